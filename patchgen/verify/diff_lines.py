@@ -25,7 +25,7 @@ def find_added_lines(diff: str) -> frozenset[int]:
 
 
 def find_touched_lines(diff: str, *, of_old: bool = False) -> frozenset[int]:
-    """The lines of one file that a unified diff marks, and those that stand where it marks others."""
+    """Those that a unified diff adds to or removes from a file, and what stands in their place."""
     return frozenset(old if of_old else new for _, old, new in _marked(diff))
 
 

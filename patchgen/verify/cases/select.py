@@ -26,7 +26,12 @@ from patchgen.verify.cases.parts import (
     show_effects,
     try_interface,
 )
-from patchgen.verify.cases.settings import compare_lengths, compare_published, compare_settings
+from patchgen.verify.cases.settings import (
+    compare_lengths,
+    compare_problems,
+    compare_published,
+    compare_settings,
+)
 from patchgen.verify.cases.usage import (
     check_declared,
     hold_against_itself,
@@ -69,6 +74,7 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
         *compare_settings(variant, checks, plan.dtypes),
         *compare_published(variant, checks, plan.dtypes),
         *compare_lengths(variant, checks),
+        *compare_problems(variant, checks),
         *use_model(main, checks, plan),
         *hold_against_itself(main, plan.dtypes),
         *check_declared(variant, checks, plan.dtypes),

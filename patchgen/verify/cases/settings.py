@@ -7,7 +7,12 @@ from dataclasses import replace
 
 from patchgen.facts.published import Setting
 from patchgen.verify.cases.case import DROPOUT, ROUTES, UNPACKED_ROWS, Case, compare_numbers
-from patchgen.verify.configs.settings import find_settings, head_for, read_of
+from patchgen.verify.configs.settings import (
+    changed_heads,
+    find_settings,
+    head_for,
+    read_of,
+)
 from patchgen.verify.inputs.calls import WHOLE_ENCODER
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck
@@ -58,6 +63,18 @@ def compare_published(
         for case in _cases_of(setting, head, checks, dtypes):
             changes = tuple(setting.changes.items())
             yield replace(case, changes=changes, whole=True, drawn=setting.drawn)
+
+
+def compare_problems(variant: Variant, checks: PartChecks) -> Iterator[Case]:
+    """What a changed head of whole texts is trained for: a number, or several classes at once."""
+    for head in changed_heads(variant):
+        if "SequenceClassification" not in head:
+            continue
+        for name, labels in (("regression", 1), ("multi_label_classification", 3)):
+            training = training_scenario(checks, "right")
+            case = compare_numbers(head, "float64", f"trained for {name}", training)
+            changes = (("problem_type", name), ("num_labels", labels))
+            yield replace(case, changes=changes, whole=True)
 
 
 def _cases_of(

@@ -24,7 +24,7 @@ from transformers import PreTrainedModel, set_seed
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
 from patchgen.verify.compare.differences import differences
 from patchgen.verify.compare.tolerance import EQUAL, REORDERED, Bound
-from patchgen.verify.inputs.arguments import BOUNDARY, takes
+from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.models.weights import draw_weights
@@ -42,6 +42,7 @@ from patchgen.verify.report.result import Status
 
 Observed = Mapping[str, Tensor]
 NEW_TOKENS = 4
+MORE_WORDS = 8
 SHARD = "20KB"
 # A narrow dtype rounds so much coarser; a model that is right is at most so many times further off.
 COARSER = 16.0
@@ -180,8 +181,12 @@ def _as_tuple_in_training(itself: Itself) -> tuple[Observed, Observed]:
 
 
 def _states_by_configuration(itself: Itself) -> tuple[Observed, Observed]:
-    """`config.output_hidden_states` gives what the argument gives."""
-    given, model = itself.given(), itself.model(fresh=True)
+    """`config.output_hidden_states` gives what the argument gives, at padding as well."""
+    try:
+        given = itself.given("right")
+    except CannotBuild:
+        given = itself.given()
+    model = itself.model(fresh=True)
     asked = run(model, given, output_hidden_states=True)
     model.config.output_hidden_states = True
     return asked, run(model, given)
@@ -219,6 +224,22 @@ def _cache_by_default(itself: Itself) -> tuple[Observed, Observed]:
             suffix = "" if way is None else ", checkpointed"
             side.update({f"{name}{suffix}": tensor for name, tensor in observed.items()})
     return found
+
+
+def _resized(itself: Itself) -> tuple[Observed, Observed]:
+    """With more words in its vocabulary it gives the same for those that it had."""
+    given, model = itself.given(), itself.model(fresh=True)
+    words = model.config.get_text_config().vocab_size
+    if "input_ids" not in given or model.get_input_embeddings().weight.shape[0] != words:
+        raise NothingToCompare("it has no vocabulary")
+    before = run(model, given)
+    with silence_progress():
+        model.resize_token_embeddings(words + MORE_WORDS, mean_resizing=False)
+    after = run(model, given)
+    return before, {
+        name: tensor[..., :words] if tensor.shape[-1] == words + MORE_WORDS else tensor
+        for name, tensor in after.items()
+    }
 
 
 # --- how it is trained
@@ -476,6 +497,7 @@ WAYS: Mapping[str, tuple[Way, Bound]] = {
     "a tuple in training": (_as_tuple_in_training, EQUAL),
     "states by configuration": (_states_by_configuration, EQUAL),
     "logits_to_keep": (_last_logits, REORDERED),
+    "more words": (_resized, REORDERED),
     "use_cache by default": (_cache_by_default, REORDERED),
     "checkpointed": (_checkpointed, REORDERED),
     "gradients": (_finite, EQUAL),

@@ -71,10 +71,15 @@ def _spread(pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario) ->
 
 
 def measure_noise(
-    pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario, weights: bool
+    pair: Pair,
+    route: Route,
+    dtype: torch.dtype,
+    scenario: Scenario,
+    weights: bool,
+    draws: tuple[int, ...] = DRAWS,
 ) -> tuple[Difference, ...]:
     """The rounding noise of the narrow dtype in the parent along `route`."""
-    own, *others = (_noise_of(pair, route, dtype, scenario, weights, seed) for seed in DRAWS)
+    own, *others = (_noise_of(pair, route, dtype, scenario, weights, seed) for seed in draws)
     return usual(own, *others)
 
 

@@ -18,13 +18,20 @@ from patchgen.verify.checks.context import (
     Verdict,
     decide,
 )
-from patchgen.verify.checks.noise import allowed, is_narrow, measure_noise, observe_exactly
+from patchgen.verify.checks.noise import (
+    DRAWS,
+    allowed,
+    is_narrow,
+    measure_noise,
+    observe_exactly,
+)
 from patchgen.verify.compare.differences import (
     Difference,
     differences,
     find_other_dtypes,
     measure_in_noise,
     nearer,
+    worst,
 )
 from patchgen.verify.compare.tolerance import MARGIN, REORDERED, loosest
 from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
@@ -34,6 +41,7 @@ from patchgen.verify.observe.float64 import compute_in_float64
 from patchgen.verify.observe.step import observe_step, outputs, takes_cache
 from patchgen.verify.parts.part_check import Observation, PlantedError, Route
 from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.report.result import Status
 
 # --- Check that one training step of the variant gives the same numbers as the parent's
 
@@ -50,7 +58,8 @@ def check_numbers(context: CheckContext) -> Verdict:
     pair.observe_parent(
         route, dtype, scenario
     )  # first: the variant need not do what the parent cannot
-    found = compare(pair, route, dtype, scenario, _of_variant(context, route))
+    enough = allowed(route.bound, dtype, scenario)
+    found = compare(pair, route, dtype, scenario, _of_variant(context, route), enough=enough)
     if found[0].largest > allowed(route.bound, dtype, scenario) and _sums_anew(
         pair, route, dtype, scenario
     ):
@@ -128,6 +137,7 @@ def compare(
     observed: Observation,
     *,
     weights: bool = False,
+    enough: float = 0.0,
 ) -> tuple[Difference, ...]:
     """The differences between the parent's observation and `observed`, the largest first.
 
@@ -135,6 +145,9 @@ def compare(
     two: the parent's own, and the parent's in float64, which that rounds.  A variant as near to the
     truth as its parent, but on the other side, is not wrong, though it is two roundings from the
     parent.  A tensor of another dtype is infinitely far, unless a part declares it.
+
+    Each draw of inputs and each route on which noise is measured may add to it, and takes time:
+    where the first alone shows differences of at most `enough`, that is the answer.
     """
     parent = pair.observe_parent(route, dtype, scenario, weights=weights)
     reference, ours = pair.without_hidden(parent, scenario, observed), dict(observed)
@@ -143,14 +156,19 @@ def compare(
         return found
     own_dtypes = any(part_check.own_dtypes(scenario) for part_check in pair.part_checks)
     others = () if own_dtypes else find_other_dtypes(reference, ours)
+    wide = observe_exactly(pair, route, scenario, weights)
+    of_truth = differences(pair.without_hidden(wide, scenario, observed), ours)
+    if enough:
+        first = measure_noise(pair, route, dtype, scenario, weights, draws=DRAWS[:1])
+        in_noises = nearer(measure_in_noise(found, first), measure_in_noise(of_truth, first))
+        if worst((*others, *in_noises)) <= enough:
+            return (*others, *in_noises)
     noises = [measure_noise(pair, each, dtype, scenario, weights) for each in pair.routes]
     if own_dtypes and scenario.autocast:
         # What autocast leaves in float32, such a part keeps in the narrow dtype, as the parent does
         # whose weights are in that dtype.
         plain = replace(scenario, autocast=False)
         noises.append(measure_noise(pair, route, torch.bfloat16, plain, weights))
-    wide = observe_exactly(pair, route, scenario, weights)
-    of_truth = differences(pair.without_hidden(wide, scenario, observed), ours)
     return (*others, *nearer(measure_in_noise(found, *noises), measure_in_noise(of_truth, *noises)))
 
 
@@ -235,9 +253,10 @@ def check_planted_error(context: CheckContext) -> Verdict:
     bound = max(allowed(route.bound, dtype, planted_error.scenario) for route in pair.routes)
     unit = "noises" if is_narrow(dtype, planted_error.scenario) else "relative"
     if not difference > bound:
-        return Verdict(
-            "FAIL", f"not seen: {planted_error.says}", difference, bound, difference, unit
-        )
+        # Rounding may hide it, on some inputs; a wide dtype hides nothing.
+        status: Status = "WARN" if is_narrow(dtype, planted_error.scenario) else "FAIL"
+        note = f"not seen: {planted_error.says}"
+        return Verdict(status, note, difference, bound, difference, unit)
     if difference < MARGIN * bound:
         note = f"seen, but less than {MARGIN} times the bound: {planted_error.says}"
         return Verdict("WARN", note, difference, bound, difference, unit)
@@ -325,7 +344,7 @@ def _share_that_differs(ours: nn.Module, theirs: nn.Module) -> float:
 
 
 def check_isolation(context: CheckContext) -> Verdict:
-    """Compare the variant on two texts in one row with itself on each text alone.
+    """Compare the variant on three texts in one row with itself on each text alone.
 
     What it gives for each token is compared at that token, and what it gives for each text, as a
     pooler does, at that text.
@@ -336,11 +355,12 @@ def check_isolation(context: CheckContext) -> Verdict:
     _, variant = pair.models(pair.routes[0], context.dtype)
     given = pair.inputs(context.case.scenario, context.dtype).given
     ids, start = given["input_ids"][:1], _first_position(variant)
-    texts = (ids[:, :BOUNDARY], ids[:, BOUNDARY:])
+    # One text is of one token, and the longest one is not the first.
+    texts = (ids[:, :BOUNDARY], ids[:, BOUNDARY : BOUNDARY + 1], ids[:, BOUNDARY:])
     places = [start + torch.arange(text.shape[1], device=ids.device)[None] for text in texts]
     joined = _run(variant, torch.cat(texts, 1), torch.cat(places, 1))
     isolated = [_run(variant, *each) for each in zip(texts, places, strict=True)]
-    tokens = ids.shape[1]
+    tokens = sum(text.shape[1] for text in texts)
     expected = {
         name: torch.cat([one[name] for one in isolated], 1 if tensor.shape[1] == tokens else 0)
         for name, tensor in joined.items()
@@ -348,7 +368,7 @@ def check_isolation(context: CheckContext) -> Verdict:
     wrong = [name for name in joined if joined[name].shape != expected[name].shape]
     if wrong:
         shapes = (f"{name} is {tuple(joined[name].shape)}" for name in wrong)
-        return Verdict("FAIL", f"{', '.join(shapes)} for two texts in one row")
+        return Verdict("FAIL", f"{', '.join(shapes)} for three texts in one row")
     route = replace(pair.routes[0], bound=REORDERED)
     return decide(context, differences(expected, joined), route, "each text alone")
 
@@ -397,7 +417,7 @@ def check_padding(context: CheckContext) -> Verdict:
 # compared then, but how far dropout moves the outputs on average can.
 
 RATE = 0.3
-DRAWS = 24
+STEPS = 24
 # The factor that two such means may differ by.  Twice the rate moves outputs by half as much again,
 # and no dropout moves nothing.
 ALLOWED_FACTOR = 1.25
@@ -430,7 +450,7 @@ def _moved(model: PreTrainedModel, context: CheckContext, pair: Pair) -> float:
     still = still[real]
     model.train()
     torch.manual_seed(0)
-    noise = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(DRAWS)]
+    noise = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(STEPS)]
     model.eval()
     return float((torch.stack(noise).mean() / still.square().mean()).sqrt())
 

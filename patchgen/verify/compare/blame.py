@@ -60,8 +60,7 @@ def _floats(values: Any) -> Placed:
     return {
         str(path): tensor.detach().clone()
         for path, tensor in tree_flatten_with_path(values)[0]
-        if isinstance(tensor, Tensor)
-        and (tensor.is_floating_point() or tensor.dtype == torch.bool)
+        if isinstance(tensor, Tensor) and (tensor.is_floating_point() or tensor.dtype == torch.bool)
     }
 
 
@@ -88,13 +87,14 @@ def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:
 
     One side alone may have attention weights, or pass something by another name.
     """
-    masks = [[_visible(each) for each in side.values() if _is_mask(each)] for side in (ours, theirs)]
+    masks = [
+        [_visible(each) for each in side.values() if _is_mask(each)] for side in (ours, theirs)
+    ]
     for one, two in zip(*masks, strict=False):
         if one.shape == two.shape and not torch.equal(one, two):
             return False
     first, second = (
-        {path: each for path, each in side.items() if not _is_mask(each)}
-        for side in (ours, theirs)
+        {path: each for path, each in side.items() if not _is_mask(each)} for side in (ours, theirs)
     )
     both = [(first[path], second[path]) for path in first if path in second]
     if not both and (first or second):

@@ -81,8 +81,9 @@ def _source_of(module: str) -> str:
         spec = importlib.util.find_spec(module)
     except ModuleNotFoundError:
         return ""
-    is_there = spec is not None and spec.origin is not None
-    return Path(spec.origin).read_text(encoding="utf-8") if is_there else ""
+    if spec is None or spec.origin is None:
+        return ""
+    return Path(spec.origin).read_text(encoding="utf-8")
 
 
 def text_of(variant: Variant) -> str:

@@ -7,16 +7,29 @@ from transformers.models.bert import modeling_bert as bert
 
 class BertEmbeddings(bert.BertEmbeddings):
     def forward(
-        self, input_ids=None, token_type_ids=None, position_ids=None, inputs_embeds=None, past_key_values_length=0
+        self,
+        input_ids=None,
+        token_type_ids=None,
+        position_ids=None,
+        inputs_embeds=None,
+        past_key_values_length=0,
     ):
         if inputs_embeds is None:
             inputs_embeds = self.word_embeddings(input_ids)
         length = inputs_embeds.shape[1]
         if position_ids is None:
-            position_ids = torch.arange(length, device=inputs_embeds.device)[None] + past_key_values_length
+            position_ids = (
+                torch.arange(length, device=inputs_embeds.device)[None] + past_key_values_length
+            )
         if token_type_ids is None:
-            token_type_ids = torch.zeros(inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device)
-        states = inputs_embeds + self.token_type_embeddings(token_type_ids) + self.position_embeddings(position_ids)
+            token_type_ids = torch.zeros(
+                inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device
+            )
+        states = (
+            inputs_embeds
+            + self.token_type_embeddings(token_type_ids)
+            + self.position_embeddings(position_ids)
+        )
         return self.dropout(self.LayerNorm(states))
 
 
@@ -25,7 +38,8 @@ class BertSelfAttention(bert.BertSelfAttention):
         batch, length, _ = hidden_states.shape
         shape = (batch, length, self.num_attention_heads, self.attention_head_size)
         query, key, value = (
-            layer(hidden_states).view(shape).transpose(1, 2) for layer in (self.query, self.key, self.value)
+            layer(hidden_states).view(shape).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
         )
         if past_key_values is not None:
             cache = getattr(past_key_values, "self_attention_cache", past_key_values)
@@ -54,7 +68,9 @@ class BertOutput(bert.BertOutput):
 
 class BertPooler(bert.BertPooler):
     def forward(self, hidden_states):
-        return torch.tanh(nn.functional.linear(hidden_states[:, 0], self.dense.weight, self.dense.bias))
+        return torch.tanh(
+            nn.functional.linear(hidden_states[:, 0], self.dense.weight, self.dense.bias)
+        )
 
 
 class BertLMPredictionHead(bert.BertLMPredictionHead):

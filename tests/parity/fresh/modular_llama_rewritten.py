@@ -16,12 +16,22 @@ class LlamaRMSNorm(llama.LlamaRMSNorm):
 
 class LlamaMLP(llama.LlamaMLP):
     def forward(self, x):
-        parts = [self.down_proj(self.act_fn(self.gate_proj(part)) * self.up_proj(part)) for part in x.split(8, 1)]
+        parts = [
+            self.down_proj(self.act_fn(self.gate_proj(part)) * self.up_proj(part))
+            for part in x.split(8, 1)
+        ]
         return torch.cat(parts, 1)
 
 
 class LlamaAttention(llama.LlamaAttention):
-    def forward(self, hidden_states, position_embeddings=None, attention_mask=None, past_key_values=None, **kwargs):
+    def forward(
+        self,
+        hidden_states,
+        position_embeddings=None,
+        attention_mask=None,
+        past_key_values=None,
+        **kwargs,
+    ):
         batch, length, _ = hidden_states.shape
         shape = (batch, length, -1, self.head_dim)
         query = self.q_proj(hidden_states).view(shape).transpose(1, 2)
@@ -81,7 +91,9 @@ class LlamaForCausalLM(llama.LlamaForCausalLM):
         logits = self.lm_head(outputs.last_hidden_state[:, kept])
         loss = None
         if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+            loss = self.loss_function(
+                logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs
+            )
         return CausalLMOutputWithPast(
             loss=loss,
             logits=logits,

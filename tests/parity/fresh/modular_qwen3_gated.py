@@ -14,10 +14,21 @@ class Qwen3Attention(qwen3.Qwen3Attention):
         super().__init__(config, layer_idx)
         self.gate = nn.Parameter(torch.zeros(config.num_attention_heads))
         self.slope = getattr(config, "slope", 0.5)
-        self.register_buffer("slopes", torch.arange(config.num_attention_heads) / 4.0, persistent=False)
+        self.register_buffer(
+            "slopes", torch.arange(config.num_attention_heads) / 4.0, persistent=False
+        )
 
-    def forward(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, **kwargs):
-        out, weights = super().forward(hidden_states, position_embeddings, attention_mask, past_key_values, **kwargs)
+    def forward(
+        self,
+        hidden_states,
+        position_embeddings,
+        attention_mask=None,
+        past_key_values=None,
+        **kwargs,
+    ):
+        out, weights = super().forward(
+            hidden_states, position_embeddings, attention_mask, past_key_values, **kwargs
+        )
         strength = 1 + self.gate.mean() + self.slope * self.slopes.mean().to(out.dtype)
         return out * strength, weights
 

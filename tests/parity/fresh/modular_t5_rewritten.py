@@ -25,7 +25,9 @@ class T5DenseActDense(t5.T5DenseActDense):
 
 class T5Attention(t5.T5Attention):
     @staticmethod
-    def _relative_position_bucket(relative_position, bidirectional=True, num_buckets=32, max_distance=128):
+    def _relative_position_bucket(
+        relative_position, bidirectional=True, num_buckets=32, max_distance=128
+    ):
         bucket = torch.zeros_like(relative_position)
         distance = -relative_position.clamp(max=0)
         if bidirectional:
@@ -33,7 +35,11 @@ class T5Attention(t5.T5Attention):
             bucket = (relative_position > 0).long() * num_buckets
             distance = relative_position.abs()
         exact = num_buckets // 2
-        far = torch.log(distance.float() / exact) / math.log(max_distance / exact) * (num_buckets - exact)
+        far = (
+            torch.log(distance.float() / exact)
+            / math.log(max_distance / exact)
+            * (num_buckets - exact)
+        )
         far = (exact + far.to(torch.long)).clamp(max=num_buckets - 1)
         return bucket + torch.where(distance < exact, distance, far)
 

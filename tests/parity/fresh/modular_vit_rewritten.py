@@ -15,7 +15,11 @@ class ViTAttention(vit.ViTAttention):
             bias = torch.cat([self.q_proj.bias, self.k_proj.bias, self.v_proj.bias])
         all_three = nn.functional.linear(hidden_states, weight, bias).chunk(3, -1)
         query, key, value = (each.reshape(shape).transpose(1, 2) for each in all_three)
-        weights = (query @ key.transpose(2, 3) * self.scaling).softmax(-1, dtype=torch.float32).to(query.dtype)
+        weights = (
+            (query @ key.transpose(2, 3) * self.scaling)
+            .softmax(-1, dtype=torch.float32)
+            .to(query.dtype)
+        )
         weights = nn.functional.dropout(weights, self.attention_dropout, self.training)
         out = (weights @ value).transpose(1, 2).reshape(batch, length, -1)
         return self.o_proj(out), weights
