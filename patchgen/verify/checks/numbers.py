@@ -74,7 +74,8 @@ def _beside_eager(
 ) -> tuple[tuple[Difference, ...], Route]:
     """Beside the parent's eager attention, where that is as far from the parent as the variant is.
 
-    At a query that sees nothing SDPA gives zeros and eager attention a mean.  Both are the parent.
+    At a query that sees nothing, which padding at the left makes, SDPA gives zeros and eager
+    attention a mean.  Both are the parent, and a head may read them.
     """
     pair, scenario, dtype = context.pair, context.case.scenario, context.dtype
     if is_narrow(dtype, scenario) or context.case.route or pair.is_neutral:
@@ -86,9 +87,11 @@ def _beside_eager(
         return found, route
     if differences(pair.observe_parent(route, dtype, scenario), other)[0].largest <= bound:
         return found, route
-    beside = compare(pair, eager, dtype, scenario, _of_variant(context, route))
-    is_nearer = beside[0].largest <= allowed(eager.bound, dtype, scenario)
-    return (beside, eager) if is_nearer else (found, route)
+    for ours in (route, eager) if scenario.rows == "left" else (route,):
+        beside = compare(pair, eager, dtype, scenario, _of_variant(context, ours))
+        if beside[0].largest <= allowed(eager.bound, dtype, scenario):
+            return beside, eager
+    return found, route
 
 
 def _of_variant(context: CheckContext, route: Route) -> Observation:

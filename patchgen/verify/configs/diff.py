@@ -19,8 +19,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchgen.verify.diff_lines import find_touched_lines
-
 Definition = ast.ClassDef | ast.FunctionDef
 # Shorter ones the usual texts are longer than; longer ones take too long.
 LENGTHS = range(13, 2049)
@@ -53,11 +51,18 @@ class Read:
     readers: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what reads each name
 
 
-def find_reads(text: str, diff: str, defaults: Mapping[str, Any], parent: str = "") -> Read:
-    """`defaults` are the configuration's own, `parent` is the text that the diff changes."""
-    lines = find_touched_lines(diff)
+def find_reads(
+    text: str,
+    lines: frozenset[int],
+    defaults: Mapping[str, Any],
+    parent: str = "",
+    replaced: frozenset[int] = frozenset(),
+) -> Read:
+    """`lines` of `text` are changed, for those `replaced` in `parent`.
+
+    `defaults` are the configuration's own.
+    """
     changed = [node for node in ast.parse(text).body if _holds(node, lines)]
-    replaced = find_touched_lines(diff, of_old=True)
     theirs = [node for node in ast.parse(parent).body if _holds(node, replaced)]
     found: dict[str, list[Any]] = {}
     readers: dict[str, set[str]] = {}
@@ -196,7 +201,7 @@ def _of_config(node: ast.AST) -> tuple[str, Any] | None:
         name, *default = (
             each.value if isinstance(each, ast.Constant) else None for each in node.args[1:]
         )
-        if isinstance(name, str):
+        if isinstance(name, str) and not name.endswith("_config"):
             return f"{_inner(node.args[0])}{name}", default[0] if default else None
     return None
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from patchgen.facts.published import OF_PARTS, PUBLISHED, Setting
 from patchgen.facts.sizes import MORE_SIZES, SIZES
 from patchgen.verify.configs.diff import VALUES, Read, find_defaults, find_reads
+from patchgen.verify.diff_lines import find_touched_lines
+from patchgen.verify.mutation.lines import read_flat_text
 from patchgen.verify.variants import Variant
 
 # Names that other cases change, or that no case can: how the model is called, and its purpose.
@@ -68,11 +70,18 @@ def family_of(variant: Variant) -> str:
 def read_of(variant: Variant) -> Read:
     path = _path(variant)
     diff = path.with_suffix(".diff")
-    if not path.is_file() or not diff.is_file():
+    if not path.is_file():
         return Read((), {})
-    text, changes = path.read_text(encoding="utf-8"), diff.read_text(encoding="utf-8")
-    configuration = _source_of(variant.parent.replace(".modeling_", ".configuration_"))
-    return find_reads(text, changes, find_defaults(configuration), _source_of(variant.parent))
+    flat, replaced = read_flat_text(variant), frozenset[int]()
+    lines = flat.changed
+    if diff.is_file():
+        changes = diff.read_text(encoding="utf-8")
+        lines, replaced = find_touched_lines(changes), find_touched_lines(changes, of_old=True)
+    defaults = find_defaults(_source_of(variant.parent.replace(".modeling_", ".configuration_")))
+    own = path.with_name(path.name.replace("modeling_", "configuration_"))
+    if own.is_file():
+        defaults |= find_defaults(own.read_text(encoding="utf-8"))
+    return find_reads(flat.text, lines, defaults, _source_of(variant.parent), replaced)
 
 
 def _source_of(module: str) -> str:

@@ -4,12 +4,11 @@ import pytest
 
 from patchgen.verify.configs.diff import find_defaults, find_reads
 from patchgen.verify.configs.tiny import tiny_config
-
-DIFF = "--- a\n+++ b\n@@ -{0},1 +{0},1 @@\n-was\n+is\n"
+from patchgen.verify.diff_lines import find_touched_lines
 
 
 def read(text: str, line: int, **defaults):
-    return find_reads(text, DIFF.format(line), defaults)
+    return find_reads(text, frozenset({line}), defaults)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +76,8 @@ def test_what_is_read_without_a_test_may_be_something_else():
 
 def test_what_the_parent_alone_reads_may_be_something_else():
     text, parent = "class A:\n    was = 1\n", "class A:\n    was = f(config.a)\n"
-    diff = "@@ -1,2 +1,2 @@\n class A:\n-    was = f(config.a)\n+    was = 1\n"
-    assert find_reads(text, diff, {"a": True}, parent).values == {"a": (False,)}
+    lines = frozenset({2})
+    assert find_reads(text, lines, {"a": True}, parent, lines).values == {"a": (False,)}
 
 
 def test_what_is_not_changed_is_left_alone():
@@ -92,7 +91,9 @@ def test_what_is_not_changed_is_left_alone():
 
 def test_lines_that_are_only_removed_change_a_class():
     diff = "--- a\n+++ b\n@@ -1,4 +1,3 @@\n class A:\n     def f(self):\n-        x()\n         return 1\n"
-    assert find_reads("class A:\n    def f(self):\n        return 1\n", diff, {}).classes == ("A",)
+    lines = find_touched_lines(diff)
+    assert lines == find_touched_lines(diff, of_old=True) == {3}
+    assert find_reads("class A:\n    def f(self):\n        return 1\n", lines, {}).classes == ("A",)
 
 
 def test_defaults_of_a_configuration():
