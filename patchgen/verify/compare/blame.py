@@ -82,6 +82,24 @@ def say_where(
     return f"`{of_class}`{at} gives other values than the parent's for equal inputs"
 
 
+def say_ties(parent: PreTrainedModel, variant: PreTrainedModel) -> str:
+    """The first weight that one of both shares with another place, and the other does not."""
+    theirs, ours = _ties(parent), _ties(variant)
+    for name, first in {**ours, **theirs}.items():
+        if ours.get(name) != theirs.get(name):
+            side, other = ("variant", "parent") if name in ours else ("parent", "variant")
+            return f"`{name}` is `{first}` in the {side}, and not in the {other}"
+    return ""
+
+
+def _ties(model: PreTrainedModel) -> dict[str, str]:
+    """Each parameter that has an earlier name, and that."""
+    first: dict[int, str] = {}
+    names = model.named_parameters(remove_duplicate=False)
+    ties = {name: first.setdefault(id(parameter), name) for name, parameter in names}
+    return {name: earlier for name, earlier in ties.items() if earlier != name}
+
+
 def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:
     """Whether what both have is the same; masks are compared where both have one of a form.
 

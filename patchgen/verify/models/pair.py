@@ -138,16 +138,16 @@ class Pair:
         """Parent and variant with equal weights; `fresh` ones may be spoilt."""
         key = (route.name, dtype, dropout)
         if key not in self._models:
-            self._models[key] = self._built(route, dtype, dropout)
+            self._models[key] = self.built(route, dtype, dropout)
         if not fresh:
             return self._models[key]
         try:
             return copy.deepcopy(self._models[key])
         except RuntimeError:  # LeViT keeps biases that it has computed, which cannot be copied
-            return self._built(route, dtype, dropout)
+            return self.built(route, dtype, dropout)
 
-    def _built(
-        self, route: Route, dtype: torch.dtype, dropout: float
+    def built(
+        self, route: Route, dtype: torch.dtype, dropout: float = 0.0
     ) -> tuple[PreTrainedModel, PreTrainedModel]:
         parent, variant = build_both(
             self.master(dtype, dropout), self.variant_class, self.build, route
