@@ -164,7 +164,7 @@ def say_error(error: Exception, *, in_short: bool = False) -> str:
 
 
 def _is_own_option(case: Case, pair: Pair) -> bool:
-    """Whether a guessed value is of an option that the variant adds: nothing says what it may be."""
+    """Whether a guessed value is of an option that the variant adds, of which nothing is known."""
     theirs = pair.parent_class.config_class()
     return case.drawn and not any(hasattr(theirs, name.split(".")[0]) for name, _ in case.changes)
 

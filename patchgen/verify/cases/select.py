@@ -27,8 +27,8 @@ from patchgen.verify.cases.parts import (
     try_interface,
 )
 from patchgen.verify.cases.settings import (
+    compare_heads,
     compare_lengths,
-    compare_problems,
     compare_published,
     compare_settings,
 )
@@ -74,7 +74,7 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
         *compare_settings(variant, checks, plan.dtypes),
         *compare_published(variant, checks, plan.dtypes),
         *compare_lengths(variant, checks),
-        *compare_problems(variant, checks),
+        *compare_heads(variant, checks),
         *use_model(main, checks, plan),
         *hold_against_itself(main, plan.dtypes),
         *check_declared(variant, checks, plan.dtypes),

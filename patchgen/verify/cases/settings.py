@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from patchgen.facts.published import Setting
 from patchgen.verify.cases.case import DROPOUT, ROUTES, UNPACKED_ROWS, Case, compare_numbers
@@ -65,16 +66,30 @@ def compare_published(
             yield replace(case, changes=changes, whole=True, drawn=setting.drawn)
 
 
-def compare_problems(variant: Variant, checks: PartChecks) -> Iterator[Case]:
-    """What a changed head of whole texts is trained for: a number, or several classes at once."""
+# By the ending of a head: what it may be trained for, and settings that no model has by default.
+OF_HEADS: Mapping[str, Mapping[str, dict[str, Any]]] = {
+    "SequenceClassification": {
+        "trained for a number": {"problem_type": "regression", "num_labels": 1},
+        "trained for several classes": {
+            "problem_type": "multi_label_classification",
+            "num_labels": 3,
+        },
+    },
+    "TokenClassification": {
+        "without a bias": {"token_classification_bias": False},
+        "with a rate of its own": {"classifier_dropout": 0.4},
+    },
+}
+
+
+def compare_heads(variant: Variant, checks: PartChecks) -> Iterator[Case]:
+    """Changed heads with what they read of a configuration."""
+    training = replace(training_scenario(checks, "right"), dropout=DROPOUT)
     for head in changed_heads(variant):
-        if "SequenceClassification" not in head:
-            continue
-        for name, labels in (("regression", 1), ("multi_label_classification", 3)):
-            training = training_scenario(checks, "right")
-            case = compare_numbers(head, "float64", f"trained for {name}", training)
-            changes = (("problem_type", name), ("num_labels", labels))
-            yield replace(case, changes=changes, whole=True)
+        for ending, settings in OF_HEADS.items():
+            for name, changes in settings.items() if head.endswith(ending) else ():
+                case = compare_numbers(head, "float64", name, training)
+                yield replace(case, changes=tuple(changes.items()), whole=True, drawn=True)
 
 
 def _cases_of(
