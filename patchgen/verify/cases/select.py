@@ -39,7 +39,7 @@ from patchgen.verify.cases.usage import (
     load_and_initialize,
     use_model,
 )
-from patchgen.verify.configs.settings import changed_heads
+from patchgen.verify.configs.settings import changed_heads, read_of
 from patchgen.verify.parts.part_check import PartCheck
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant
@@ -63,7 +63,7 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
         *load_and_initialize(main),
         *show_effects(main, checks),
         *check_operations(main),
-        *compare_with_itself(main, checks),
+        *compare_with_itself(main, checks, read_of(variant).classes),
         *compare_dtypes(main, checks, plan.dtypes),
         *plant_errors(main, checks, plan.dtypes),
         *compare_ways_to_train(main, checks, plan.dtypes),

@@ -17,7 +17,7 @@ from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
 from patchgen.verify.checks.noise import REORDERING
-from patchgen.verify.checks.numbers import compare
+from patchgen.verify.checks.numbers import compare, require_scenario
 from patchgen.verify.compare.differences import Difference, differences
 from patchgen.verify.compare.tolerance import EQUAL, REORDERED, loosest
 from patchgen.verify.inputs.arguments import Inputs
@@ -106,6 +106,7 @@ def check_attention_weights(context: CheckContext) -> Verdict:
     """Compare attention weights, which in transformers only eager attention returns."""
     pair, dtype, scenario = context.pair, context.dtype, context.case.scenario
     route = pair.weights_route
+    require_scenario(pair, scenario)
     reference = pair.observe_parent(route, dtype, scenario, weights=True)
     if not any("attentions" in name for name in reference):
         raise NothingToCompare("the parent returns none")

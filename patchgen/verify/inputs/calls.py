@@ -44,13 +44,13 @@ def apply_argument_styles(
 
 
 def _typed(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
-    """Token types: the second half of each text is of another type."""
+    """Token types: the rest of each text is of another type, in each row from another place on."""
     kinds = getattr(config, "type_vocab_size", SIZES["vocab_size"])
     if "token_type_ids" not in takes(model_class) or kinds < 2:
         raise CannotBuild("it knows no types of tokens")
     ids = _text(made)
-    place = torch.arange(ids.shape[1])
-    return _with(made, token_type_ids=(place * kinds // ids.shape[1]).expand_as(ids).contiguous())
+    place = torch.arange(ids.shape[1]) + torch.arange(ids.shape[0])[:, None]
+    return _with(made, token_type_ids=(place * kinds // ids.shape[1]).clamp(max=kinds - 1))
 
 
 def _embedded(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:

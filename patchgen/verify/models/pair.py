@@ -124,7 +124,15 @@ class Pair:
         return own[0] if own else reload
 
     def config(self, dropout: float = 0.0, **changes: Any) -> PreTrainedConfig:
-        return tiny_config(self.parent_class.config_class, dropout, **{**self.changes, **changes})
+        key = f"{dropout} {changes!r}"
+        if key not in self._configs:
+            changes = {**self.changes, **changes}
+            self._configs[key] = tiny_config(self.parent_class.config_class, dropout, **changes)
+        return copy.deepcopy(self._configs[key])
+
+    @functools.cached_property
+    def _configs(self) -> dict[str, PreTrainedConfig]:
+        return {}
 
     # --- models
 

@@ -56,7 +56,7 @@ class LlamaAttention(llama.LlamaAttention):
         weights = nn.functional.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
         dropped = nn.functional.dropout(weights, self.attention_dropout, self.training)
         out = (dropped @ value).transpose(1, 2).reshape(batch, length, -1)
-        return self.o_proj(out), weights
+        return self.o_proj(out), dropped
 
 
 class LlamaPreTrainedModel(llama.LlamaPreTrainedModel):
