@@ -51,6 +51,7 @@ def _ways_to_train(checks: PartChecks) -> dict[str, Scenario]:
         "without labels": Scenario(labels=False),
         "without labels, padded": Scenario(labels=False, rows="right"),
         "dropout": replace(padded, dropout=DROPOUT),
+        "dropout, full": Scenario(train=True, dropout=DROPOUT),
         "accumulated": replace(padded, accumulate=2),
         "autocast": replace(training, autocast=True),
         # With a mask, which autocast does not cast in every model.

@@ -215,11 +215,12 @@ class Pair:
         *,
         weights: bool = False,
         model: PreTrainedModel | None = None,
+        seed: int = 0,
     ) -> Observation:
         """The variant's side, in the parent's terms."""
         variant = model if model is not None else self.models(route, dtype, scenario.dropout)[1]
         observed: Observation = observe_step(
-            variant, self.inputs(scenario, dtype), scenario, weights=weights
+            variant, self.inputs(scenario, dtype, seed), scenario, weights=weights
         )
         for part_check in self.part_checks:
             observed = part_check.terms(observed, variant)
