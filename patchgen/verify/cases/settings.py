@@ -89,7 +89,7 @@ def compare_heads(variant: Variant, checks: PartChecks) -> Iterator[Case]:
         for ending, settings in OF_HEADS.items():
             for name, changes in settings.items() if head.endswith(ending) else ():
                 case = compare_numbers(head, "float64", name, training)
-                yield replace(case, changes=tuple(changes.items()), whole=True, drawn=True)
+                yield replace(case, changes=tuple(changes.items()), whole=True)
 
 
 def _cases_of(

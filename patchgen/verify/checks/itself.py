@@ -28,6 +28,7 @@ from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.observe.dependence import is_causal
 from patchgen.verify.observe.float64 import compute_in_float64
 from patchgen.verify.observe.step import observe_step, outputs, takes_cache
 from patchgen.verify.parts.part_check import (
@@ -135,6 +136,20 @@ def _first_token(itself: Itself) -> tuple[Observed, Observed]:
     length = given["input_ids"].shape[1]
     names = [name for name, t in whole.items() if t.dim() > 2 and t.shape[1] == length]
     return {n: whole[n][:, :1] for n in names}, {n: one[n] for n in names}
+
+
+def _sees_earlier_tokens(itself: Itself) -> Verdict:
+    """Nothing depends on later tokens, where nothing does in the parent as transformers has it."""
+    pair = itself.pair
+    inputs = pair.inputs(Scenario(labels=False), itself.dtype)
+    if "input_ids" not in inputs.given or not is_causal(
+        pair.plain_parent, inputs.to("cpu", itself.dtype)
+    ):
+        raise NothingToCompare("its parent is no decoder of texts")
+    if is_causal(itself.model(), inputs):
+        return Verdict("PASS", "no output depends on a later token")
+    # A class that differs may be meant to see both ways.
+    return Verdict("WARN", "outputs depend on later tokens, and none of the parent's does")
 
 
 def _packed(itself: Itself) -> tuple[Observed, Observed]:
@@ -492,6 +507,7 @@ WAYS: Mapping[str, tuple[Way, Bound]] = {
     "a batch of one": (_alone, REORDERED),
     "rows in another order": (_reordered, REORDERED),
     "a length of one": (_first_token, REORDERED),
+    "earlier tokens alone": (_sees_earlier_tokens, EQUAL),
     "packed rows": (_packed, REORDERED),
     "a tuple": (_as_tuple, EQUAL),
     "a tuple in training": (_as_tuple_in_training, EQUAL),
