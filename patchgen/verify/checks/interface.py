@@ -226,6 +226,8 @@ def check_cache(context: CheckContext) -> Verdict:
             parent, variant = pair.models(route, context.dtype)
         except ValueError as error:
             raise NothingToCompare(f"refused: {error}") from error
+        if pair.variant.replaced:  # the parent has the variant's class, and perhaps its fault
+            parent = pair.plain_parent.to(pair.device)
         pieces = _pieces_for(parent, inputs, REORDERED.at(context.dtype), static=static)
         found = _in_chunks(variant, inputs, pieces, static=static)
     if found is None:
