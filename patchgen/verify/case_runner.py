@@ -158,6 +158,8 @@ def say_error(error: Exception, *, in_short: bool = False) -> str:
     words = re.split(r"[\[({'\"]", words)[0].strip() if in_short else words
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
+        if Path(place.tb_next.tb_frame.f_code.co_filename).name == "float64.py":
+            break  # it stands between the model and torch
         place = place.tb_next
     at = f" ({Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})" if place else ""
     return f"{type(error).__name__}: {words}{at}"

@@ -98,18 +98,20 @@ def _mixed_parent(variant: Variant) -> ModuleType:
         base = vars(module).get(own + one.__name__.removeprefix(prefix), one)
         if one.__module__ == mixed.__name__ and one.__name__.endswith("PreTrainedModel"):
             if "_init_weights" in vars(base):
-                _initialize_as(one, inspect.unwrap(vars(base)["_init_weights"]))
+                # What it asks for are classes of the mixed module, by the variant's names.
+                theirs_by_ours = {
+                    own + n.removeprefix(prefix): each for n, each in vars(mixed).items()
+                }
+                names = {**vars(module), **theirs_by_ours, **vars(mixed)}
+                _initialize_as(one, inspect.unwrap(vars(base)["_init_weights"]), names)
     return mixed
 
 
-def _initialize_as(base: type, initialize: FunctionType) -> None:
+def _initialize_as(base: type, initialize: FunctionType, names: dict[str, Any]) -> None:
     """Let models of `base` set what the variant's classes have: its method, as one of `base`."""
-    cells = {"__class__": CellType(base)}
-    names = zip(initialize.__code__.co_freevars, initialize.__closure__ or (), strict=True)
-    closure = tuple(cells.get(name, cell) for name, cell in names)
-    method = FunctionType(
-        initialize.__code__, initialize.__globals__, "_init_weights", None, closure
-    )
+    free = zip(initialize.__code__.co_freevars, initialize.__closure__ or (), strict=True)
+    closure = tuple(CellType(base) if name == "__class__" else cell for name, cell in free)
+    method = FunctionType(initialize.__code__, names, "_init_weights", None, closure)
     base._init_weights = torch.no_grad()(method)  # type: ignore[attr-defined]
 
 
