@@ -144,12 +144,12 @@ class _Reporter:
         self.found: list[Result] = []
 
     def __call__(self, result: Result) -> None:
-        from patchgen.verify.report.result import MUTANTS
+        from patchgen.verify.report.result import LINES, MUTANTS
 
         self.found.append(result)
-        if result.case != MUTANTS:
+        if result.case not in (LINES, MUTANTS):
             return
-        done = {each.variant for each in self.found if each.case == MUTANTS}
+        done = {each.variant for each in self.found if each.case == LINES}
         results = [each for each in self.found if each.variant in done]
         _write(self.folder, self.gallery, results, self.wanted)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +18,7 @@ from patchgen.verify.cases.case import Case
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
 from patchgen.verify.checks.numbers import measure_planted_error
-from patchgen.verify.compare.blame import say_where
+from patchgen.verify.compare.blame import say_ties, say_where
 from patchgen.verify.inputs.arguments import CannotBuild, takes
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
@@ -95,7 +96,9 @@ class CaseRunner:
         except (NothingToCompare, CannotBuild) as reason:
             return Verdict("NONE", str(reason))
         except Exception as error:
-            verdict = Verdict("FAIL", say_error(error))
+            if _is_own_option(possible, pair):
+                return Verdict("NONE", f"refused: {say_error(error)}")
+            verdict = Verdict("FAIL", say_error(error), cause=say_error(error, in_short=True))
         if verdict.status != "FAIL":
             return verdict
         is_variant = self.variant.module != self.variant.parent
@@ -144,16 +147,28 @@ def _fitting(pair: Pair, dtype: torch.dtype) -> Iterator[float]:
             yield measure_planted_error(pair, planted_error, dtype)
 
 
-def say_error(error: Exception) -> str:
-    """An error in a line, with the innermost file and line that it was raised at."""
+def say_error(error: Exception, *, in_short: bool = False) -> str:
+    """An error in a line, with the innermost file and line that it was raised at.
+
+    In short it ends before the first name or list, which differ from case to case.
+    """
     words = " ".join(str(error).split())[:400]
     if isinstance(error, DoesNotLoad):
-        return words
+        return "" if in_short else words
+    words = re.split(r"[\[({'\"]", words)[0].strip() if in_short else words
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
+        if Path(place.tb_next.tb_frame.f_code.co_filename).name == "float64.py":
+            break  # it stands between the model and torch
         place = place.tb_next
     at = f" ({Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})" if place else ""
     return f"{type(error).__name__}: {words}{at}"
+
+
+def _is_own_option(case: Case, pair: Pair) -> bool:
+    """Whether a guessed value is of an option that the variant adds, of which nothing is known."""
+    theirs = pair.parent_class.config_class()
+    return case.drawn and not any(hasattr(theirs, name.split(".")[0]) for name, _ in case.changes)
 
 
 def _find_cause(case: Case, pair: Pair, verdict: Verdict) -> str:
@@ -164,6 +179,8 @@ def _find_cause(case: Case, pair: Pair, verdict: Verdict) -> str:
     scenario, dtype = case.scenario, getattr(torch, case.dtype)
     try:
         models = pair.models(route, dtype, scenario.dropout)
+        if tied := say_ties(*models):
+            return tied
         inputs = pair.inputs(scenario, dtype)
         plain = replace(scenario, checkpointing=None)
         return say_where(*models, lambda model: observe_step(model, inputs, plain))

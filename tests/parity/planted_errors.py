@@ -1,9 +1,16 @@
-"""Errors of `tests/parity/planted/*.toml`: each is planted in a copy of a generated file, and verify has to see it."""
+"""Errors of `tests/parity/*/*.toml`: each is planted in a variant, and verify has to see it.
+
+Those of `fresh` are planted in modular files as users write them, which stand beside them; all
+others in a copy of a generated file.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,12 +22,14 @@ from patchgen.verify.cases.select import select_cases
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.report.result import Result
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.variants import Variant, find_variant_at
 from tests.gallery import BY_NAME
 from tests.toytree import REPOSITORY
 
-FOLDERS = ("planted", "unseen")
+FOLDERS = ("planted", "unseen", "others", "fresh")
 FILES = sorted(path for name in FOLDERS for path in Path(__file__).with_name(name).glob("*.toml"))
+FRESH = Path(__file__).with_name("fresh")
+PYPROJECT = '[tool.patchgen]\nsources = ["mine"]\noutputs = {{ mine = "made_{name}" }}\n'
 PLAN = Plan(dtypes=("float64", "float32"))
 
 
@@ -47,24 +56,51 @@ def errors() -> Iterator[Error]:
             yield Error(path.stem, **entry)
 
 
+def source(error: Error) -> Path:
+    """The text that the error is planted in."""
+    if error.variant in BY_NAME:
+        module = BY_NAME[error.variant].module
+        return REPOSITORY.joinpath(*module.split(".")).with_suffix(".py")
+    return FRESH / f"modular_{error.variant}.py"
+
+
+def changed_text(error: Error) -> str:
+    text = source(error).read_text(encoding="utf-8")
+    times = text.count(error.old)
+    assert times == error.times, f"{error}: the old text stands there {times} times"
+    return text.replace(error.old, error.new)
+
+
+def converted(text: str, name: str, home: Path) -> Variant:
+    """The variant of a fresh modular file."""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]  # a package is imported once
+    (home / "pyproject.toml").write_text(PYPROJECT.format(name=digest), encoding="utf-8")
+    modular = home / "mine" / f"modular_{name}.py"
+    modular.parent.mkdir()
+    modular.write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "patchgen", "convert"]
+    done = subprocess.run(command, cwd=home, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return find_variant_at(modular)
+
+
 def planted(error: Error, home: Path) -> Variant:
     """The variant in a project of its own at `home`, with the error in it."""
+    text = changed_text(error)
+    if error.variant not in BY_NAME:
+        return converted(text, error.variant, home)
     variant = BY_NAME[error.variant]
     path = Path(*variant.module.split(".")).with_suffix(".py")
     shutil.copytree(REPOSITORY / path.parent, home / path.parent)
     for package in (home / path.parent, home / path.parent.parent):
         (package / "__init__.py").touch()
-    text = (home / path).read_text(encoding="utf-8")
-    assert text.count(error.old) == error.times, (
-        f"{error}: the old text stands there {text.count(error.old)} times"
-    )
-    (home / path).write_text(text.replace(error.old, error.new), encoding="utf-8")
+    (home / path).write_text(text, encoding="utf-8")
     return replace(variant, home=str(home))
 
 
 def seen_by(variant: Variant, by: str = "") -> Result | None:
     """The first case that fails; those of wide dtypes first, planted errors of parts left out."""
-    plan = Plan() if by else PLAN
+    plan = Plan() if by or variant.name not in BY_NAME else PLAN
     bench = CaseRunner(variant)
     todo = [
         case

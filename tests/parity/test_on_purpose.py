@@ -20,7 +20,7 @@ from patchgen.verify.variants import find_variant_at
 
 PYPROJECT = '[tool.patchgen]\nsources = ["mine"]\noutputs = {{ mine = "made_{name}" }}\n'
 PLAN = Plan(dtypes=("float64", "bfloat16"))
-IMPORT = "from transformers.models.llama import modeling_llama as llama\n"
+IMPORT = "from transformers.models.{0} import modeling_{0} as {0}\n"
 
 NORMS = """
 import torch
@@ -124,6 +124,68 @@ class LlamaAttention(llama.LlamaAttention):
 """
 
 
+SHARED = """
+{declared}
+
+class LlamaModel(llama.LlamaModel):
+    @edit("forward")
+    def share(self):
+        with old:
+            for decoder_layer in self.layers[: self.config.num_hidden_layers]:
+                ...
+        with new:
+            for index in range(self.config.num_hidden_layers):
+                decoder_layer = self.layers[index - index % 2]
+                decoder_layer.self_attn.layer_idx = {index}
+                ...
+"""
+FUSED = """
+import torch
+from torch import nn
+
+
+class T5Attention(t5.T5Attention):
+    @edit("forward")
+    def project_once(self, current_states: Hole, kv_shape: Hole):
+        with old:
+            key_states = self.k(current_states).view(kv_shape).transpose(1, 2)
+            value_states = self.v(current_states).view(kv_shape).transpose(1, 2)
+        with new:
+            weight = torch.cat([{weights}])
+            key_states, value_states = nn.functional.linear(current_states, weight).chunk(2, -1)
+            key_states = key_states.reshape(kv_shape).transpose(1, 2)
+            value_states = value_states.reshape(kv_shape).transpose(1, 2)
+"""
+ROTATION = """
+import torch
+
+
+class Gemma3Attention(gemma3.Gemma3Attention):
+    @edit("forward")
+    def rotate(self, query_states: Hole, key_states: Hole, cos: Hole, sin: Hole):
+        with old:
+            query_states, key_states = gemma3.apply_rotary_pos_emb(query_states, key_states, cos, sin)
+        with new:
+            query_states, key_states = rotated(query_states, cos, sin), rotated(key_states, cos, sin)
+
+
+def rotated(states, cos, sin):
+    first, second = states.chunk(2, -1)
+    return states * cos[:, None] + torch.cat([{turned}], -1) * sin[:, None]
+"""
+CENTERED = """
+import torch
+{declared}
+
+class MambaRMSNorm(mamba.MambaRMSNorm):
+    def forward(self, hidden_states):
+        wide = hidden_states.float()
+        wide = wide - wide.mean(-1, keepdim=True)
+        wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.variance_epsilon)
+        return self.weight * wide.to(hidden_states.dtype)
+"""
+
+
 def chunked(size: str, otherwise: str = "") -> str:
     return CHUNKS.replace("SIZE", size).replace("OTHERWISE", otherwise)
 
@@ -135,6 +197,7 @@ class Change:
     name: str
     text: str
     fails: str = ""
+    of: str = "llama"
 
     def __str__(self) -> str:
         return self.name
@@ -154,6 +217,8 @@ def gate(declared: str, gate: str = "self.gate", after: str = IS_SET) -> str:
     return GATE.format(declared=declared, gate=gate) + after
 
 
+SHARES = '__differs__ = {"LlamaModel": "two layers share their weights"}\n'
+KEYS_FIRST = "self.k.weight, self.v.weight"
 CLASS = '__differs__ = {"LlamaMLP": "a gate"}\n'
 CHANGES = (
     Change(
@@ -202,6 +267,42 @@ CHANGES = (
         TAU.format(declared='__differs__ = {"config.tau": "scores divided"}\n', default="2.0"),
         "`LlamaAttention` (`self_attn`) gives other values",
     ),
+    Change(
+        "shared layers",
+        SHARED.format(declared="", index="index"),
+        "`LlamaModel` gives other values",
+    ),
+    Change("shared layers, declared", SHARED.format(declared=SHARES, index="index")),
+    Change(
+        "shared layers with one cache for two",
+        SHARED.format(declared=SHARES, index="index - index % 2"),
+        "RuntimeError: The size of tensor",  # in a cache
+    ),
+    Change("keys and values by one product", FUSED.format(weights=KEYS_FIRST), of="t5"),
+    Change(
+        "keys and values by one product, in the other order",
+        FUSED.format(weights=", ".join(reversed(KEYS_FIRST.split(", ")))),
+        "`T5Attention` (`SelfAttention`) gives other values",
+        of="t5",
+    ),
+    Change("a rotation of its own", ROTATION.format(turned="-second, first"), of="gemma3"),
+    Change(
+        "a rotation the other way",
+        ROTATION.format(turned="second, -first"),
+        "`Gemma3Attention` (`self_attn`) gives other values",
+        of="gemma3",
+    ),
+    Change(
+        "another norm, declared",
+        CENTERED.format(declared='__differs__ = {"MambaRMSNorm": "centered"}\n'),
+        of="mamba",
+    ),
+    Change(
+        "another norm",
+        CENTERED.format(declared=""),
+        "`MambaRMSNorm` (`norm`) gives other values",
+        of="mamba",
+    ),
 )
 
 
@@ -209,11 +310,11 @@ def failures(folder: Path, change: Change) -> list[Result]:
     (folder / "pyproject.toml").write_text(
         PYPROJECT.format(name=f"{CHANGES.index(change)}"), encoding="utf-8"
     )
-    modular = folder / "mine" / "modular_llama_changed.py"
+    modular = folder / "mine" / f"modular_{change.of}_changed.py"
     modular.parent.mkdir()
     edits = "from patchgen.edits import Hole, edit, new, old\n" if "@edit" in change.text else ""
     edits += "from transformers import initialization as init\n" if "init." in change.text else ""
-    modular.write_text(f"{edits}{IMPORT}{change.text}", encoding="utf-8")
+    modular.write_text(f"{edits}{IMPORT.format(change.of)}{change.text}", encoding="utf-8")
     command = [sys.executable, "-m", "patchgen", "convert"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

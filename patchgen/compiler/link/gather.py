@@ -47,6 +47,10 @@ class Gathered:
     homes: frozenset[tuple[str, str]] = frozenset()  # (name, module)
 
 
+# What a modular file tells `patchgen verify` alone.
+FOR_VERIFY = ("__differs__", "__equal_if__")
+
+
 def gather_blocks(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gathered:
     """The content of the output of `kind`; `requested` are symbols that other outputs import."""
     base = builder.naming.plan.bases.get(kind)
@@ -268,7 +272,7 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
 
 def _is_kept_unused(block: Block) -> bool:
     """Whether a statement of a modular file stays if nothing uses what it binds."""
-    if block.kind in ("import", "doc") or block.is_of_exports:
+    if block.kind in ("import", "doc") or block.is_of_exports or block.name in FOR_VERIFY:
         return False
     if not block.defines:
         return True

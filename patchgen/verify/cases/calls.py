@@ -20,6 +20,7 @@ CALLS: Mapping[str, Scenario] = {
     "typed, placed, embedded": Scenario(
         rows="left", ways=("types of tokens", "positions", "embeddings")
     ),
+    "mask of ones": Scenario(ways=("mask of ones",)),
     "mask of floats": Scenario(rows="right", ways=("mask of floats",)),
     "mask of floats, left": Scenario(rows="left", ways=("mask of floats",)),
     "mask of bools": Scenario(rows="left", ways=("mask of bools",)),
@@ -34,6 +35,7 @@ CALLS: Mapping[str, Scenario] = {
 TRAINING_CALLS: Mapping[str, Scenario] = {
     "ignoring a label": Scenario(train=True, ways=("ignore_index",)),
     "counted": Scenario(rows="right", train=True, ways=("num_items_in_batch",)),
+    "with shifted labels": Scenario(train=True, ways=("shift_labels",)),
     "with a hook at its head": Scenario(rows="right", train=True, ways=("a head with a hook",)),
     "with a hook at its head, ignoring a label": Scenario(
         train=True, ways=("a head with a hook", "ignore_index")

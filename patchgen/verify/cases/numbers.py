@@ -40,6 +40,8 @@ def compare_ways_to_train(head: str, checks: PartChecks, dtypes: tuple[str, ...]
         yield compare_numbers(head, "float32", name, scenario)
     padded = Scenario(rows="right")
     yield Case(f"{head} float32 attention weights", "weights", head, scenario=padded)
+    dropped = replace(padded, train=True, dropout=DROPOUT)
+    yield Case(f"{head} float32 attention weights, dropout", "weights", head, scenario=dropped)
 
 
 def _ways_to_train(checks: PartChecks) -> dict[str, Scenario]:
@@ -49,6 +51,7 @@ def _ways_to_train(checks: PartChecks) -> dict[str, Scenario]:
         "without labels": Scenario(labels=False),
         "without labels, padded": Scenario(labels=False, rows="right"),
         "dropout": replace(padded, dropout=DROPOUT),
+        "dropout, full": Scenario(train=True, dropout=DROPOUT),
         "accumulated": replace(padded, accumulate=2),
         "autocast": replace(training, autocast=True),
         # With a mask, which autocast does not cast in every model.

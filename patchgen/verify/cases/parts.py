@@ -47,14 +47,19 @@ def check_operations(head: str) -> Iterator[Case]:
     yield Case(f"{head} choices", "choices", head, scenario=checkpointed)
 
 
-def compare_with_itself(head: str, checks: PartChecks) -> Iterator[Case]:
-    """Two ways to run the variant that must give the same, as its parts promise."""
+def compare_with_itself(
+    head: str, checks: PartChecks, changed: tuple[str, ...] = ()
+) -> Iterator[Case]:
+    """Two ways to run the variant that must give the same, as its parts promise.
+
+    A norm that is `changed` is held against the parent's alone.
+    """
     parts = {check.part for check in checks}
     if "loss" in parts:
         # A narrow dtype shows what is not summed in float32.
         name, scenario = f"{head} bfloat16 loss beside logits", Scenario(train=True)
         yield Case(name, "loss beside logits", head, "bfloat16", scenario=scenario)
-    if "norm" in parts:
+    if "norm" in parts or any("Norm" in name for name in changed):
         yield Case(f"{head} bfloat16 norms alone", "norms", head, "bfloat16")
     # Other heads give one result a row, whatever is in it.
     if "flash" in parts and head.endswith(("Model", "ForMaskedLM", "ForCausalLM")):

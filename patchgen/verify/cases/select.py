@@ -26,7 +26,12 @@ from patchgen.verify.cases.parts import (
     show_effects,
     try_interface,
 )
-from patchgen.verify.cases.settings import compare_lengths, compare_published, compare_settings
+from patchgen.verify.cases.settings import (
+    compare_heads,
+    compare_lengths,
+    compare_published,
+    compare_settings,
+)
 from patchgen.verify.cases.usage import (
     check_declared,
     hold_against_itself,
@@ -34,7 +39,7 @@ from patchgen.verify.cases.usage import (
     load_and_initialize,
     use_model,
 )
-from patchgen.verify.configs.settings import changed_heads
+from patchgen.verify.configs.settings import changed_heads, read_of
 from patchgen.verify.parts.part_check import PartCheck
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant
@@ -58,7 +63,7 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
         *load_and_initialize(main),
         *show_effects(main, checks),
         *check_operations(main),
-        *compare_with_itself(main, checks),
+        *compare_with_itself(main, checks, read_of(variant).classes),
         *compare_dtypes(main, checks, plan.dtypes),
         *plant_errors(main, checks, plan.dtypes),
         *compare_ways_to_train(main, checks, plan.dtypes),
@@ -69,6 +74,7 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
         *compare_settings(variant, checks, plan.dtypes),
         *compare_published(variant, checks, plan.dtypes),
         *compare_lengths(variant, checks),
+        *compare_heads(variant, checks),
         *use_model(main, checks, plan),
         *hold_against_itself(main, plan.dtypes),
         *check_declared(variant, checks, plan.dtypes),

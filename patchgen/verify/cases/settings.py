@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from patchgen.facts.published import Setting
 from patchgen.verify.cases.case import DROPOUT, ROUTES, UNPACKED_ROWS, Case, compare_numbers
-from patchgen.verify.configs.settings import find_settings, read_of
+from patchgen.verify.configs.settings import (
+    changed_heads,
+    find_settings,
+    head_for,
+    read_of,
+)
 from patchgen.verify.inputs.calls import WHOLE_ENCODER
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck
@@ -54,10 +60,36 @@ def compare_published(
     """Cases with configurations of checkpoints, and settings that parts and changed lines read."""
     for setting in find_settings(variant):
         makes_decoder = "is_decoder" in setting.changes
-        head = _decoder_of(variant) if makes_decoder else variant.heads[0]
+        head = _decoder_of(variant) if makes_decoder else head_for(variant, setting)
         for case in _cases_of(setting, head, checks, dtypes):
             changes = tuple(setting.changes.items())
             yield replace(case, changes=changes, whole=True, drawn=setting.drawn)
+
+
+# By the ending of a head: what it may be trained for, and settings that no model has by default.
+OF_HEADS: Mapping[str, Mapping[str, dict[str, Any]]] = {
+    "SequenceClassification": {
+        "trained for a number": {"problem_type": "regression", "num_labels": 1},
+        "trained for several classes": {
+            "problem_type": "multi_label_classification",
+            "num_labels": 3,
+        },
+    },
+    "TokenClassification": {
+        "without a bias": {"token_classification_bias": False},
+        "with a rate of its own": {"classifier_dropout": 0.4},
+    },
+}
+
+
+def compare_heads(variant: Variant, checks: PartChecks) -> Iterator[Case]:
+    """Changed heads with what they read of a configuration."""
+    training = replace(training_scenario(checks, "right"), dropout=DROPOUT)
+    for head in changed_heads(variant):
+        for ending, settings in OF_HEADS.items():
+            for name, changes in settings.items() if head.endswith(ending) else ():
+                case = compare_numbers(head, "float64", name, training)
+                yield replace(case, changes=tuple(changes.items()), whole=True)
 
 
 def _cases_of(
@@ -72,10 +104,11 @@ def _cases_of(
         yield compare_numbers(head, "bfloat16", f"{last} train: {setting.name}", training)
     # In float32 too: only there does GPT-2's upcast change anything.
     yield compare_numbers(head, "float32", f"{last} eager: {setting.name}", training, route=2)
-    if setting.changes == {"is_decoder": True}:
+    if setting.changes.get("is_decoder") or setting.changes.get("add_cross_attention"):
         generates = Case(f"{head} generates: {setting.name}", "generated", head, detail="greedy")
         prompt = Scenario(rows="left", labels=False)
-        yield replace(generates, route=setting.route, scenario=prompt)
+        if "add_cross_attention" not in setting.changes:
+            yield replace(generates, route=setting.route, scenario=prompt)
         cache = Case(f"{head} cache: {setting.name}", "cache", head, "float64")
         yield replace(cache, route=setting.route, scenario=Scenario(labels=False))
 

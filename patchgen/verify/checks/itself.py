@@ -24,10 +24,11 @@ from transformers import PreTrainedModel, set_seed
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
 from patchgen.verify.compare.differences import differences
 from patchgen.verify.compare.tolerance import EQUAL, REORDERED, Bound
-from patchgen.verify.inputs.arguments import BOUNDARY, takes
+from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.observe.dependence import is_causal
 from patchgen.verify.observe.float64 import compute_in_float64
 from patchgen.verify.observe.step import observe_step, outputs, takes_cache
 from patchgen.verify.parts.part_check import (
@@ -42,6 +43,7 @@ from patchgen.verify.report.result import Status
 
 Observed = Mapping[str, Tensor]
 NEW_TOKENS = 4
+MORE_WORDS = 8
 SHARD = "20KB"
 # A narrow dtype rounds so much coarser; a model that is right is at most so many times further off.
 COARSER = 16.0
@@ -136,6 +138,20 @@ def _first_token(itself: Itself) -> tuple[Observed, Observed]:
     return {n: whole[n][:, :1] for n in names}, {n: one[n] for n in names}
 
 
+def _sees_earlier_tokens(itself: Itself) -> Verdict:
+    """Nothing depends on later tokens, where nothing does in the parent as transformers has it."""
+    pair = itself.pair
+    inputs = pair.inputs(Scenario(labels=False), itself.dtype)
+    if "input_ids" not in inputs.given or not is_causal(
+        pair.plain_parent, inputs.to("cpu", itself.dtype)
+    ):
+        raise NothingToCompare("its parent is no decoder of texts")
+    if is_causal(itself.model(), inputs):
+        return Verdict("PASS", "no output depends on a later token")
+    # A class that differs may be meant to see both ways.
+    return Verdict("WARN", "outputs depend on later tokens, and none of the parent's does")
+
+
 def _packed(itself: Itself) -> tuple[Observed, Observed]:
     """Several rows of two texts, which positions tell apart, and each text alone."""
     pair, model = itself.pair, itself.model()
@@ -180,8 +196,12 @@ def _as_tuple_in_training(itself: Itself) -> tuple[Observed, Observed]:
 
 
 def _states_by_configuration(itself: Itself) -> tuple[Observed, Observed]:
-    """`config.output_hidden_states` gives what the argument gives."""
-    given, model = itself.given(), itself.model(fresh=True)
+    """`config.output_hidden_states` gives what the argument gives, at padding as well."""
+    try:
+        given = itself.given("right")
+    except CannotBuild:
+        given = itself.given()
+    model = itself.model(fresh=True)
     asked = run(model, given, output_hidden_states=True)
     model.config.output_hidden_states = True
     return asked, run(model, given)
@@ -219,6 +239,22 @@ def _cache_by_default(itself: Itself) -> tuple[Observed, Observed]:
             suffix = "" if way is None else ", checkpointed"
             side.update({f"{name}{suffix}": tensor for name, tensor in observed.items()})
     return found
+
+
+def _resized(itself: Itself) -> tuple[Observed, Observed]:
+    """With more words in its vocabulary it gives the same for those that it had."""
+    given, model = itself.given(), itself.model(fresh=True)
+    words = model.config.get_text_config().vocab_size
+    if "input_ids" not in given or model.get_input_embeddings().weight.shape[0] != words:
+        raise NothingToCompare("it has no vocabulary")
+    before = run(model, given)
+    with silence_progress():
+        model.resize_token_embeddings(words + MORE_WORDS, mean_resizing=False)
+    after = run(model, given)
+    return before, {
+        name: tensor[..., :words] if tensor.shape[-1] == words + MORE_WORDS else tensor
+        for name, tensor in after.items()
+    }
 
 
 # --- how it is trained
@@ -471,11 +507,13 @@ WAYS: Mapping[str, tuple[Way, Bound]] = {
     "a batch of one": (_alone, REORDERED),
     "rows in another order": (_reordered, REORDERED),
     "a length of one": (_first_token, REORDERED),
+    "earlier tokens alone": (_sees_earlier_tokens, EQUAL),
     "packed rows": (_packed, REORDERED),
     "a tuple": (_as_tuple, EQUAL),
     "a tuple in training": (_as_tuple_in_training, EQUAL),
     "states by configuration": (_states_by_configuration, EQUAL),
     "logits_to_keep": (_last_logits, REORDERED),
+    "more words": (_resized, REORDERED),
     "use_cache by default": (_cache_by_default, REORDERED),
     "checkpointed": (_checkpointed, REORDERED),
     "gradients": (_finite, EQUAL),

@@ -18,22 +18,31 @@ from patchgen.verify.checks.context import (
     Verdict,
     decide,
 )
-from patchgen.verify.checks.noise import allowed, is_narrow, measure_noise, observe_exactly
+from patchgen.verify.checks.noise import (
+    DRAWS,
+    allowed,
+    is_narrow,
+    measure_bound,
+    measure_noise,
+    observe_exactly,
+)
 from patchgen.verify.compare.differences import (
     Difference,
     differences,
     find_other_dtypes,
     measure_in_noise,
     nearer,
+    worst,
 )
 from patchgen.verify.compare.tolerance import MARGIN, REORDERED, loosest
-from patchgen.verify.inputs.arguments import BOUNDARY, takes
+from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
 from patchgen.verify.inputs.calls import AS_TUPLE
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.float64 import compute_in_float64
 from patchgen.verify.observe.step import observe_step, outputs, takes_cache
 from patchgen.verify.parts.part_check import Observation, PlantedError, Route
 from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.report.result import Status
 
 # --- Check that one training step of the variant gives the same numbers as the parent's
 
@@ -50,21 +59,72 @@ def check_numbers(context: CheckContext) -> Verdict:
     pair.observe_parent(
         route, dtype, scenario
     )  # first: the variant need not do what the parent cannot
-    found = compare(pair, route, dtype, scenario, _of_variant(context, route))
+    enough = allowed(route.bound, dtype, scenario)
+    found = compare(pair, route, dtype, scenario, _of_variant(context, route), enough=enough)
     if found[0].largest > allowed(route.bound, dtype, scenario) and _sums_anew(
         pair, route, dtype, scenario
     ):
         route = replace(route, bound=loosest([route.bound, REORDERED]))
+    if found[0].largest > allowed(route.bound, dtype, scenario):
+        found, route = _beside_eager(context, found, route)
+    if is_narrow(dtype, scenario):
+        found = _of_other_draws(context, found, route)
     return decide(context, found, route)
 
 
-def _of_variant(context: CheckContext, route: Route) -> Observation:
+def _of_other_draws(
+    context: CheckContext, found: tuple[Difference, ...], route: Route
+) -> tuple[Difference, ...]:
+    """The smallest of differences on several inputs, where those on the first are too large.
+
+    What rounding makes is of one draw, and what an error makes is of all.
+    """
+    pair, scenario, dtype = context.pair, context.case.scenario, context.dtype
+    for seed in DRAWS[1:]:
+        bound = allowed(route.bound, dtype, scenario)
+        if found[0].largest > bound:
+            bound = measure_bound(route.bound, pair, route, dtype, scenario)
+        if found[0].largest <= bound or math.isinf(found[0].largest):
+            break
+        observed = _of_variant(context, route, seed)
+        again = compare(pair, route, dtype, scenario, observed, seed=seed)
+        found = min(found, again, key=lambda each: each[0].largest)
+    return found
+
+
+def _beside_eager(
+    context: CheckContext, found: tuple[Difference, ...], route: Route
+) -> tuple[tuple[Difference, ...], Route]:
+    """Beside the parent's eager attention, where that is as far from the parent as the variant is.
+
+    At a query that sees nothing, which padding at the left makes, SDPA gives zeros and eager
+    attention a mean.  Both are the parent, and a head may read them.
+    """
+    pair, scenario, dtype = context.pair, context.case.scenario, context.dtype
+    if is_narrow(dtype, scenario) or context.case.route or pair.is_neutral:
+        return found, route
+    eager, bound = pair.eager_route, allowed(route.bound, dtype, scenario)
+    try:
+        other = pair.observe_parent(eager, dtype, scenario)
+    except (CannotBuild, ValueError):  # it has no other
+        return found, route
+    if differences(pair.observe_parent(route, dtype, scenario), other)[0].largest <= bound:
+        return found, route
+    for ours in (route, eager) if scenario.rows == "left" else (route,):
+        beside = compare(pair, eager, dtype, scenario, _of_variant(context, ours))
+        if beside[0].largest <= allowed(eager.bound, dtype, scenario):
+            return beside, eager
+    return found, route
+
+
+def _of_variant(context: CheckContext, route: Route, seed: int = 0) -> Observation:
     """The variant's observation.
 
     Raises NothingToCompare if it refuses a guessed setting, or what a part says that it refuses.
     """
     try:
-        return context.pair.observe_variant(route, context.dtype, context.case.scenario)
+        scenario = context.case.scenario
+        return context.pair.observe_variant(route, context.dtype, scenario, seed=seed)
     except ChangedInPlace as error:
         raise NothingToCompare(str(error)) from error
     except (ValueError, NotImplementedError) as error:
@@ -104,6 +164,8 @@ def compare(
     observed: Observation,
     *,
     weights: bool = False,
+    enough: float = 0.0,
+    seed: int = 0,
 ) -> tuple[Difference, ...]:
     """The differences between the parent's observation and `observed`, the largest first.
 
@@ -111,22 +173,31 @@ def compare(
     two: the parent's own, and the parent's in float64, which that rounds.  A variant as near to the
     truth as its parent, but on the other side, is not wrong, though it is two roundings from the
     parent.  A tensor of another dtype is infinitely far, unless a part declares it.
+
+    Each draw of inputs and each route on which noise is measured may add to it, and takes time:
+    where the first alone shows differences of at most `enough`, that is the answer.
     """
-    parent = pair.observe_parent(route, dtype, scenario, weights=weights)
+    parent = pair.observe_parent(route, dtype, scenario, weights=weights, seed=seed)
     reference, ours = pair.without_hidden(parent, scenario, observed), dict(observed)
     found = differences(reference, ours)
     if not is_narrow(dtype, scenario):
         return found
     own_dtypes = any(part_check.own_dtypes(scenario) for part_check in pair.part_checks)
     others = () if own_dtypes else find_other_dtypes(reference, ours)
-    noises = [measure_noise(pair, each, dtype, scenario, weights) for each in pair.routes]
+    wide = observe_exactly(pair, route, scenario, weights, seed)
+    of_truth = differences(pair.without_hidden(wide, scenario, observed), ours)
+    draws = (seed, *(each for each in DRAWS if each != seed))
+    if enough:
+        first = measure_noise(pair, route, dtype, scenario, weights, draws[:1])
+        in_noises = nearer(measure_in_noise(found, first), measure_in_noise(of_truth, first))
+        if worst((*others, *in_noises)) <= enough:
+            return (*others, *in_noises)
+    noises = [measure_noise(pair, each, dtype, scenario, weights, draws) for each in pair.routes]
     if own_dtypes and scenario.autocast:
         # What autocast leaves in float32, such a part keeps in the narrow dtype, as the parent does
         # whose weights are in that dtype.
         plain = replace(scenario, autocast=False)
-        noises.append(measure_noise(pair, route, torch.bfloat16, plain, weights))
-    wide = observe_exactly(pair, route, scenario, weights)
-    of_truth = differences(pair.without_hidden(wide, scenario, observed), ours)
+        noises.append(measure_noise(pair, route, torch.bfloat16, plain, weights, draws))
     return (*others, *nearer(measure_in_noise(found, *noises), measure_in_noise(of_truth, *noises)))
 
 
@@ -211,9 +282,10 @@ def check_planted_error(context: CheckContext) -> Verdict:
     bound = max(allowed(route.bound, dtype, planted_error.scenario) for route in pair.routes)
     unit = "noises" if is_narrow(dtype, planted_error.scenario) else "relative"
     if not difference > bound:
-        return Verdict(
-            "FAIL", f"not seen: {planted_error.says}", difference, bound, difference, unit
-        )
+        # Rounding may hide it, on some inputs; a wide dtype hides nothing.
+        status: Status = "WARN" if is_narrow(dtype, planted_error.scenario) else "FAIL"
+        note = f"not seen: {planted_error.says}"
+        return Verdict(status, note, difference, bound, difference, unit)
     if difference < MARGIN * bound:
         note = f"seen, but less than {MARGIN} times the bound: {planted_error.says}"
         return Verdict("WARN", note, difference, bound, difference, unit)
@@ -222,8 +294,9 @@ def check_planted_error(context: CheckContext) -> Verdict:
 
 # --- Check that a loss without logits is as exact as the loss of the logits
 
-# Both sum the same products in float32.  A loss in bfloat16 is two hundred times as far away.
-CLOSE = 2e-5
+# Both sum the same products in float32, and round a logit to the other side here and there: 5e-5
+# was measured of Gemma 2.  A loss that is summed in bfloat16 is at least 2e-3 away.
+CLOSE = 2e-4
 
 
 def check_loss_beside_logits(context: CheckContext) -> Verdict:
@@ -300,7 +373,7 @@ def _share_that_differs(ours: nn.Module, theirs: nn.Module) -> float:
 
 
 def check_isolation(context: CheckContext) -> Verdict:
-    """Compare the variant on two texts in one row with itself on each text alone.
+    """Compare the variant on three texts in one row with itself on each text alone.
 
     What it gives for each token is compared at that token, and what it gives for each text, as a
     pooler does, at that text.
@@ -311,11 +384,12 @@ def check_isolation(context: CheckContext) -> Verdict:
     _, variant = pair.models(pair.routes[0], context.dtype)
     given = pair.inputs(context.case.scenario, context.dtype).given
     ids, start = given["input_ids"][:1], _first_position(variant)
-    texts = (ids[:, :BOUNDARY], ids[:, BOUNDARY:])
+    # One text is of one token, and the longest one is not the first.
+    texts = (ids[:, :BOUNDARY], ids[:, BOUNDARY : BOUNDARY + 1], ids[:, BOUNDARY:])
     places = [start + torch.arange(text.shape[1], device=ids.device)[None] for text in texts]
     joined = _run(variant, torch.cat(texts, 1), torch.cat(places, 1))
     isolated = [_run(variant, *each) for each in zip(texts, places, strict=True)]
-    tokens = ids.shape[1]
+    tokens = sum(text.shape[1] for text in texts)
     expected = {
         name: torch.cat([one[name] for one in isolated], 1 if tensor.shape[1] == tokens else 0)
         for name, tensor in joined.items()
@@ -323,7 +397,7 @@ def check_isolation(context: CheckContext) -> Verdict:
     wrong = [name for name in joined if joined[name].shape != expected[name].shape]
     if wrong:
         shapes = (f"{name} is {tuple(joined[name].shape)}" for name in wrong)
-        return Verdict("FAIL", f"{', '.join(shapes)} for two texts in one row")
+        return Verdict("FAIL", f"{', '.join(shapes)} for three texts in one row")
     route = replace(pair.routes[0], bound=REORDERED)
     return decide(context, differences(expected, joined), route, "each text alone")
 
@@ -372,7 +446,7 @@ def check_padding(context: CheckContext) -> Verdict:
 # compared then, but how far dropout moves the outputs on average can.
 
 RATE = 0.3
-DRAWS = 24
+STEPS = 24
 # The factor that two such means may differ by.  Twice the rate moves outputs by half as much again,
 # and no dropout moves nothing.
 ALLOWED_FACTOR = 1.25
@@ -405,7 +479,7 @@ def _moved(model: PreTrainedModel, context: CheckContext, pair: Pair) -> float:
     still = still[real]
     model.train()
     torch.manual_seed(0)
-    noise = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(DRAWS)]
+    noise = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(STEPS)]
     model.eval()
     return float((torch.stack(noise).mean() / still.square().mean()).sqrt())
 

@@ -99,7 +99,10 @@ MORE_PRODUCTS = 4
 
 
 def check_work(context: CheckContext) -> Verdict:
-    """No more FLOPs than the parent in a forward pass, and hardly more products in training."""
+    """No more FLOPs than the parent in a forward pass; in training, hardly more products too.
+
+    A computation in chunks has more products of as many FLOPs.
+    """
     pair, scenario = context.pair, context.case.scenario
     require_scenario(pair, scenario)
     count = functools.partial(_pace, pair, dtype=context.dtype, scenario=scenario)
@@ -112,10 +115,9 @@ def check_work(context: CheckContext) -> Verdict:
     ours = count(side=1)
     note = f"{ours.products} products of {ours.flops:,} FLOPs"
     note = f"{note}; the parent {parent.products} of {parent.flops:,}"
+    is_more = ours.flops > parent.flops
     if scenario.train:
-        is_more = ours.products > parent.products + MORE_PRODUCTS
-    else:
-        is_more = ours.flops > parent.flops
+        is_more = is_more and ours.products > parent.products + MORE_PRODUCTS
     return Verdict("FAIL" if is_more else "PASS", note)
 
 
@@ -357,7 +359,9 @@ def check_compiled(context: CheckContext) -> Verdict:
     pair, scenario, route = context.pair, context.case.scenario, context.pair.routes[0]
     require_scenario(pair, scenario)
     inputs = pair.inputs(scenario, torch.float32)
-    parent, variant = pair.models(route, torch.float32, fresh=True)
+    # Built for this: transformers' hooks stay in a model that was asked for its states once, and
+    # end its graphs.
+    parent, variant = pair.built(route, torch.float32)
     reference = observe_step(variant, inputs, scenario)
     with _compiling(variant, context.case.detail) as compiled:
         observed = observe_step(variant, inputs, scenario)
@@ -369,7 +373,7 @@ def check_compiled(context: CheckContext) -> Verdict:
             observe_step(parent, inputs, scenario, checkpointing=checkpoints)
         documented = {reason for check in pair.part_checks for reason in check.ends_graphs}
         if more := compiled.breaks - parents.breaks - documented:
-            listed = "; ".join(sorted(more))
+            listed = "; ".join(compiled.explained[reason] for reason in sorted(more))
             return Verdict("FAIL", f"graphs end where the parent's do not: {listed}")
     compared = {name: t for name, t in observed.items() if not name.startswith("attentions")}
     found = differences(reference, compared)
@@ -387,6 +391,7 @@ class _Graphs:
     graphs: int = 0
     operations: int = 0
     breaks: frozenset[str] = frozenset()  # the reasons of graph breaks, without names
+    explained: Mapping[str, str] = field(default_factory=dict)  # each of them, with names
 
     def __str__(self) -> str:
         return f"{self.graphs} graphs of {self.operations} operations"
@@ -405,7 +410,9 @@ def _compiling(model: PreTrainedModel, backend: str) -> Iterator[_Graphs]:
         found.graphs = counters["stats"]["unique_graphs"]
         found.operations = counters["stats"]["calls_captured"]
         # The first line is the kind; the lines below name the function, the model and a remedy.
-        found.breaks = frozenset(reason.partition("\n")[0] for reason in counters["graph_break"])
+        lines = [reason.split("\n") for reason in counters["graph_break"]]
+        found.breaks = frozenset(kind for kind, *_ in lines)
+        found.explained = {kind: " ".join([kind, *rest[:1]]) for kind, *rest in lines}
         torch._dynamo.reset()
 
 

@@ -16,13 +16,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_flatten_with_path
 from transformers import PreTrainedModel
 
 # Relative to the largest entry: far above what sums round, and below any error.
 CLOSE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.bfloat16: 5e-2}
-# The inputs and the outputs of one call of a module.
-Call = tuple[list[Tensor], list[Tensor]]
+# Floating tensors and masks by where they stand, and those of the inputs and outputs of one call.
+Placed = dict[str, Tensor]
+Call = tuple[Placed, Placed]
 
 
 @contextmanager
@@ -55,13 +56,12 @@ def find_first(theirs: Mapping[str, Call], ours: Mapping[str, Call], close: floa
     return None
 
 
-def _floats(values: Any) -> list[Tensor]:
-    tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
-    return [
-        tensor.detach().clone()
-        for tensor in tensors
-        if tensor.is_floating_point() or tensor.dtype == torch.bool
-    ]
+def _floats(values: Any) -> Placed:
+    return {
+        str(path): tensor.detach().clone()
+        for path, tensor in tree_flatten_with_path(values)[0]
+        if isinstance(tensor, Tensor) and (tensor.is_floating_point() or tensor.dtype == torch.bool)
+    }
 
 
 def say_where(
@@ -82,20 +82,48 @@ def say_where(
     return f"`{of_class}`{at} gives other values than the parent's for equal inputs"
 
 
-def _are_close(ours: list[Tensor], theirs: list[Tensor], close: float) -> bool:
-    """Whether both have the same tensors; masks are compared where both have one of a form."""
-    masks = [[_visible(each) for each in side if _is_mask(each)] for side in (ours, theirs)]
+def say_ties(parent: PreTrainedModel, variant: PreTrainedModel) -> str:
+    """The first weight that one of both shares with another place, and the other does not."""
+    theirs, ours = _ties(parent), _ties(variant)
+    for name, first in {**ours, **theirs}.items():
+        if ours.get(name) != theirs.get(name):
+            side, other = ("variant", "parent") if name in ours else ("parent", "variant")
+            return f"`{name}` is `{first}` in the {side}, and not in the {other}"
+    return ""
+
+
+def _ties(model: PreTrainedModel) -> dict[str, str]:
+    """Each parameter that has an earlier name, and that."""
+    first: dict[int, str] = {}
+    names = model.named_parameters(remove_duplicate=False)
+    ties = {name: first.setdefault(id(parameter), name) for name, parameter in names}
+    return {name: earlier for name, earlier in ties.items() if earlier != name}
+
+
+def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:
+    """Whether what both have is the same; masks are compared where both have one of a form.
+
+    One side alone may have attention weights, or pass something by another name.
+    """
+    masks = [
+        [_visible(each) for each in side.values() if _is_mask(each)] for side in (ours, theirs)
+    ]
     for one, two in zip(*masks, strict=False):
         if one.shape == two.shape and not torch.equal(one, two):
             return False
-    ours, theirs = ([each for each in side if not _is_mask(each)] for side in (ours, theirs))
-    if [each.shape for each in ours] != [each.shape for each in theirs]:
-        return False
-    for one, two in zip(ours, theirs, strict=True):
+    first, second = (
+        {path: each for path, each in side.items() if not _is_mask(each)} for side in (ours, theirs)
+    )
+    both = [(first[path], second[path]) for path in first if path in second]
+    if not both and (first or second):
+        both = list(zip(first.values(), second.values(), strict=False))
+    for one, two in both:
+        if one.shape != two.shape:
+            return False
         top = float(two.abs().max()) if two.numel() else 0.0
         if not torch.allclose(one.double(), two.double(), rtol=0, atol=close * top, equal_nan=True):
             return False
-    return True
+    return bool(both) or not (first or second)
 
 
 def _is_mask(tensor: Tensor) -> bool:

@@ -193,6 +193,11 @@ def _rms(tensor: Tensor) -> float:
 def _difference(
     name: str, reference: Tensor | None, candidate: Tensor | None, floors: tuple[float, float]
 ) -> Difference:
+    there = candidate if reference is None else reference
+    if (reference is None or candidate is None) and _is_gradient(name):
+        # A layer that nothing reached, such as an expert, has no gradient, or zeros in a stack.
+        if there is not None and not there.any():
+            return Difference(name, 0.0, 0.0, ())
     if reference is None or candidate is None or reference.shape != candidate.shape:
         return Difference(name, math.inf, math.inf, (), math.inf, missing=True)
     if torch.equal(reference, candidate):

@@ -1,10 +1,14 @@
-"""Find what the changed lines of a variant read: flags of its configuration, and changed classes.
+"""Find what the changed lines of a variant read: options of its configuration, and changed classes.
 
-The text of the output and its diff give the names of the configuration that a changed class or
-function tests, each with values that turn the test round, and the names of the changed classes.
+The text of the output and of its parent, and the diff between them, give the names of the
+configuration that a changed class or function reads, each with values under which it may compute
+something else, and the names of the changed classes.
 
     if config.tie and self.share:          tie: not as by default, share: not as by default
     if config.kind == "sum":               kind: "sum"
+    bias=config.attention_bias             attention_bias: not as by default
+
+What the parent reads counts as well: an option that a change forgets is in its lines alone.
 """
 
 from __future__ import annotations
@@ -12,16 +16,29 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-
-from patchgen.verify.diff_lines import find_touched_lines
 
 Definition = ast.ClassDef | ast.FunctionDef
 # Shorter ones the usual texts are longer than; longer ones take too long.
 LENGTHS = range(13, 2049)
 MOST_LENGTHS = 3
 SMALL = 3  # a value for a number of which nothing is known
+ACTIVATION = re.compile(r"act(ivation)?(_fn|_function)?$|_act_")
+ACTIVATIONS = ("relu", "silu")
+# What some names may be, of which no default says it.
+VALUES: Mapping[str, tuple[Any, ...]] = {
+    "rope_parameters": (
+        {"rope_type": "default", "rope_theta": 500.0},
+        {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+    ),
+    "tie_word_embeddings": (True, False),
+    "num_experts_per_tok": (1,),
+    "num_key_value_heads": (4, 1),
+    "head_dim": (16,),
+}
+FEW = 8  # of which one more is still tiny
+TIES = "_tied_weights_keys"  # a class that says which weights are tied reads whether they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +48,35 @@ class Read:
     classes: tuple[str, ...]  # that contain a changed line
     values: Mapping[str, tuple[Any, ...]]  # by the name in the configuration
     lengths: tuple[int, ...] = ()  # integers in changed lines that a text may be longer than
+    readers: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what reads each name
 
 
-def find_reads(text: str, diff: str, defaults: Mapping[str, Any]) -> Read:
-    """`defaults` are the configuration's own."""
-    lines = find_touched_lines(diff)
+def find_reads(
+    text: str,
+    lines: frozenset[int],
+    defaults: Mapping[str, Any],
+    parent: str = "",
+    replaced: frozenset[int] = frozenset(),
+) -> Read:
+    """`lines` of `text` are changed, for those `replaced` in `parent`.
+
+    `defaults` are the configuration's own.
+    """
     changed = [node for node in ast.parse(text).body if _holds(node, lines)]
+    theirs = [node for node in ast.parse(parent).body if _holds(node, replaced)]
     found: dict[str, list[Any]] = {}
-    for node in changed:
-        for name, others in _tested(node):
-            values = _values(defaults.get(name, others.default), others.compared)
-            found.setdefault(name, []).extend(
-                value for value in values if value not in found.get(name, [])
-            )
+    readers: dict[str, set[str]] = {}
+    for node in map(_Aliases().visit, (*changed, *theirs)):
+        for name, others in (*_tested(node), *_read_plainly(node)):
+            values = found.setdefault(name, [])
+            readers.setdefault(name, set()).add(node.name)
+            default = defaults.get(name, others.default)
+            values.extend(v for v in _values(name, default, others) if v not in values)
     classes = tuple(node.name for node in changed if isinstance(node, ast.ClassDef))
     lengths = sorted({number for node in changed for number in _numbers(node, lines)})
     values_of = {name: tuple(values) for name, values in found.items() if values}
-    return Read(classes, values_of, tuple(lengths)[:MOST_LENGTHS])
+    read_by = {name: frozenset(names) for name, names in readers.items()}
+    return Read(classes, values_of, tuple(lengths)[:MOST_LENGTHS], read_by)
 
 
 def _numbers(node: ast.stmt, lines: frozenset[int]) -> Iterator[int]:
@@ -82,6 +111,8 @@ class _Others:
 
     default: Any = None  # the third argument of `getattr`
     compared: tuple[Any, ...] = ()  # constants that the code compares it with
+    is_tested: bool = True  # a branch depends on it
+    values: tuple[Any, ...] = ()  # what it may be, if the code says that
 
 
 def _tested(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
@@ -117,6 +148,45 @@ def _flags(node: ast.stmt) -> Iterator[tuple[str, tuple[str, Any]]]:
                 yield own, config
 
 
+def _read_plainly(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
+    """Names of the configuration that `node` reads, in a test or not."""
+    for each in ast.walk(node):
+        match each:
+            case ast.Name(id=name) if name == TIES:
+                yield "tie_word_embeddings", _Others(is_tested=False)
+            case ast.Call(
+                func=ast.Attribute(value=inner, attr="get"),
+                args=[ast.Constant(value=key), ast.Constant(value=str())],
+            ) if (config := _of_config(inner)) is not None:
+                values = tuple({key: name} for name in ACTIVATIONS)
+                yield config[0], _Others(is_tested=False, values=values)
+        if (config := _of_config(each)) is not None:
+            yield config[0], _Others(config[1], is_tested=False)
+
+
+class _Aliases(ast.NodeTransformer):
+    """Writes `config.ffn_config` in place of a local name for it."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, ast.expr] = {}
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.names = {}
+        return self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Attribute(attr=attr) as value):
+                if attr.endswith("_config") and _is_config(value):
+                    self.names[name] = value
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        is_read = isinstance(node.ctx, ast.Load)
+        return self.names.get(node.id, node) if is_read else node
+
+
 def _of_config(node: ast.AST) -> tuple[str, Any] | None:
     """`config.name`, or `getattr(config, "name", default)`: the name and the default."""
     if isinstance(node, ast.Attribute) and node.attr.endswith("_config"):
@@ -131,7 +201,7 @@ def _of_config(node: ast.AST) -> tuple[str, Any] | None:
         name, *default = (
             each.value if isinstance(each, ast.Constant) else None for each in node.args[1:]
         )
-        if isinstance(name, str):
+        if isinstance(name, str) and not name.endswith("_config"):
             return f"{_inner(node.args[0])}{name}", default[0] if default else None
     return None
 
@@ -158,15 +228,22 @@ def _bound(node: ast.AST) -> str:
     return f".{node.attr}" if is_own and isinstance(node, ast.Attribute) else ""
 
 
-def _values(default: Any, compared: tuple[Any, ...]) -> Iterator[Any]:
-    """Values with which a test of the code may have another result."""
-    if isinstance(default, bool):
+def _values(name: str, default: Any, others: _Others) -> Iterator[Any]:
+    """Values with which the code may compute something else."""
+    if name in VALUES or others.values:
+        yield from others.values or VALUES[name]
+    elif isinstance(default, bool):
         yield not default
     elif isinstance(default, str):
-        yield from (value for value in compared if value != default)
+        named = ACTIVATIONS if ACTIVATION.search(name) else ()
+        yield from (value for value in (*others.compared, *named) if value != default)
     elif isinstance(default, float):
         yield default / 2 if default else 0.25
     elif isinstance(default, int):
-        yield from (default + 1, 0)
-    else:
+        # Where no branch depends on it, it is a size, and none of a size is an error.
+        if others.is_tested:
+            yield from (default + 1, 0)
+        elif default <= FEW:
+            yield default + 1
+    elif others.is_tested:
         yield from (SMALL, True)

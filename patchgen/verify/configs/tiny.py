@@ -46,6 +46,11 @@ def tiny_config(
         tiny = {"decoder_start_token_id": SIZES["pad_token_id"], **tiny}
     inner = {name: value for name, value in changes.items() if "." in name}
     outer = {name: value for name, value in changes.items() if "." not in name}
+    for name in [name for name in outer if not _has(default, name)]:
+        # A class that is given a configuration inside it calls that `config` too.
+        owners = [part for part in default.sub_configs if _has(getattr(default, part), name)]
+        if len(owners) == 1:
+            inner[f"{owners[0]}.{name}"] = outer.pop(name)
     made = _build_accepted(default, lambda concession: {**tiny, **concession, **outer})
     for name, value in inner.items():  # of a configuration inside it: "ffn_config.moe_top_k"
         path, _, last = name.rpartition(".")
@@ -89,8 +94,9 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
     family = FAMILIES.get(default.model_type, {})
     known = {**family, **SET_BY_CHECKPOINTS.get(default.model_type, {})}
     changes = _find_sizes(default)
-    for rate in _find_dropout_rates(default):
-        changes[rate] = dropout
+    # No two rates are equal, so that one cannot stand for another.
+    for place, rate in enumerate(_find_dropout_rates(default)):
+        changes[rate] = dropout * (1 + place / 8)
     if "per_layer_config" in default.to_dict():
         changes["per_layer_config"] = {}  # all layers of one kind
     for name in default.sub_configs:

@@ -44,13 +44,13 @@ def apply_argument_styles(
 
 
 def _typed(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
-    """Token types: the second half of each text is of another type."""
+    """Token types: the rest of each text is of another type, in each row from another place on."""
     kinds = getattr(config, "type_vocab_size", SIZES["vocab_size"])
     if "token_type_ids" not in takes(model_class) or kinds < 2:
         raise CannotBuild("it knows no types of tokens")
     ids = _text(made)
-    place = torch.arange(ids.shape[1])
-    return _with(made, token_type_ids=(place * kinds // ids.shape[1]).expand_as(ids).contiguous())
+    place = torch.arange(ids.shape[1]) + torch.arange(ids.shape[0])[:, None]
+    return _with(made, token_type_ids=(place * kinds // ids.shape[1]).clamp(max=kinds - 1))
 
 
 def _embedded(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
@@ -81,6 +81,15 @@ def _mask_of(dtype: torch.dtype) -> Callable[..., Inputs]:
     return way
 
 
+def _all_visible(
+    made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig
+) -> Inputs:
+    """A mask that masks nothing."""
+    if "attention_mask" not in takes(model_class):
+        raise CannotBuild("its forward takes no attention_mask")
+    return _with(made, attention_mask=torch.ones_like(_text(made)))
+
+
 def _square(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
     """A mask of four axes: a token sees itself and earlier real ones, but not the third."""
     real = _mask(made).bool()
@@ -103,6 +112,13 @@ def _ignoring(made: Inputs, model_class: type[PreTrainedModel], config: PreTrain
     ignored = labels.masked_fill(labels == -100, IGNORED)
     ignored[:, ::4] = IGNORED
     return replace(_with(made, labels=ignored), options={**made.options, "ignore_index": IGNORED})
+
+
+def _shifted(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
+    """Labels that the caller has shifted, as sequence parallelism does; by less than the model."""
+    if "labels" not in made.given or made.given["labels"].shape != _text(made).shape:
+        raise CannotBuild("it has no label for each token")
+    return _with(made, shift_labels=made.given["labels"].roll(2, 1))
 
 
 def _counted(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
@@ -152,6 +168,8 @@ OF_ARGUMENTS: Mapping[str, Callable[..., Inputs]] = {
     FOUR_AXES: _square,
     "ignore_index": _ignoring,
     "num_items_in_batch": _counted,
+    "shift_labels": _shifted,
+    "mask of ones": _all_visible,
     WHOLE_ENCODER: _all_of_encoder,
     AS_TUPLE: _as_tuple,
 }

@@ -37,6 +37,8 @@ from patchgen.verify.parts.scenario import Scenario
 ONE_ROW = ("tvp",)  # their forward is right for one row only
 # The lengths of the texts in each row.
 PACKED = {"packed": ((BOUNDARY, LENGTH - BOUNDARY),), "several": ((LENGTH,), (1, 5, 7), (4, 9))}
+# What is wanted of a text is then no class.
+FLOATING = ("regression", "multi_label_classification")
 MEMORY = 7  # tokens of an encoder whose states are given
 
 
@@ -236,7 +238,12 @@ def _targets(
         kind in name
         for kind in ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")
     ):
-        yield "labels", torch.randint(0, max(config.num_labels, 2), (ROWS,), generator=draw)
+        if config.problem_type in FLOATING:
+            shape = (ROWS, config.num_labels) if config.num_labels > 1 else (ROWS,)
+            wanted = torch.rand(shape, generator=draw, dtype=torch.float64)
+            yield "labels", wanted.round() if config.num_labels > 1 else wanted
+        else:
+            yield "labels", torch.randint(0, max(config.num_labels, 2), (ROWS,), generator=draw)
     elif "TokenClassification" in name:
         classes = torch.randint(0, max(config.num_labels, 2), (ROWS, LENGTH), generator=draw)
         yield "labels", classes.masked_fill(~made.real[0], -100)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import inspect
 import linecache
 import re
 import sys
@@ -12,9 +13,10 @@ from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from os.path import commonprefix
 from pathlib import Path
-from types import ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
+import torch
 from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel, modeling_layers
 
 from patchgen.verify.inputs.arguments import CannotBuild
@@ -81,7 +83,7 @@ def _mixed_parent(variant: Variant) -> ModuleType:
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             imported = f"from {variant.module} import {of_variant} as {name}\n"
             lines[first - 1 : node.end_lineno] = [imported]
-    module_of(variant)
+    module = module_of(variant)
     # The text is in no file; Python and torch find it where they look for lines.
     mixed = ModuleType(f"{variant.parent}_with_{variant.name}")
     mixed.__package__ = variant.parent.rpartition(".")[0]
@@ -93,7 +95,24 @@ def _mixed_parent(variant: Variant) -> ModuleType:
         if one.__module__ == mixed.__name__ and "__init__" not in vars(one):
             if any(base.__module__ == modeling_layers.__name__ for base in one.__mro__):
                 _give_own_inner_model(one, mixed)
+        base = vars(module).get(own + one.__name__.removeprefix(prefix), one)
+        if one.__module__ == mixed.__name__ and one.__name__.endswith("PreTrainedModel"):
+            if "_init_weights" in vars(base):
+                # What it asks for are classes of the mixed module, by the variant's names.
+                theirs_by_ours = {
+                    own + n.removeprefix(prefix): each for n, each in vars(mixed).items()
+                }
+                names = {**vars(module), **theirs_by_ours, **vars(mixed)}
+                _initialize_as(one, inspect.unwrap(vars(base)["_init_weights"]), names)
     return mixed
+
+
+def _initialize_as(base: type, initialize: FunctionType, names: dict[str, Any]) -> None:
+    """Let models of `base` set what the variant's classes have: its method, as one of `base`."""
+    free = zip(initialize.__code__.co_freevars, initialize.__closure__ or (), strict=True)
+    closure = tuple(CellType(base) if name == "__class__" else cell for name, cell in free)
+    method = FunctionType(initialize.__code__, names, "_init_weights", None, closure)
+    base._init_weights = torch.no_grad()(method)  # type: ignore[attr-defined]
 
 
 def _give_own_inner_model(head: type, module: ModuleType) -> None:

@@ -124,7 +124,15 @@ class Pair:
         return own[0] if own else reload
 
     def config(self, dropout: float = 0.0, **changes: Any) -> PreTrainedConfig:
-        return tiny_config(self.parent_class.config_class, dropout, **{**self.changes, **changes})
+        key = f"{dropout} {changes!r}"
+        if key not in self._configs:
+            changes = {**self.changes, **changes}
+            self._configs[key] = tiny_config(self.parent_class.config_class, dropout, **changes)
+        return copy.deepcopy(self._configs[key])
+
+    @functools.cached_property
+    def _configs(self) -> dict[str, PreTrainedConfig]:
+        return {}
 
     # --- models
 
@@ -138,16 +146,16 @@ class Pair:
         """Parent and variant with equal weights; `fresh` ones may be spoilt."""
         key = (route.name, dtype, dropout)
         if key not in self._models:
-            self._models[key] = self._built(route, dtype, dropout)
+            self._models[key] = self.built(route, dtype, dropout)
         if not fresh:
             return self._models[key]
         try:
             return copy.deepcopy(self._models[key])
         except RuntimeError:  # LeViT keeps biases that it has computed, which cannot be copied
-            return self._built(route, dtype, dropout)
+            return self.built(route, dtype, dropout)
 
-    def _built(
-        self, route: Route, dtype: torch.dtype, dropout: float
+    def built(
+        self, route: Route, dtype: torch.dtype, dropout: float = 0.0
     ) -> tuple[PreTrainedModel, PreTrainedModel]:
         parent, variant = build_both(
             self.master(dtype, dropout), self.variant_class, self.build, route
@@ -207,11 +215,12 @@ class Pair:
         *,
         weights: bool = False,
         model: PreTrainedModel | None = None,
+        seed: int = 0,
     ) -> Observation:
         """The variant's side, in the parent's terms."""
         variant = model if model is not None else self.models(route, dtype, scenario.dropout)[1]
         observed: Observation = observe_step(
-            variant, self.inputs(scenario, dtype), scenario, weights=weights
+            variant, self.inputs(scenario, dtype, seed), scenario, weights=weights
         )
         for part_check in self.part_checks:
             observed = part_check.terms(observed, variant)

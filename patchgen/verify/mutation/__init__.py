@@ -2,6 +2,5 @@
 
 `lines` reads the changed lines from the diff, and which of them run in which case.  `mutations`
 makes the errors, `trial` leaves out those that only crash, `plant` puts one of them into the
-module, and `judge` runs a case on it.  `operation_log` tells whether an error computes anything
-else at all.  `prove` puts them together.
+module, and `judge` runs a case on it.  `prove` puts them together.
 """

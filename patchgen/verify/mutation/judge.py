@@ -8,6 +8,7 @@ comparing.
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import signal
 import threading
@@ -26,15 +27,9 @@ from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import CheckContext, NothingToCompare
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.mutation.operation_log import OperationLog
-from patchgen.verify.observe.recorder import listening
 
 # Kinds whose verdict is a comparison, with no other error planted.
 KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
-# The result of these is no list of operations, but a compiled graph, or how often something is
-# called; or it is one of a model that is copied for the case, which computes its tables anew.
-_COUNTED = ("compiled", "pace", "work", "drops", "kept", "choices", "operators")
-RECORDED = KINDS - {*_COUNTED, "loss beside logits", "isolation", "itself"}
 # The CPU time that one case may take with an error in it, so that a busy machine changes nothing.
 SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
 
@@ -56,8 +51,8 @@ class Watched:
 
     @functools.cached_property
     def digest(self) -> str:
-        """The digest of what the right variant computes; empty if it cannot be recorded."""
-        return record_operations(self.case, self.pair, math.inf)
+        """The digest of what the right variant gives; empty if the case compares something else."""
+        return digest_of(self.case, self.pair, math.inf)
 
     @property
     def limit(self) -> float:
@@ -81,25 +76,27 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
     return "crash" if is_crash else "unequal", verdict.note
 
 
-def record_operations(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
-    """The digest of what the variant computes in `case`; empty if it crashes or is not recorded."""
-    if case.kind not in RECORDED or case.detail == "flex_attention":  # it is compiled
+def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
+    """The digest of every tensor that the variant gives in `case`, bit for bit.
+
+    Empty for a case that compares something else, or where the variant crashes.
+    """
+    if case.kind not in ("numbers", "weights"):
         return ""
     set_seed(0)
-    with listening(log := OperationLog()):
-        if case.kind not in ("numbers", "weights"):
-            answer, _ = judged(case, pair, seconds)
-            return log.digest() if answer in ("equal", "unequal") else ""
-        # The step alone: what is compared afterwards is the same where the step is.
-        weighed = case.kind == "weights"
-        route = pair.weights_route if weighed else pair.route(case.route)
-        dtype = getattr(torch, case.dtype)
-        try:
-            with _limited(seconds):
-                pair.observe_variant(route, dtype, case.scenario, weights=weighed)
-        except Exception:  # a model with an error may raise anything
-            return ""
-    return log.digest()
+    weighed = case.kind == "weights"
+    route = pair.weights_route if weighed else pair.route(case.route)
+    dtype = getattr(torch, case.dtype)
+    try:
+        with _limited(seconds):
+            observed = pair.observe_variant(route, dtype, case.scenario, weights=weighed)
+    except Exception:  # a model with an error may raise anything
+        return ""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(observed.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Which lines of a variant's file are added or changed, and which of them run?
 
 The diff that stands beside the flat file says which are changed, and `check` keeps the diff true.
-Where there is none, the file is compared with the parent's.  Python tells of each line as it is
-reached.  What torch.compile runs, it reads from the byte code instead: its reader tells of each
-line too.
+Where there is none, the file is compared with the parent's.  Each statement on a changed line notes
+itself as it is reached.  What torch.compile runs, it reads from the byte code instead: its reader
+tells of each line.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ import difflib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 from patchgen.verify.diff_lines import find_added_lines
 from patchgen.verify.variants import Variant
-
-_Trace = Callable[[FrameType, str, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,33 +143,55 @@ def _range(first: ast.stmt, last: ast.stmt) -> range:
 
 # --- what runs
 
+RAN = "__ran__"
+
+
+def instrument(text: str, path: str, lines: Collection[int]) -> list[CodeType]:
+    """The code of every function of `text`, in which each statement on `lines` notes itself.
+
+    A tracer would be called for each function of torch too, which takes half as long again.
+    """
+    tree = _Noting(lines).visit(ast.parse(text))
+    code = compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+    return list(iterate_codes(code))
+
+
+class _Noting(ast.NodeTransformer):
+    """Puts `__ran__.update({7, 8})` before the statement that begins on line 7."""
+
+    def __init__(self, lines: Collection[int]) -> None:
+        self.lines, self.is_in_function = set(lines), False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        was, self.is_in_function = self.is_in_function, True
+        self.generic_visit(node)
+        self.is_in_function = was
+        return node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if self.is_in_function and not isinstance(node, ast.ClassDef):
+            for name in ("body", "orelse", "finalbody"):
+                statements = getattr(node, name, None)
+                if isinstance(statements, list):
+                    setattr(node, name, [new for old in statements for new in self._noted(old)])
+        return node
+
+    def _noted(self, statement: ast.stmt) -> Iterator[ast.stmt]:
+        body = getattr(statement, "body", None)
+        # What is inside another statement notes itself.
+        end = body[0].lineno if body else (statement.end_lineno or statement.lineno) + 1
+        own = [
+            n for n in range(statement.lineno, max(end, statement.lineno + 1)) if n in self.lines
+        ]
+        if own:
+            yield from ast.parse(f"{RAN}.update({set(own)})").body
+        yield statement
+
 
 @contextmanager
-def watched(path: Path) -> Iterator[set[int]]:
-    """A context; gives the set of the file's lines that run inside it, as it grows."""
-    lines_run: set[int] = set()
-    name = str(path)
-
-    def line(frame: FrameType, event: str, given: Any) -> _Trace:
-        if event == "line":
-            lines_run.add(frame.f_lineno)
-        return line
-
-    def call(frame: FrameType, event: str, given: Any) -> _Trace | None:
-        return line if frame.f_code.co_filename == name else None
-
-    before = sys.gettrace()
-    sys.settrace(call)
-    try:
-        with _compiler_watched(name, lines_run):
-            yield lines_run
-    finally:
-        sys.settrace(before)
-
-
-@contextmanager
-def _compiler_watched(name: str, lines_run: set[int]) -> Iterator[None]:
-    """Notes each line that torch.compile reads, where it has been loaded."""
+def compiler_watched(name: str, lines_run: set[int]) -> Iterator[None]:
+    """Notes each line of a file that torch.compile reads, where it has been loaded."""
     symbolic = sys.modules.get("torch._dynamo.symbolic_convert")
     reader: Any = getattr(symbolic, "InstructionTranslatorBase", None)
     starts_line = getattr(reader, "starts_line", None)

@@ -20,8 +20,8 @@ and dtypes.
 
 - **seen**: one of the cases fails, by its usual bound.
 - **unseen**: no case fails, and some compute something else. Each is listed below.
-- **no difference**: all cases that run its line, in every dtype, run the same operations on the
-  same data with the same constants, forward and backward.
+- **no difference**: all cases that run its line, in every dtype, give the same outputs and
+  gradients, bit for bit.
 - **crashed**: it crashes in some case, and no case sees it. It counts as neither seen nor unseen,
   because nobody can overlook it.
 

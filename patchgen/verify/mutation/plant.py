@@ -27,7 +27,7 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.mutation.lines import iterate_codes
+from patchgen.verify.mutation.lines import RAN, compiler_watched, iterate_codes
 from patchgen.verify.mutation.mutations import Mutant
 from patchgen.verify.parts.part_check import PairFacts, Route
 
@@ -100,6 +100,22 @@ def swapped(right: Living, codes: list[CodeType]) -> Iterator[None]:
         for function, code, _ in before:
             function.__code__ = code
         _forget(right.module)
+
+
+@contextmanager
+def watched(right: Living, codes: list[CodeType]) -> Iterator[set[int]]:
+    """A context; gives the set of lines that run inside it, as it grows.
+
+    `codes` are of `instrument`; none: of what torch.compile reads alone.
+    """
+    lines_run: set[int] = set()
+    names = vars(right.module)
+    names[RAN] = lines_run
+    try:
+        with swapped(right, codes), compiler_watched(right.path, lines_run):
+            yield lines_run
+    finally:
+        del names[RAN]
 
 
 def _key(code: CodeType) -> _Key:

@@ -1,8 +1,8 @@
 """Plant small errors in the changed lines of one variant, and see which are noticed.
 
 Only cases that run a mutant's line are run for it, the most telling first, until one compares
-unequal.  Where the first few do not, every case is run, in every dtype, and the operations are
-compared too: an error makes no difference where all of them are the same.
+unequal.  Where the first few do not, every case is run, in every dtype, as far as the time goes: an
+error makes no difference where they give the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 import torch
 
@@ -26,18 +25,18 @@ from patchgen.verify.cases.order import order_cases
 from patchgen.verify.cases.select import select_cases
 from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.mutation.judge import KINDS, TooSlow, Watched, judged, record_operations
+from patchgen.verify.mutation.judge import KINDS, TooSlow, Watched, digest_of, judged
 from patchgen.verify.mutation.lines import (
     FlatText,
     find_executable_lines,
     find_import_lines,
+    instrument,
     read_flat_text,
     refusals,
-    watched,
 )
 from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult
 from patchgen.verify.mutation.mutations import Mutant, drawn, make_mutants
-from patchgen.verify.mutation.plant import Living, MutatedPairs, living, plant_mutant
+from patchgen.verify.mutation.plant import Living, MutatedPairs, living, plant_mutant, watched
 from patchgen.verify.mutation.trial import Trials
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.selection import Plan
@@ -59,6 +58,7 @@ class MutationTest:
     pair_for: Ready
     device: str = "cpu"
     until: float = math.inf  # no error is tried after so much time of the processor
+    seconds: float = math.inf  # of the processor, for all cases of an error that few do not see
     alive: Callable[[], None] = lambda: None  # called between cases
 
     @functools.cached_property
@@ -80,12 +80,16 @@ class MutationTest:
         return Pair(self.variant, self.variant.heads[0], self.device).module
 
     @functools.cached_property
-    def _path(self) -> Path:
-        return Path(str(self._module.__file__))
-
-    @functools.cached_property
     def _living(self) -> Living:
         return living(self._module, self.flat.text)
+
+    @functools.cached_property
+    def _noting(self) -> list[CodeType]:
+        return instrument(self.flat.text, self._living.path, self._can_run)
+
+    def _codes(self, kind: str) -> list[CodeType]:
+        """What a case of this kind runs in place of the module's code, to note its lines."""
+        return [] if kind == "compiled" else self._noting
 
     # --- cases
 
@@ -104,14 +108,14 @@ class MutationTest:
     @contextmanager
     def watching(self, case: Case) -> Iterator[set[int]]:
         """A context that notes which lines run while `verify` runs the case; see `note`."""
-        path = None
+        right = None
         if self._compares(case):
             with contextlib.suppress(Exception):  # no import: the case itself fails with that
-                path = self._path
-        if path is None:
+                right = self._living
+        if right is None:
             yield set()
             return
-        with watched(path) as lines:
+        with watched(right, self._codes(case.kind)) as lines:
             yield lines
 
     def note(self, case: Case, lines: Collection[int], seconds: float) -> None:
@@ -130,7 +134,7 @@ class MutationTest:
         except Exception:  # the case itself has failed with it
             return
         begun = time.process_time()
-        with watched(self._path) as lines:
+        with watched(self._living, self._codes(ready.kind)) as lines:
             answer, _ = judged(ready, pair, seconds=math.inf)
         if answer == "equal":
             self.runs.append(Watched(ready, pair, frozenset(lines), time.process_time() - begun))
@@ -149,7 +153,7 @@ class MutationTest:
     def _built_by(self, pair: Pair) -> frozenset[int]:
         # As the cases build it: a mixture's configuration has settings that the parent's lacks.
         parent = pair.master(torch.float32)
-        with watched(self._path) as lines:
+        with watched(self._living, self._codes("")) as lines:
             build_variant(parent, pair.variant_class, pair.build, pair.routes[0])
         return frozenset(lines)
 
@@ -283,11 +287,13 @@ class MutationTest:
     def _everywhere(
         self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
     ) -> MutantResult:
-        """The outcome after all cases: which of them run other operations, and compare unequal?"""
-        differ, crashes = 0, list[str]()
+        """The outcome after all cases: which of them give something else, and compare unequal?"""
+        differ, crashes, begun = 0, list[str](), time.process_time()
         for tried, run in enumerate(runs, 1):
             self.alive()
-            if self._is_same(run, pairs):
+            if time.process_time() - begun > self.seconds:
+                break
+            if run.digest and run.digest == digest_of(run.case, pairs.of(run.pair), run.limit):
                 continue
             answer, note = judged(run.case, pairs.of(run.pair), run.limit)
             differ += bool(run.digest) or answer == "nothing"
@@ -300,21 +306,9 @@ class MutationTest:
         if crashes:
             return replace(fate, outcome="crashed", note=crashes[0], cases=tried)
         if differ:
-            note = f"{len(runs)} cases ran it; {differ} of them compute something else"
-            return replace(fate, note=note, cases=len(runs))
-        return replace(fate, outcome="no difference", note=f"in {len(runs)} cases", cases=len(runs))
-
-    def _is_same(self, run: Watched, pairs: MutatedPairs) -> bool:
-        """Whether the same operations run with the error, on the same data."""
-        if not run.digest:
-            return False
-        digest = record_operations(run.case, pairs.of(run.pair), run.limit)
-        if digest == run.digest or not (digest and pairs.is_built_anew):
-            return digest == run.digest
-        # A model computes something else the first time where it remembers: a table of positions.
-        with ExitStack() as loans:
-            anew = MutatedPairs(self._module, loans, is_built_anew=True).of(run.pair)
-            return digest == record_operations(run.case, anew, math.inf)
+            note = f"{tried} cases ran it; {differ} of them compute something else"
+            return replace(fate, note=note, cases=tried)
+        return replace(fate, outcome="no difference", note=f"in {tried} cases", cases=tried)
 
 
 def _touches(mutant: Mutant, lines: Collection[int]) -> bool:

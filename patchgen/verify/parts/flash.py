@@ -34,10 +34,11 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     """An encoder always drops padding, a decoder only if its attention takes text lengths."""
     sdpa, eager = {"attn_implementation": "sdpa"}, {"attn_implementation": "eager"}
     encodes = hasattr(sys.modules[parent_class.__module__], "create_bidirectional_mask")
-    if parent_class.__name__.endswith(
-        "ForQuestionAnswering"
-    ):  # it reads padding, where each attention has its own
-        return Route("sdpa", REORDERED, sdpa, sdpa), Route("eager", REORDERED, eager, sdpa)
+    if parent_class.__name__.endswith("ForQuestionAnswering"):
+        # It reads padding, where each attention has its own.
+        if encodes:
+            return Route("sdpa", REORDERED, sdpa, sdpa), Route("eager", REORDERED, eager, sdpa)
+        return Route("its kernels", REORDERED, VARLEN, VARLEN), Route("sdpa", REORDERED, sdpa, sdpa)
     written_out = Route("eager", REORDERED, eager, VARLEN)
     if not parent_class._supports_sdpa:
         return (written_out,)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # Of a plan's time, until when cases run, and errors are tried; those that are planted get the rest.
 FOR_CASES, FOR_TRIALS = 0.7, 0.85
+FOR_ONE = 0.03  # for one of these, where the most telling cases do not see it
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,7 @@ def _proof_of(work: Work, bench: CaseRunner, alive: Callable[[], None]) -> Mutat
         (bench if work.device == "cpu" else CaseRunner(work.variant, seed=work.plan.seed)).ready,
         alive=alive,
         until=math.inf if work.plan.seconds is None else FOR_TRIALS * work.plan.seconds,
+        seconds=math.inf if work.plan.seconds is None else FOR_ONE * work.plan.seconds,
     )
 
 

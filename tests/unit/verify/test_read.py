@@ -4,12 +4,11 @@ import pytest
 
 from patchgen.verify.configs.diff import find_defaults, find_reads
 from patchgen.verify.configs.tiny import tiny_config
-
-DIFF = "--- a\n+++ b\n@@ -{0},1 +{0},1 @@\n-was\n+is\n"
+from patchgen.verify.diff_lines import find_touched_lines
 
 
 def read(text: str, line: int, **defaults):
-    return find_reads(text, DIFF.format(line), defaults)
+    return find_reads(text, frozenset({line}), defaults)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +58,32 @@ def test_a_flag_leads_to_the_configuration():
     assert read(text, 5, share_key=False).values == {"share_key": (True,)}
 
 
-def test_what_is_not_changed_or_not_tested_is_left_alone():
+def test_what_is_read_without_a_test_may_be_something_else():
+    text = (
+        "class A:\n"
+        "    def f(self, config):\n"
+        "        inner = config.ffn_config\n"
+        "        kind = inner.act_fn.get('name', 'silu')\n"
+        "        return g(bias=config.a, eps=config.b, size=config.c, act=config.hidden_act)\n"
+    )
+    assert read(text, 5, a=False, b=1e-5, hidden_act="silu").values == {
+        "a": (True,),
+        "b": (5e-6,),
+        "hidden_act": ("relu",),
+        "ffn_config.act_fn": ({"name": "relu"}, {"name": "silu"}),
+    }
+
+
+def test_what_the_parent_alone_reads_may_be_something_else():
+    text, parent = "class A:\n    was = 1\n", "class A:\n    was = f(config.a)\n"
+    lines = frozenset({2})
+    assert find_reads(text, lines, {"a": True}, parent, lines).values == {"a": (False,)}
+
+
+def test_what_is_not_changed_is_left_alone():
     text = "class A:\n    def f(self, config):\n        return config.a\n\n\n"
     text += "def g(config):\n    return 1 if config.b else 2\n"
-    assert read(text, 3, a=False, b=False).values == {}
+    assert read(text, 3, a=False, b=False).values == {"a": (True,)}
     assert read(text, 3).classes == ("A",)
     assert read(text, 7, a=False, b=False).values == {"b": (True,)}
     assert read(text, 7).classes == ()
@@ -70,7 +91,9 @@ def test_what_is_not_changed_or_not_tested_is_left_alone():
 
 def test_lines_that_are_only_removed_change_a_class():
     diff = "--- a\n+++ b\n@@ -1,4 +1,3 @@\n class A:\n     def f(self):\n-        x()\n         return 1\n"
-    assert find_reads("class A:\n    def f(self):\n        return 1\n", diff, {}).classes == ("A",)
+    lines = find_touched_lines(diff)
+    assert lines == find_touched_lines(diff, of_old=True) == {3}
+    assert find_reads("class A:\n    def f(self):\n        return 1\n", lines, {}).classes == ("A",)
 
 
 def test_defaults_of_a_configuration():
