@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.author.adopt.forked import ForkedModel
+from patchgen.author.adopt.read import with_plain_super
 from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
@@ -48,9 +49,7 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
     read = _read_by_code(forked.fork)
     # What follows the parent has its statements; a model of its own has those that it reads.
     followed = [
-        node
-        for node in forked.parent.tree.body
-        if forked.follows or not (names := {*bound_names([node])}) or names & read
+        node for node in forked.parent.tree.body if forked.follows or {*bound_names([node])} & read
     ]
     # Where only some classes have other names, what says one of those is not the parent's.
     renamed = {new for new, name in forked.pairs.items() if new != name} - forked.alone
@@ -184,7 +183,7 @@ def compare(output: str, fork: File) -> Proof:
     made, there = (
         {name: d for name, d in definitions.items() if d.kind in ("class", "def")}
         for definitions in (
-            read_file(make_source(output, "output.py")).definitions,
+            read_file(make_source(with_plain_super(output), "output.py")).definitions,
             fork.definitions,
         )
     )

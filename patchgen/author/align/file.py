@@ -161,6 +161,12 @@ def read_file(source: Source) -> File:
     return File(source, parse(source))
 
 
+def absolute_module(node: ast.ImportFrom, module: str) -> str:
+    """The module that an import names in the file of `module`."""
+    above = module.split(".")[: -node.level] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
 def member_names(node: ast.stmt) -> tuple[str, ...]:
     """What a statement of a class body binds, where it is plain which."""
     match node:

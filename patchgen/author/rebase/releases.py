@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.author.adopt.forked import pair_with_parent
-from patchgen.author.align.file import Definition, File, Member, read_file
+from patchgen.author.align.file import Definition, File, Member, absolute_module, read_file
 from patchgen.author.rebase.code import Code, cut_out
-from patchgen.author.rebase.declared import Declared, absolute, resolve
+from patchgen.author.rebase.declared import Declared, resolve
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError, Problem
@@ -116,7 +116,7 @@ def _with_whole_names(file: File) -> File:
     lines = list(file.source.lines)
     for node in ast.walk(file.tree):
         if isinstance(node, ast.ImportFrom) and node.level:
-            new = f"from {absolute(file, node)} import"
+            new = f"from {absolute_module(node, file.source.module)} import"
             lines[node.lineno - 1] = _RELATIVE.sub(new, lines[node.lineno - 1], count=1)
     return read_file(make_source("".join(lines), file.source.path, file.source.module))
 
