@@ -174,9 +174,8 @@ def judge(fork: Fork, release: Release) -> Result:
         try:
             read = read_fork(path, path.name, Settings())
             found = candidate(read, release, *find_file(release, fork.model.module))
-            made = adopt(
-                found.forked, path.name.replace("ing_", "ular_"), release.root(), Settings()
-            )
+            name = path.name.replace("modeling_", "modular_")
+            made = adopt(found.forked, name, release.root(), Settings())
         except PatchgenError as error:
             return Result(fork, "refused", str(error), 0, time.process_time() - began)
     spent = time.process_time() - began
@@ -242,7 +241,7 @@ def differences(fork: ast.Module, output: ast.Module) -> list[str]:
         re.sub(r"\b\w+\._?from_config\(", "AutoModel.from_config(", ast.unparse(t))
         for t in (fork, output)
     ]
-    texts = [re.sub(r"\bsuper\(\w+, self\)", "super()", text) for text in texts]
+    texts = [re.sub(r"\bsuper\(\w+, (?:self|cls)\)", "super()", text) for text in texts]
     bare = [_Bare().visit(ast.parse(text)) for text in texts]
     mine, theirs = ({getattr(s, "name", ""): s for s in tree.body} for tree in bare)
     for name, node in mine.items():

@@ -171,11 +171,15 @@ class _Work:
         """The same change in several places, where that is all that its code matches."""
         rows = list(_all_atoms(aligned.rows))
         times = Counter(pair for row in rows for pair in {(key(a), key(b)) for a, b in row})
+        # What gets another name is read and bound, and only a statement can bind it.
+        bound = {
+            key(a) for row in rows for a, _ in row if isinstance(getattr(a, "ctx", None), ast.Store)
+        }
         repeated: dict[tuple[str, str], Draft] = {}
         for row in rows:
             for old, new in row:
                 pair = key(old), key(new)
-                if times[pair] < 2 or isinstance(old, ast.Expr):
+                if times[pair] < 2 or isinstance(old, ast.Expr) or pair[0] in bound:
                     continue
                 of_code = self.occurs([old]) if isinstance(old, ast.stmt) else None
                 occurs = self.expressions[pair[0]] if of_code is None else of_code

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from patchgen.author.align.suites import key
+from patchgen.syntax.bound import parameters
 
 # What `ast` counts as an expression and cannot stand alone as one, and strings, whose pieces have
 # no text.
@@ -15,12 +16,16 @@ _NO_PLACE = (ast.Slice, ast.Starred, ast.JoinedStr, ast.FormattedValue)
 def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     """The expressions around the one place where two nodes differ, the innermost first.
 
-    Empty where they differ in more than one place that no expression holds together.
+    Empty where they differ in more than one place that no expression holds together.  What reads a
+    variable of a comprehension or lambda around it means nothing alone.
     """
     found: list[tuple[ast.expr, ast.expr]] = []
+    own: set[str] = set()
     while True:
         if isinstance(old, ast.expr) and isinstance(new, ast.expr):
-            found += [(old, new)] if _can_stand(old) and _can_stand(new) else []
+            names = {n.id for side in (old, new) for n in ast.walk(side) if isinstance(n, ast.Name)}
+            is_alone = _can_stand(old) and _can_stand(new) and not names & own
+            found += [(old, new)] if is_alone else []
         children = _children(old, new)
         if children is None:
             break
@@ -30,6 +35,10 @@ def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
         index = old.slice if isinstance(old, ast.Subscript) else None
         if differ[0][0] is index and isinstance(index, ast.Tuple):
             break  # the tuple of `x[a, b]` is no expression that could be written alone
+        for side in (old, new):
+            targets = [one.target for one in getattr(side, "generators", ())]
+            own |= {n.id for one in targets for n in ast.walk(one) if isinstance(n, ast.Name)}
+            own |= set(parameters(side)) if isinstance(side, ast.Lambda) else set()
         ((old, new),) = differ
     return found[::-1]
 
