@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from patchgen.author.align.file import File, absolute_module, read_file
+from patchgen.author.align.file import File, absolute_module, read_file, with_whole_names
 from patchgen.compiler.link.strings import find_words, rename_in_text
 from patchgen.syntax.text import make_source
 
@@ -115,7 +115,10 @@ def pair_with_parent(
     if renaming.behind:
         alone, renamed = renamed | alone, {}
     pairs |= {new: old for old, new in alone.items()}
-    parent = _with_imports_of(fork, parent, module)
+    said = {ast.unparse(n) for n in ast.walk(fork.tree) if isinstance(n, ast.ImportFrom)}
+    parent = with_whole_names(
+        parent, lambda node: node.col_offset > 0 and ast.unparse(node) in said
+    )
     # Of classes that were renamed alone, the code of the parent goes on to mean its own.
     parent = _with_names(_renamed(parent, renamed), alone)
     return ForkedModel(parent, fork, module, pairs, title, root, frozenset(alone.values()))
@@ -169,19 +172,6 @@ def _pair(old: str, new: str) -> Renaming | None:
     if not stem or old in (common, stem) or new in (common, stem):
         return None
     return Renaming(old.removesuffix(stem), new.removesuffix(stem))
-
-
-def _with_imports_of(fork: File, parent: File, module: str) -> File:
-    """The parent with absolute imports inside functions, where the fork made them absolute."""
-    said = {ast.unparse(n) for n in ast.walk(fork.tree) if isinstance(n, ast.ImportFrom)}
-    lines = parent.source.text.split("\n")
-    for node in ast.walk(parent.tree):
-        if isinstance(node, ast.ImportFrom) and node.level and node.col_offset:
-            full = absolute_module(node, module)
-            if ast.unparse(ast.ImportFrom(full, node.names, 0)) in said:
-                relative = f"{'.' * node.level}{node.module or ''}"
-                lines[node.lineno - 1] = lines[node.lineno - 1].replace(relative, full, 1)
-    return read_file(make_source("\n".join(lines), parent.source.path, parent.source.module))
 
 
 def _renamed(parent: File, names: Mapping[str, str]) -> File:

@@ -13,8 +13,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from patchgen.author.align.expressions import differing, expressions
-from patchgen.author.align.suites import Aligned, Row, align_methods, key, suites_of
+from patchgen.author.align.suites import (
+    Aligned,
+    Row,
+    align_methods,
+    differing,
+    expressions,
+    key,
+    suites_of,
+)
 from patchgen.compiler.edits.pattern import Run, arguments, find, find_statements, suites
 from patchgen.syntax.same import Function
 

@@ -16,9 +16,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.expressions import differing
 from patchgen.author.align.file import File, absolute_module
-from patchgen.author.align.suites import Aligned, align_methods, key
+from patchgen.author.align.suites import Aligned, align_methods, differing, key
 from patchgen.author.rebase.code import Code, Cut, cut_out
 from patchgen.author.rebase.declared import Declared, resolve
 from patchgen.author.rebase.names import Renames
