@@ -487,7 +487,9 @@ def change_bases(text: Text) -> Text:
         lines[node.lineno - 1] = f"class {node.name}({source}):"
         return text.of("\n".join(lines))
     name = "PushToHubMixin"
-    node = text.random.choice([c for c in text.classes if c.bases])
+    # A model has it already.
+    plain = [c for c in text.classes if c.bases and text.source(c.bases[-1]).endswith("Module")]
+    node = text.random.choice(plain)
     made = text.replace((node.bases[-1], f"{text.source(node.bases[-1])}, {name}"))
     return made.imported(f"from transformers.utils import {name}")
 
