@@ -106,6 +106,9 @@ def _with_rest(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None
     same = len(os.path.commonprefix([[*map(key, side)] for side in sides]))
     if same < 2 or same == min(map(len, sides)) == max(map(len, sides)):
         return None
+    # The converter puts arguments in front of `**kwargs`, which `...` would stand for.
+    if any(isinstance(one, ast.keyword) and one.arg is None for one in sides[0][:same]):
+        return None
     calls = []
     for call, side in zip((old, new), sides, strict=True):
         plain = [one for one in side[same:] if isinstance(one, ast.expr)]
