@@ -49,7 +49,9 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
     read = _read_by_code(forked.fork)
     # What follows the parent has its statements; a model of its own has those that it reads.
     followed = [
-        node for node in forked.parent.tree.body if forked.follows or {*bound_names([node])} & read
+        node
+        for node in forked.parent.tree.body
+        if forked.follows or not (names := {*bound_names([node])}) or names & read
     ]
     # Where only some classes have other names, what says one of those is not the parent's.
     renamed = {new for new, name in forked.pairs.items() if new != name} - forked.alone
