@@ -242,6 +242,19 @@ def test_a_kernel_of_a_replaced_function_is_dropped_with_a_note(tmp_path: Path) 
     assert any("use_kernelized_func" in note.what for note in file.notes), file.notes
 
 
+def test_a_kernel_that_the_modular_file_says_itself_stays(tmp_path: Path) -> None:
+    path = tmp_path / "modular_llama_x.py"
+    path.write_text(
+        "from transformers.integrations import use_kernelized_func\n"
+        "from transformers.models.llama import modeling_llama as llama\n\n\n"
+        "def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):\n    return q, k\n\n\n"
+        "@use_kernelized_func(apply_rotary_pos_emb)\n"
+        "class LlamaAttention(llama.LlamaAttention):\n    pass\n"
+    )
+    (file,) = flatten(path, make_environment(tmp_path), Settings()).files
+    assert "@use_kernelized_func(apply_rotary_pos_emb)\nclass LlamaAttention" in file.text
+
+
 def test_it_stays_where_forward_is_inherited(tmp_path: Path) -> None:
     text = (
         "from transformers.models.llama import modeling_llama as llama\n\n\n"

@@ -598,6 +598,41 @@ def hole(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation
     return Operation((replace(one, declared_old=f"{call}(value)", holes=("value",)),))
 
 
+def several_holes(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation | None:
+    """The arguments of a call, whatever they are, given in another way."""
+    functions = [
+        key_of(n.func) for m in (pair.old, pair.new) for n in nodes_of(m) if isinstance(n, ast.Call)
+    ]
+    calls = [
+        n
+        for n in expressions(pair, names)
+        if isinstance(n, ast.Call)
+        and len(n.args) in (2, 3)
+        and len(n.keywords) < 2
+        and not rest_of(n)
+        and functions.count(key_of(n.func)) == 2
+    ]
+    target = choice(draw, calls)
+    if target is None:
+        return None
+    call, words = pair.old.code(target.func), ("first", "second", "third")[: len(target.args)]
+    last = "".join(f", {k.arg}={pair.old.code(k.value)}" for k in target.keywords)
+    inner = [pair.old.code(a) for a in target.args]
+    form = draw.choice(("{call}({swapped}{last})", "{call}({plain}{last}) + {first}"))
+    said, declared = (
+        form.format(
+            call=call,
+            swapped=", ".join([values[1], values[0], *values[2:]]),
+            plain=", ".join(values),
+            first=values[0],
+            last=last,
+        )
+        for values in (inner, words)
+    )
+    one = part(pair, target, f"({said})", "new", declared)
+    return Operation((replace(one, declared_old=f"{call}({', '.join(words)}{last})", holes=words),))
+
+
 def two_places(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation | None:
     """Two changes of one method."""
     makers = (insert_after, insert_before, replace_expression, keyword)
@@ -638,9 +673,10 @@ MAKERS: dict[str, Make] = {
     "parameter": parameter,
     "twice": twice,
     "hole": hole,
+    "several holes": several_holes,
     "two places": two_places,
 }
-EDITS_ONLY = frozenset({"hole"})
+EDITS_ONLY = frozenset({"hole", "several holes"})
 FORMS = ("edit", "override")
 KINDS = [
     f"{kind}, {form}"

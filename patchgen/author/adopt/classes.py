@@ -10,16 +10,20 @@ from patchgen.author.adopt.edits import declare_edits, decorators_added
 from patchgen.author.adopt.words import Words
 from patchgen.author.align.file import Definition, Member
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.same import Function, plain_text, without_docstring
+from patchgen.syntax.same import Function, is_documenting, plain_text, without_docstring
 
 _COPIED = 1.3
 
 
 @dataclass(frozen=True)
 class Doubts:
-    """What did not reproduce the fork: edits of methods, and classes that have to be whole."""
+    """What did not reproduce the fork: edits of methods, and classes that have to be whole.
+
+    `heads` are classes of which only what stands above them was not reproduced.
+    """
 
     edits: frozenset[tuple[str, str]] = frozenset()
+    heads: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
     definitions: frozenset[str] = frozenset()
     statements: frozenset[ast.stmt] = frozenset()
@@ -73,6 +77,9 @@ def _over_parent(
 ) -> DeclaredDefinition | None:
     """The class as one that derives from the parent's; None if that is impossible."""
     bases, decorators = _bases(new, old, words), decorators_added(_class(old), _class(new))
+    if new.name in doubts.heads:
+        # The converter drops those of kernels where the code is another.
+        decorators = [one for one in _class(new).decorator_list if not is_documenting(one)]
     is_loose = [*map(plain_text, new.loose)] != [*map(plain_text, old.loose)]
     if bases is None or decorators is None or is_loose:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 import re
 from collections import Counter
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from patchgen.author.align.file import File, read_file
+from patchgen.author.align.file import File, absolute_module, read_file, with_whole_names
+from patchgen.compiler.link.strings import find_words, rename_in_text
 from patchgen.syntax.text import make_source
 
 # With fewer of its classes called as in the parent, a fork is looked at as a model with names of
@@ -75,17 +77,10 @@ class ForkedModel:
 
         Three dots lead to the top of transformers, if that has such a module.
         """
-        level = getattr(node, "level", 0)
-        if level < _TOP:
-            return level > 0
-        path = (self.root or Path()).joinpath(*self.absolute(node).split("."))
+        if isinstance(node, ast.Import) or node.level < _TOP:
+            return getattr(node, "level", 0) > 0
+        path = (self.root or Path()).joinpath(*absolute_module(node, self.module).split("."))
         return self.root is not None and not (path.is_dir() or path.with_suffix(".py").is_file())
-
-    def absolute(self, node: ast.Import | ast.ImportFrom) -> str:
-        """The module that an import in the parent's file names."""
-        level, module = getattr(node, "level", 0), getattr(node, "module", None)
-        above = self.module.split(".")[:-level] if level else []
-        return ".".join([*above, *([module] if module else [])])
 
     @cached_property
     def alias(self) -> str:
@@ -120,9 +115,13 @@ def pair_with_parent(
     if renaming.behind:
         alone, renamed = renamed | alone, {}
     pairs |= {new: old for old, new in alone.items()}
+    said = {ast.unparse(n) for n in ast.walk(fork.tree) if isinstance(n, ast.ImportFrom)}
+    parent = with_whole_names(
+        parent, lambda node: node.col_offset > 0 and ast.unparse(node) in said
+    )
     # Of classes that were renamed alone, the code of the parent goes on to mean its own.
-    text = _renamed(_renamed(parent, renamed, r"\b"), alone, r"^(?:class|def) ")
-    return ForkedModel(text, fork, module, pairs, title, root, frozenset(alone.values()))
+    parent = _with_names(_renamed(parent, renamed), alone)
+    return ForkedModel(parent, fork, module, pairs, title, root, frozenset(alone.values()))
 
 
 def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[str, str]:
@@ -175,11 +174,31 @@ def _pair(old: str, new: str) -> Renaming | None:
     return Renaming(old.removesuffix(stem), new.removesuffix(stem))
 
 
-def _renamed(parent: File, names: Mapping[str, str], beginning: str) -> File:
-    """The parent with other names behind `beginning`: in code, strings and comments alike."""
+def _renamed(parent: File, names: Mapping[str, str]) -> File:
+    """The parent with other names for classes, as the converter renames them."""
     if not names:
         return parent
+    text = parent.source.text
+    changes = rename_in_text(text, parent.tree, names, (), True)
+    named = {(change.line, change.start) for change in changes}
+    # Strings that name no class for sure stay as they are.
+    stay = {(line, start) for line, start, _, _ in find_words(text, names)} - named
     either = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
-    words = re.compile(rf"({beginning})({either})\b", re.MULTILINE)
-    text = words.sub(lambda found: found[1] + names[found[2]], parent.source.text)
+    starts = [0, *itertools.accumulate(len(line.encode()) + 1 for line in text.split("\n"))]
+    kept = {starts[line - 1] + start for line, start in stay}
+    raw = re.sub(
+        rf"\b(?:{either})\b".encode(),
+        lambda one: one[0] if one.start() in kept else names[one[0].decode()].encode(),
+        text.encode(),
+    )
+    return read_file(make_source(raw.decode(), parent.source.path, parent.source.module))
+
+
+def _with_names(parent: File, names: Mapping[str, str]) -> File:
+    """The parent with other names for classes where these are defined."""
+    if not names:
+        return parent
+    either = "|".join(map(re.escape, names))
+    heads = re.compile(rf"^(class |def )({either})\b", re.MULTILINE)
+    text = heads.sub(lambda head: head[1] + names[head[2]], parent.source.text)
     return read_file(make_source(text, parent.source.path, parent.source.module))

@@ -17,11 +17,12 @@ from pathlib import Path
 from patchgen.author.adopt.classes import Doubts
 from patchgen.author.adopt.fit import blockers, lacking_imports, read_text, unbound
 from patchgen.author.adopt.forked import ForkedModel, pair_with_parent, rename_classes
+from patchgen.author.adopt.read import with_plain_super
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import File, read_file
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.syntax.text import read_source
+from patchgen.syntax.text import make_source
 
 # Below this share of its lines, a file is no fork of the model that is most like it.
 LEAST = 0.15
@@ -120,7 +121,8 @@ def _lines_of_file(path: Path) -> frozenset[str]:
 
 def candidate(fork: File, release: Release, module: str, path: Path) -> Candidate:
     """The fork beside one parent."""
-    parent = read_file(read_source(path, module, "/".join(path.parts[-4:])))
+    text, place = with_plain_super(read_text(path)), "/".join(path.parts[-4:])
+    parent = read_file(make_source(text, place, module))
     return Candidate(pair_with_parent(parent, fork, module, root=release.root()), release)
 
 

@@ -30,7 +30,7 @@ from patchgen.author.adopt.patch_file import (
     Value,
 )
 from patchgen.author.adopt.words import BUILTINS
-from patchgen.author.align.file import Definition, File, defined_names
+from patchgen.author.align.file import Definition, File, absolute_module, defined_names
 from patchgen.syntax.bound import bound_by
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.reads import Reference
@@ -278,11 +278,6 @@ def attributes(tree: ast.AST, use: type[ast.expr_context], owner: str = "self") 
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, use):
             if not owner or isinstance(node.value, ast.Name) and node.value.id == owner:
                 yield node.attr
-
-
-def absolute_module(node: ast.ImportFrom, module: str) -> str:
-    above = module.split(".")[: -node.level] if node.level else []
-    return ".".join([*above, *([node.module] if node.module else [])])
 
 
 def find_target(path: str, root: Path) -> tuple[str, tuple[str, ...]]:

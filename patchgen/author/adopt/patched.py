@@ -24,14 +24,13 @@ from patchgen.author.adopt.patch_file import Assignment, Patch, read_patch
 from patchgen.author.adopt.patch_names import (
     ANOTHER_RELEASE,
     PatchNames,
-    absolute_module,
     find_target,
     reads_of,
 )
 from patchgen.author.adopt.proof import flatten_text
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.write import declare
-from patchgen.author.align.file import Definition, File, defined_names, read_file
+from patchgen.author.align.file import Definition, File, absolute_module, defined_names, read_file
 from patchgen.author.modular_text import format_modular
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.author.adopt.forked import ForkedModel
+from patchgen.author.adopt.read import with_plain_super
 from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
@@ -184,7 +185,7 @@ def compare(output: str, fork: File) -> Proof:
     made, there = (
         {name: d for name, d in definitions.items() if d.kind in ("class", "def")}
         for definitions in (
-            read_file(make_source(output, "output.py")).definitions,
+            read_file(make_source(with_plain_super(output), "output.py")).definitions,
             fork.definitions,
         )
     )

@@ -50,7 +50,7 @@ def read_fork(
         )
     parse(source)
     text = format_texts({"fork.py": source.text}, settings)["fork.py"]
-    fork = read_file(make_source(_with_plain_super(text), display_path))
+    fork = read_file(make_source(with_plain_super(text), display_path))
     if not fork.classes:
         what = "is no fork of a modeling file: it has no class"
         raise PatchgenError(
@@ -59,7 +59,7 @@ def read_fork(
     return fork
 
 
-def _with_plain_super(text: str) -> str:
+def with_plain_super(text: str) -> str:
     """`super(Toy, self)` in a method of `Toy` as `super()`, which is the same there."""
     lines = text.split("\n")
     classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]

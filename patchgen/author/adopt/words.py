@@ -15,7 +15,7 @@ from functools import cached_property
 
 from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.align.drafts import is_made_up
-from patchgen.author.align.file import File
+from patchgen.author.align.file import File, absolute_module
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.blocks import first_line
 
@@ -90,7 +90,7 @@ class Names:
                 if self.forked.is_own(node):
                     lines[node.lineno - 1] = f"{line}  {KEPT}"
                 else:
-                    full = self.forked.absolute(node)
+                    full = absolute_module(node, self.forked.module)
                     lines[node.lineno - 1] = line.replace(before, full, 1)
         return tuple(lines)
 

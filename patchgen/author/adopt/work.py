@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.author.adopt.classes import DeclaredDefinition, Doubts
@@ -101,9 +101,13 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
         declared = by_name.get(name)
         if declared is None:
             doubts = doubts.lacking([name])
-        # The edits of what differs are in doubt first, then the class itself.
-        differ = _differing(made, name) if declared and declared.state == "edited" else frozenset()
-        edited = [method for _, method in declared.places if method in differ] if declared else []
+        # What stands above a class is in doubt first, then its edits, then the class itself.
+        differ = _differing(made, name)
+        if not differ and name in made.forked.fork.classes and name not in doubts.heads:
+            doubts = replace(doubts, heads=doubts.heads | {name})
+            continue
+        places = declared.places if declared is not None and declared.state == "edited" else ()
+        edited = [method for _, method in places if method in differ]
         edited = [method for method in edited if (name, method) not in doubts.edits]
         for method in edited or [""]:
             doubts = doubts.about(name, method)

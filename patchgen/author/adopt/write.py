@@ -13,7 +13,7 @@ from patchgen.author.adopt.fit import homes
 from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.proof import differing, own_statements
 from patchgen.author.adopt.words import Names, Words
-from patchgen.author.align.file import Definition
+from patchgen.author.align.file import Definition, absolute_module
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.bound import bound_names
 
@@ -71,9 +71,13 @@ class _Writer:
         forked, fork = self.forked, self.forked.fork
         found = [*differing(forked), *self.doubts.definitions, *forked.alone]
         if forked.renames:
-            # Nothing of the fork would bring along a class that no other class names.
-            classes = [d for d in fork.definitions.values() if d.kind == "class"]
-            used = set[str]().union(*map(_reads, classes))
+            # Nothing of the fork would bring along a class that nothing else names.
+            users = [d for d in fork.definitions.values() if d.kind == "class"]
+            used = set[str]()
+            for user in users:
+                used |= _reads(user)
+                functions = (fork.definitions.get(name) for name in _reads(user))
+                users += [d for d in functions if d and d.kind == "def" and d not in users]
             found += [name for name in self._paired if name not in used]
         # What derives from a class of transformers becomes one class with it.
         for name in [name for name in found if name in fork.classes]:
@@ -210,8 +214,9 @@ class _Writer:
     def _import(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
         """The import of one name."""
         name = ast.unparse(alias)
-        is_plain = isinstance(node, ast.Import)
-        return f"import {name}" if is_plain else f"from {self.forked.absolute(node)} import {name}"
+        if isinstance(node, ast.Import):
+            return f"import {name}"
+        return f"from {absolute_module(node, self.forked.module)} import {name}"
 
 
 def _without_banner(block: str) -> str:

@@ -13,8 +13,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from patchgen.author.align.expressions import differing, expressions
-from patchgen.author.align.suites import Aligned, Row, align_methods, key, suites_of
+from patchgen.author.align.suites import (
+    Aligned,
+    Row,
+    align_methods,
+    differing,
+    expressions,
+    key,
+    suites_of,
+)
 from patchgen.compiler.edits.pattern import Run, arguments, find, find_statements, suites
 from patchgen.syntax.same import Function
 
@@ -99,6 +106,9 @@ def _with_rest(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None
     same = len(os.path.commonprefix([[*map(key, side)] for side in sides]))
     if same < 2 or same == min(map(len, sides)) == max(map(len, sides)):
         return None
+    # The converter puts arguments in front of `**kwargs`, which `...` would stand for.
+    if any(isinstance(one, ast.keyword) and one.arg is None for one in sides[0][:same]):
+        return None
     calls = []
     for call, side in zip((old, new), sides, strict=True):
         plain = [one for one in side[same:] if isinstance(one, ast.expr)]
@@ -171,11 +181,15 @@ class _Work:
         """The same change in several places, where that is all that its code matches."""
         rows = list(_all_atoms(aligned.rows))
         times = Counter(pair for row in rows for pair in {(key(a), key(b)) for a, b in row})
+        # What gets another name is read and bound, and only a statement can bind it.
+        bound = {
+            key(a) for row in rows for a, _ in row if isinstance(getattr(a, "ctx", None), ast.Store)
+        }
         repeated: dict[tuple[str, str], Draft] = {}
         for row in rows:
             for old, new in row:
                 pair = key(old), key(new)
-                if times[pair] < 2 or isinstance(old, ast.Expr):
+                if times[pair] < 2 or isinstance(old, ast.Expr) or pair[0] in bound:
                     continue
                 of_code = self.occurs([old]) if isinstance(old, ast.stmt) else None
                 occurs = self.expressions[pair[0]] if of_code is None else of_code

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +12,9 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.reads import Reference
 from patchgen.syntax.same import Function, is_docstring, plain_text
 from patchgen.syntax.scopes import references
-from patchgen.syntax.text import Source, parse
+from patchgen.syntax.text import Source, make_source, parse
+
+_RELATIVE = re.compile(r"from\s+\.+[\w.]*\s+import")
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,28 @@ class File:
 def read_file(source: Source) -> File:
     """The file whose text `source` is; raises PatchgenError PG006 where it is not Python."""
     return File(source, parse(source))
+
+
+def absolute_module(node: ast.ImportFrom, module: str) -> str:
+    """The module that an import names in the file of `module`."""
+    above = module.split(".")[: -node.level] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def with_whole_names(
+    file: File, is_meant: Callable[[ast.ImportFrom], bool] = lambda node: True
+) -> File:
+    """The file with absolute imports, as outputs have them; of those that `is_meant`, absolute.
+
+    from ...activations import ACT2FN    ->    from transformers.activations import ACT2FN
+    """
+    lines = list(file.source.lines)
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            module, place = absolute_module(node, file.source.module), node.lineno - 1
+            if is_meant(ast.copy_location(ast.ImportFrom(module, node.names, 0), node)):
+                lines[place] = _RELATIVE.sub(f"from {module} import", lines[place], count=1)
+    return read_file(make_source("".join(lines), file.source.path, file.source.module))
 
 
 def member_names(node: ast.stmt) -> tuple[str, ...]:

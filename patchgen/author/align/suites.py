@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +19,9 @@ from patchgen.syntax.same import Function, is_docstring
 _SUITES = ("body", "orelse", "finalbody")
 _OPENED = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try)
 _ALIKE = 0.45
+# What `ast` counts as an expression and cannot stand alone as one, and strings, whose pieces have
+# no text.
+_NO_PLACE = (ast.Slice, ast.Starred, ast.JoinedStr, ast.FormattedValue)
 Places = tuple[tuple[int, int], ...]
 
 
@@ -201,3 +204,75 @@ def _differing_test(old: ast.stmt, new: ast.stmt) -> tuple[ast.expr, ast.expr] |
             return a, b
         case _:
             return None
+
+
+# Where two expressions differ, and how often one occurs in a method
+
+
+def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    """The expressions around the one place where two nodes differ, the innermost first.
+
+    Empty where they differ in more than one place that no expression holds together.  What reads a
+    variable of a comprehension or lambda around it means nothing alone.
+    """
+    found: list[tuple[ast.expr, ast.expr]] = []
+    own: set[str] = set()
+    while True:
+        if isinstance(old, ast.expr) and isinstance(new, ast.expr):
+            names = {n.id for side in (old, new) for n in ast.walk(side) if isinstance(n, ast.Name)}
+            is_alone = _can_stand(old) and _can_stand(new) and not names & own
+            found += [(old, new)] if is_alone else []
+        children = _children(old, new)
+        if children is None:
+            break
+        differ = [(a, b) for a, b in children if key(a) != key(b)]
+        if len(differ) != 1 or isinstance(old, ast.JoinedStr):
+            break
+        index = old.slice if isinstance(old, ast.Subscript) else None
+        if differ[0][0] is index and isinstance(index, ast.Tuple):
+            break  # the tuple of `x[a, b]` is no expression that could be written alone
+        for side in (old, new):
+            own |= {*own_names([side, *ast.iter_child_nodes(side)])}
+        ((old, new),) = differ
+    return found[::-1]
+
+
+def own_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The names that comprehensions and lambdas have for themselves."""
+    for node in nodes:
+        if isinstance(node, ast.comprehension):
+            yield from (n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
+        if isinstance(node, ast.Lambda):
+            yield from (a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg))
+
+
+def _can_stand(node: ast.expr) -> bool:
+    return not isinstance(node, _NO_PLACE)
+
+
+def _children(old: ast.AST, new: ast.AST) -> list[tuple[ast.AST, ast.AST]] | None:
+    """The child nodes pair by pair; None where something else differs."""
+    if type(old) is not type(new):
+        return None
+    pairs: list[tuple[ast.AST, ast.AST]] = []
+    for name, mine in ast.iter_fields(old):
+        theirs = getattr(new, name)
+        mine = mine if isinstance(mine, list) else [mine]
+        theirs = theirs if isinstance(theirs, list) else [theirs]
+        if len(mine) != len(theirs):
+            return None
+        for a, b in zip(mine, theirs, strict=True):
+            if isinstance(a, ast.AST) and isinstance(b, ast.AST):
+                if not isinstance(a, ast.expr_context):
+                    pairs.append((a, b))
+            elif a != b:
+                return None
+    return pairs
+
+
+def expressions(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """The keys of all expressions in `body`, as often as a pattern finds them."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.expr) and _can_stand(node):
+                yield key(node)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from patchgen.author.align.file import File
-from patchgen.author.align.suites import heads_of, suites_of
+from patchgen.author.align.suites import heads_of, own_names, suites_of
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.same import Function, plain_text, without_docstring
@@ -246,7 +246,7 @@ def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()
         else:
             binds = {*bound_names([node])}
         text = " ".join(map(plain_text, heads))
-        own = frozenset(_own_names(inside))
+        own = frozenset(own_names(inside))
         yield Spot(
             node,
             tuple(heads),
@@ -258,12 +258,3 @@ def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()
         for number, one in enumerate(inner):
             branch = ((id(node), number),) if isinstance(node, ast.If) else ()
             yield from _spots(one, (*branches, *branch))
-
-
-def _own_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The names that comprehensions and lambdas have for themselves."""
-    for node in nodes:
-        if isinstance(node, ast.comprehension):
-            yield from (n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
-        if isinstance(node, ast.Lambda):
-            yield from (a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg))

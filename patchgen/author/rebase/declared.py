@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from patchgen.author.align.file import File, member_names
+from patchgen.author.align.file import File, absolute_module, member_names
 from patchgen.syntax.same import Function, is_docstring
 
 Kind = Literal["edit", "override", "attribute"]
@@ -83,23 +83,15 @@ def resolve(file: File, node: ast.expr) -> tuple[str, str] | None:
         case ast.Name(id=name):
             entry = file.imports.get(name)
             if entry is not None and isinstance(entry[0], ast.ImportFrom):
-                return absolute(file, entry[0]), entry[1].name
+                return absolute_module(entry[0], file.source.module), entry[1].name
             return None
         case ast.Attribute(value=ast.Name(id=alias), attr=name) if alias in file.imports:
             statement, imported = file.imports[alias]
             if isinstance(statement, ast.ImportFrom):
-                return f"{absolute(file, statement)}.{imported.name}", name
+                return f"{absolute_module(statement, file.source.module)}.{imported.name}", name
             return imported.name, name
         case _:
             return None
-
-
-def absolute(file: File, node: ast.ImportFrom) -> str:
-    """The module that `from ... import` names, as seen from the file's own module."""
-    if not node.level:
-        return node.module or ""
-    above = file.source.module.split(".")[: -node.level]
-    return ".".join([*above, *([node.module] if node.module else [])])
 
 
 def _of_class(modular: File, node: ast.ClassDef, module: str, parent: str) -> Iterator[Declared]:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import ast
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.author.adopt.forked import pair_with_parent
-from patchgen.author.align.file import Definition, File, Member, read_file
+from patchgen.author.align.file import Definition, File, Member, read_file, with_whole_names
 from patchgen.author.rebase.code import Code, cut_out
-from patchgen.author.rebase.declared import Declared, absolute, resolve
+from patchgen.author.rebase.declared import Declared, resolve
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment, make_environment
 from patchgen.syntax.text import make_source
-
-_RELATIVE = re.compile(r"from\s+\.+[\w.]*\s+import")
 
 
 def member_of(file: File, owner: str, name: str) -> Member | None:
@@ -47,7 +44,7 @@ class Tree:
         if self.environment.path(module) is None:
             return None
         try:
-            return _with_whole_names(read_file(self.environment.source(module, Location(module))))
+            return with_whole_names(read_file(self.environment.source(module, Location(module))))
         except PatchgenError:
             return None
 
@@ -106,19 +103,6 @@ class Tree:
         members = (member_of(file, name, change.member) for name in (change.owner, owner))
         member = next((one for one in members if one is not None), None)
         return (file, cut_out(file, member.nodes)) if member is not None else None
-
-
-def _with_whole_names(file: File) -> File:
-    """The file with absolute imports, as outputs have them.
-
-    from ...activations import ACT2FN    ->    from transformers.activations import ACT2FN
-    """
-    lines = list(file.source.lines)
-    for node in ast.walk(file.tree):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            new = f"from {absolute(file, node)} import"
-            lines[node.lineno - 1] = _RELATIVE.sub(new, lines[node.lineno - 1], count=1)
-    return read_file(make_source("".join(lines), file.source.path, file.source.module))
 
 
 # What a modular file gives

@@ -16,8 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from patchgen.author.align.expressions import differing
-from patchgen.author.align.suites import best_pairs, head_texts, measure_similarity, suites_of
+from patchgen.author.align.suites import (
+    best_pairs,
+    differing,
+    head_texts,
+    measure_similarity,
+    suites_of,
+)
 from patchgen.author.rebase.code import Clash, Code, Three, as_operand
 from patchgen.author.rebase.expressions import merge_expression
 from patchgen.syntax.blocks import first_line

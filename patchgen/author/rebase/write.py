@@ -16,11 +16,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.expressions import differing
-from patchgen.author.align.file import File
-from patchgen.author.align.suites import Aligned, align_methods, key
+from patchgen.author.align.file import File, absolute_module
+from patchgen.author.align.suites import Aligned, align_methods, differing, key
 from patchgen.author.rebase.code import Code, Cut, cut_out
-from patchgen.author.rebase.declared import Declared, absolute, resolve
+from patchgen.author.rebase.declared import Declared, resolve
 from patchgen.author.rebase.names import Renames
 from patchgen.compiler.edits.pattern import find
 from patchgen.compiler.emit.format import format_texts
@@ -148,7 +147,7 @@ class Writer:
         """What the modular file calls the parent's module, or may call it."""
         for name, (node, imported) in self.modular.imports.items():
             if isinstance(node, ast.ImportFrom):
-                if f"{absolute(self.modular, node)}.{imported.name}" == module:
+                if f"{absolute_module(node, self.modular.source.module)}.{imported.name}" == module:
                     return name
             elif imported.name == module and imported.asname:
                 return name
@@ -169,7 +168,11 @@ class Writer:
             elif file is not None and name not in modular.guarded:
                 node, imported = file.imports[name]
                 as_name = f" as {imported.asname}" if imported.asname else ""
-                head = f"from {absolute(file, node)} " if isinstance(node, ast.ImportFrom) else ""
+                head = (
+                    f"from {absolute_module(node, file.source.module)} "
+                    if isinstance(node, ast.ImportFrom)
+                    else ""
+                )
                 yield f"{head}import {imported.name}{as_name}"
 
 

@@ -99,12 +99,14 @@ def drop_kernels(gathered: Gathered, builder: Builder) -> Gathered:
     """Drop the registration of a hub kernel for a function that the modular file replaces.
 
     `@use_kernelized_func(apply_rotary_pos_emb)` would let a kernel compute what the parent did.
+    Where the modular file says it above its class, it stays.
     """
+    written = "".join(layer.source.text for layer in builder.naming.plan.layers)
     own = {block.name for block in gathered.blocks if block.block_id.module in builder.layers}
     blocks: list[FlatBlock] = []
     for block in gathered.blocks:
         for line, function in re.findall(rf"^(@{KERNELIZED}\((\w+)\)\n)", block.text, re.MULTILINE):
-            if function in own:
+            if function in own and f"{line}class {block.name}(" not in written:
                 note = f"{line.strip()} of {block.name} is dropped: this file has its own function"
                 text = block.text.replace(line, "", 1)
                 block = replace(block, text=text, notes=(*block.notes, note))

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from patchgen.author.adopt.forked import pair_with_parent
-from patchgen.author.adopt.read import read_fork
+from patchgen.author.adopt.read import read_fork, with_plain_super
 from patchgen.author.adopt.work import Adopted, adopt
 from patchgen.author.align.file import read_file
 from patchgen.compiler.settings import Settings
-from patchgen.syntax.text import read_source
+from patchgen.syntax.text import make_source
 
 CASES = sorted(Path(__file__).with_name("cases").iterdir())
 MODULE = "transformers.models.toy.modeling_toy"
@@ -48,7 +48,8 @@ def _adopted(case: Path, folder: Path) -> Adopted:
     path.with_name("configuration_toy.py").write_text(
         "class ToyConfig:\n    pass\n", encoding="utf-8"
     )
-    parent = read_file(read_source(path, MODULE, "transformers/models/toy/modeling_toy.py"))
+    text = with_plain_super(path.read_text(encoding="utf-8"))
+    parent = read_file(make_source(text, "transformers/models/toy/modeling_toy.py", MODULE))
     utils = root / "transformers" / "utils.py"
     utils.write_text("def is_flash_attn_2_available():\n    return False\n", encoding="utf-8")
     kernels = root / "transformers" / "integrations.py"
