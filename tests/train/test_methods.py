@@ -173,7 +173,7 @@ def dtypes(folder):
             ),
         ),
     ],
-    ids=str,
+    ids=["torch", "fused", "adafactor", "muon"],
 )
 def test_optimizer(tmp_path, arguments, sign):
     run(tmp_path / "run", save_steps=4, learning_rate=5e-3, **arguments)

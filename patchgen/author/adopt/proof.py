@@ -121,7 +121,8 @@ class Proof:
 
     `strict` are definitions that are equal as trees with all that documents; `differ` and `missing`
     are not equal.  `heads` were put on the file's own model.  `lost` are statements at the top
-    level that the fork added and the output does not run.
+    level that the fork added and the output does not run, `left` those of the parent that bind no
+    name and that a new model does not repeat.
     """
 
     output: str
@@ -132,6 +133,7 @@ class Proof:
     more: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
     lost: tuple[ast.stmt, ...] = ()
+    left: tuple[ast.stmt, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -152,7 +154,9 @@ def prove(
     constants = [node for node in every if isinstance(node, ast.Assign | ast.AnnAssign)]
     wanted = dict.fromkeys([*own_statements(forked), *constants])
     lost = tuple(node for node in wanted if not _is_made(node, forked.fork, made))
-    return replace(compare(output, forked.fork), lost=lost)
+    left = [node for node in every if node not in wanted and not bound_names([node])]
+    left = [node for node in left if not _is_made(node, forked.fork, made)]
+    return replace(compare(output, forked.fork), lost=lost, left=tuple(left))
 
 
 def _is_made(node: ast.stmt, fork: File, made: str) -> bool:

@@ -53,6 +53,8 @@ class Report:
         names = [name for name, d in fork.definitions.items() if d.kind in ("class", "def")]
         if not adopted.proof.holds:
             return "not equal"
+        if adopted.proof.left:
+            return f"the same definitions, without {len(adopted.proof.left)} statements at import"
         if adopted.is_own_text:
             return "the text of the file itself, whose classes derive from those of transformers"
         if _code(fork) == _code(read_file(make_source(adopted.proof.output, "output.py"))):
@@ -87,6 +89,7 @@ class Report:
             "differ": list(adopted.proof.differ),
             "missing": list(adopted.proof.missing),
             "lost": [ast.unparse(node) for node in adopted.proof.lost],
+            "left": [ast.unparse(node) for node in adopted.proof.left],
             "problems": [str(problem) for problem in adopted.proof.problems],
             "declaration": adopted.text,
         }
@@ -115,6 +118,11 @@ class Report:
             lines.append(
                 "note: these heads build the model of the output; in the fork they build that of "
                 f"transformers: {heads}"
+            )
+        for node in adopted.proof.left:
+            what = ast.unparse(node).partition("\n")[0]
+            lines.append(
+                f"note: the output does not run line {node.lineno}, as the parent's: {what}"
             )
         lines += [f"  {problem}" for problem in adopted.proof.problems]
         lines += list(_differences(adopted))
