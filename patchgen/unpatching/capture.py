@@ -36,6 +36,9 @@ _MADE = re.compile(
     r"|static_attributes|dataclass_\w+|match_args|qualname|signature)__|_abc_impl"
 )
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
+_LIBRARIES = ("transformers", "torch", "huggingface_hub", "kernels")
+# Hooks that transformers registers when it builds a model.
+_OF_TRANSFORMERS = "transformers.utils."
 _OUTSIDE = "stands outside of the model's file: "
 
 
@@ -165,18 +168,18 @@ def _of_other_modules(names: set[str], classes: set[type]) -> Iterator[Differenc
         if not name.startswith("transformers.") or module is None or MODELING.fullmatch(name):
             continue
         for target, value in _defined(module):
-            if is_foreign(value, "transformers", "torch"):
+            if is_foreign(value, *_LIBRARIES):
                 yield _difference(target, name, "function", value, f"{_OUTSIDE}import the patch")
     layers = {one for one in classes if one.__module__.startswith("torch.")}
     for owner in (torch.nn.functional, *sorted(layers, key=lambda one: one.__qualname__)):
         for key, value in vars(owner).items():
-            if isinstance(value, FunctionType) and is_foreign(value, "transformers", "torch"):
+            if isinstance(value, FunctionType) and is_foreign(value, *_LIBRARIES):
                 target = f"{owner.__name__.rpartition('.')[2]}.{key}"
                 why = f"{_OUTSIDE}it changes torch for everybody"
                 yield _difference(target, "torch", "function", value, why)
     known = sys.modules.get("transformers.modeling_utils")
     for key, value in getattr(known, "ALL_ATTENTION_FUNCTIONS", {}).items():
-        if is_foreign(value, "transformers", "torch"):
+        if is_foreign(value, *_LIBRARIES):
             why = f"{_OUTSIDE}register it where the model is loaded"
             yield _difference(f"ALL_ATTENTION_FUNCTIONS[{key!r}]", "", "function", value, why)
 
@@ -202,6 +205,7 @@ def _of_instances(model: nn.Module) -> Iterator[Difference]:
     for path, one in model.named_modules():
         by_class.setdefault(type(one), []).append((path, one))
     for owner, instances in by_class.items():
+        known = set[str]()
         keys = dict.fromkeys(k for _, one in instances for k in vars(one) if _replaces(owner, k))
         for key in keys:
             having = [(path, one) for path, one in instances if _is_set(one, key)]
@@ -218,7 +222,9 @@ def _of_instances(model: nn.Module) -> Iterator[Difference]:
                 why = f"{len(having)} of {len(instances)} instances have it, as {having[0][0]}"
             else:
                 why = ""
-                yield from _added(owner, [one for _, one in instances], functions[0])
+                for one in _added(owner, [one for _, one in instances], functions[0]):
+                    yield from [one] if one.target not in known else []
+                    known.add(one.target)
             yield replace(difference, why_not=why)
 
 
@@ -284,7 +290,8 @@ def _hooks(model: nn.Module) -> Iterator[Difference]:
     for path, one in model.named_modules():
         for kind in _HOOKS:
             for hook in getattr(one, kind).values():
-                if is_foreign(hook, "torch") or code_of(hook) is None:
+                is_built = str(getattr(hook, "__module__", "")).startswith(_OF_TRANSFORMERS)
+                if not is_built and (is_foreign(hook, "torch") or code_of(hook) is None):
                     key = (kind.strip("_"), code_of(hook) or hook)
                     hooks.setdefault(key, (hook, []))[1].append(path)
     for (kind, _), (hook, paths) in hooks.items():

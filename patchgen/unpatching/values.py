@@ -136,9 +136,8 @@ def is_of_user(module: ModuleType | None) -> bool:
     main = getattr(sys.modules["__main__"], "__file__", None)
     folders = {Path.cwd(), *([Path(main).resolve().parent] if main else [])}
     path = Path(file).resolve()
-    is_installed = {"site-packages", "dist-packages"} & {*path.parts}
-    is_installed = is_installed or str(path).startswith(_LIBRARY)
-    return not is_installed and any(path.is_relative_to(folder) for folder in folders)
+    roots = [Path(entry).resolve() for entry in sys.path if path.is_relative_to(Path(entry).resolve())]
+    return max(roots, key=lambda root: len(root.parts), default=path) in folders
 
 
 def place_of(value: Any) -> str:
