@@ -29,7 +29,7 @@ from patchgen.unpatching.values import (
     place_of,
 )
 
-MODELING = re.compile(r"transformers\.models\.\w+\.modeling_\w+")
+MODELING = re.compile(r"transformers\.models\.\w+\.modeling_(?!auto\b)\w+")
 # Made by Python when a class is made, and by documentation.
 _MADE = re.compile(
     r"__(doc|module|dict|weakref|annotations|abstractmethods|parameters|orig_bases|firstlineno"
