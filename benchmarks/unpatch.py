@@ -33,8 +33,8 @@ from patchgen.verify.configs.tiny import tiny_config
 from transformers.models.auto import modeling_auto
 
 name = sys.argv[1]
-tables = ("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT", "MULTIMODAL_LM")
-heads = [getattr(modeling_auto, f"MODEL_FOR_{table}_MAPPING_NAMES", {}).get(name) for table in tables]
+tables = [f"MODEL_FOR_{one}_MAPPING_NAMES" for one in ("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT")]
+heads = [getattr(modeling_auto, table).get(name) for table in tables]
 heads += [modeling_auto.MODEL_MAPPING_NAMES.get(name)]
 head = next(one for one in heads if one)
 model_class = getattr(transformers, head if isinstance(head, str) else head[0])
@@ -105,8 +105,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         "",
         f"Liger {version['liger-kernel']} on transformers {version['transformers']}, made by "
         "`TRITON_INTERPRET=1 python benchmarks/unpatch.py`: each model type's function is applied "
-        "in a process that then builds a tiny model, and [`patchgen unpatch`](../unpatch.md) writes "
-        "what that patched.",
+        "in a process that then builds a tiny model, and [`patchgen unpatch`](../unpatch.md) "
+        "writes what that patched.",
         "",
         f"Of {len(rows)} model types, Liger's function runs and a model is built for {len(built)}, "
         f"and {len(patched)} of these have their own module patched. {len(good)} come out as a "
@@ -137,8 +137,10 @@ def equality(row: dict[str, Any]) -> str:
     measured = [one["largest"] for one in row["equal"].values() if "largest" in one]
     if not measured:
         return cell(next(iter(row["equal"].values()))["error"])
-    return f"{len(measured)} classes, to {max(measured):.0e}" if max(measured) else (
-        f"{len(measured)} classes, bit for bit"
+    return (
+        f"{len(measured)} classes, to {max(measured):.0e}"
+        if max(measured)
+        else (f"{len(measured)} classes, bit for bit")
     )
 
 

@@ -170,6 +170,10 @@ def _of_other_modules(names: set[str], classes: set[type]) -> Iterator[Differenc
         for target, value in _defined(module):
             if is_foreign(value, *_LIBRARIES):
                 yield _difference(target, name, "function", value, f"{_OUTSIDE}import the patch")
+    for key, value in vars(nn).items():
+        if isinstance(value, type) and value.__module__.partition(".")[0] != "torch":
+            why = f"{_OUTSIDE}it changes torch for everybody"
+            yield _difference(f"nn.{key}", "torch", "class", value, why)
     layers = {one for one in classes if one.__module__.startswith("torch.")}
     for owner in (torch.nn.functional, *sorted(layers, key=lambda one: one.__qualname__)):
         for key, value in vars(owner).items():

@@ -1,4 +1,4 @@
-"""Hold the model of a flat file against the patched one: the same weights and inputs, two processes.
+"""Hold the model of a flat file against the patched one: equal weights and inputs, two processes.
 
 The patched model writes what it computes, in the process that patched it.  Then
 
@@ -24,7 +24,8 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from patchgen.unpatching.capture import Difference, own_module
-from patchgen.verify.compare.differences import differences as differences_of, worst
+from patchgen.verify.compare.differences import differences as differences_of
+from patchgen.verify.compare.differences import worst
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.build import build_parent
@@ -86,7 +87,9 @@ def _observe(
         if head.config_class is type(theirs)
         else ({}, {})
     )
-    added = {k: v for k, v in plain.items() if k not in usual and isinstance(v, int | float | str)}
+    added: dict[str, Any] = {
+        k: v for k, v in plain.items() if k not in usual and isinstance(v, int | float | str)
+    }
     config = tiny_config(head.config_class, **added)
     if theirs._attn_implementation in ("eager", "sdpa"):
         config._attn_implementation = theirs._attn_implementation
@@ -122,7 +125,9 @@ def compare_flat(folder: Path, flat: Path) -> dict[str, dict[str, Any]]:
             model = getattr(module, path.stem)(state["config"]).eval()
             model.load_state_dict(state["weights"])
             found = {
-                name: differences_of(theirs, observe_step(model, state["inputs"][name], SCENARIOS[name]))
+                name: differences_of(
+                    theirs, observe_step(model, state["inputs"][name], SCENARIOS[name])
+                )
                 for name, theirs in state["observed"].items()
             }
         except Exception as error:  # each model raises its own

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import importlib
 import logging
 import re
 import sys
@@ -18,11 +17,13 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
 
+from patchgen.syntax.blocks import first_line
 from patchgen.syntax.scopes import references
 from patchgen.unpatching.capture import MODELING, Difference
 from patchgen.unpatching.values import (
@@ -157,18 +158,17 @@ class Writer:
     def _class(self, name: str, value: type) -> tuple[str, tuple[str, ...]]:
         module = sys.modules.get(value.__module__)
         file = getattr(module, "__file__", None)
+        source = Path(file).read_text(encoding="utf-8") if isinstance(file, str) else ""
         matches = [
             node
-            for node in (ast.parse(open(file, encoding="utf-8").read()).body if file else ())
+            for node in ast.parse(source).body
             if isinstance(node, ast.ClassDef) and node.name == value.__qualname__
         ]
         if module is None or len(matches) != 1:
             raise Unwritable("a class that is made while the program runs")
-        with open(file, encoding="utf-8") as stream:
-            lines = stream.read().splitlines(keepends=True)
         node = matches[0]
-        first = min(n.lineno for n in (node, *node.decorator_list))
-        text = "".join(lines[first - 1 : node.end_lineno])
+        lines = source.splitlines(keepends=True)[first_line(node) - 1 : node.end_lineno]
+        text = "".join(lines)
         if name != node.name:
             text = re.sub(rf"^class\s+{node.name}\b", f"class {name}", text, flags=re.MULTILINE)
         return text, self._reads(node, vars(module))
@@ -199,7 +199,9 @@ def _definition(lines: list[str], name: str, code: CodeType) -> tuple[ast.stmt, 
     node = ast.parse(text).body[0]
     if isinstance(node, ast.FunctionDef):
         if name != node.name:
-            text = re.sub(rf"^def\s+{node.name}\b", f"def {name}", text, count=1, flags=re.MULTILINE)
+            text = re.sub(
+                rf"^def\s+{node.name}\b", f"def {name}", text, count=1, flags=re.MULTILINE
+            )
             node = ast.parse(text).body[0]
         return node, text
     found = [n for n in ast.walk(node) if isinstance(n, ast.Lambda)]
@@ -235,8 +237,7 @@ def _type_name(value: Any) -> str:
 
 def _imports(file: str, package: str) -> dict[str, tuple[str, str]]:
     """Which module and attribute each import in a file binds a name to."""
-    with open(file, encoding="utf-8") as stream:
-        tree = ast.parse(stream.read())
+    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     found: dict[str, tuple[str, str]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -82,7 +82,9 @@ class Report:
         if not self.models and not self.module:
             written, listed = [], written + listed
         lines += _rows("patches with an effect, written:", written, "")
-        lines += _rows("patches without effect:", (o for o in self.differences if o["dead"]), "dead")
+        lines += _rows(
+            "patches without effect:", (o for o in self.differences if o["dead"]), "dead"
+        )
         lines += _rows("not written:", listed, "why_not")
         if not self.differences:
             lines.append("nothing differs from the files of transformers")
@@ -227,9 +229,7 @@ def _compare(
     flat = folder / model.name.replace("modular_", "modeling_", 1)
     flat.write_text(model.flat, encoding="utf-8")
     command = [sys.executable, "-m", "patchgen.unpatching.equal", str(folder), str(flat)]
-    done = subprocess.run(
-        command, env=_environment(), capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
         return {first: {"error": f"the flat file does not import: {last}"}}

@@ -1,4 +1,4 @@
-"""Live values beside fresh ones: whether they are the same, whose they are, and where they stand."""
+"""Live values beside fresh ones: are they the same, whose are they, and where do they stand?"""
 
 from __future__ import annotations
 
@@ -57,7 +57,11 @@ def is_same(old: Any, new: Any, seen: frozenset[tuple[int, int]] = frozenset()) 
                 old.__code__.co_filename == new.__code__.co_filename
             )
             defaults = [(one.__defaults__, one.__kwdefaults__) for one in (old, new)]
-            return is_alike and is_same(defaults[0], defaults[1], seen) and is_same(*cells, seen)
+            return (
+                is_alike
+                and is_same(defaults[0], defaults[1], seen)
+                and is_same(cells[0], cells[1], seen)
+            )
         case staticmethod() | classmethod() | MethodType():
             return is_same(old.__func__, new.__func__, seen)
         case property():
@@ -74,7 +78,7 @@ def is_same(old: Any, new: Any, seen: frozenset[tuple[int, int]] = frozenset()) 
         case set() | frozenset():
             return sorted(map(_named, old)) == sorted(map(_named, new))
         case torch.Tensor():
-            return torch.equal(old, new)
+            return bool(torch.equal(old, new))
         case int() | float() | str() | bytes() | None:
             return bool(old == new) or repr(old) == repr(new)
     if hasattr(old, "__dict__"):
@@ -136,7 +140,9 @@ def is_of_user(module: ModuleType | None) -> bool:
     main = getattr(sys.modules["__main__"], "__file__", None)
     folders = {Path.cwd(), *([Path(main).resolve().parent] if main else [])}
     path = Path(file).resolve()
-    roots = [Path(entry).resolve() for entry in sys.path if path.is_relative_to(Path(entry).resolve())]
+    roots = [
+        Path(entry).resolve() for entry in sys.path if path.is_relative_to(Path(entry).resolve())
+    ]
     return max(roots, key=lambda root: len(root.parts), default=path) in folders
 
 
