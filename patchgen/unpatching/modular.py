@@ -40,11 +40,12 @@ class Result:
 
 
 def write_models(captured: Mapping[str, Any], settings: Settings) -> Result:
-    """A modular file for each module with a difference that has an effect."""
+    """A modular file for each module with a difference that has an effect; none without a model."""
     differences = [dict(one) for one in captured["differences"]]
     release = Release(captured["version"], Path(captured["root"]))
     models = []
-    modules = {differences[one["number"]]["module"]: None for one in captured["assigned"]}
+    assigned = captured["assigned"] if captured["module"] else ()
+    modules = {differences[one["number"]]["module"]: None for one in assigned}
     for module in modules:
         model = _write(captured, module, differences, release, settings)
         if model is not None:
