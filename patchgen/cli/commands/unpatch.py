@@ -24,7 +24,7 @@ from patchgen.cli.options import text_or_json
 def unpatch(
     command: tuple[str, ...], folder: str | None, no_verify: bool, force: bool, form: str
 ) -> int:
-    """Write what a program patches in transformers as a modular file.
+    """Write what a program patches as a modular file.
 
     Runs YOUR program in a process of its own, until its model first runs forward.  Then patchgen
     compares the model's classes and functions with the files of transformers, and writes what
