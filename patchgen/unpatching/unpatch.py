@@ -43,7 +43,8 @@ class Report:
         measured = [one["largest"] <= BOUND for one in self.equal.values() if "largest" in one]
         is_equal = not self.is_verified or not self.models or "largest" in own and all(measured)
         is_written = all(one.flat and one.module == self.module for one in self.models)
-        return bool(self.module) and not self.error and is_equal and is_written and not [*self.left()]
+        is_whole = bool(self.module) and not self.error and not [*self.left()]
+        return is_whole and is_equal and is_written
 
     def left(self) -> Iterator[Mapping[str, Any]]:
         """What has, or may have, an effect and is not written."""
