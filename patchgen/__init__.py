@@ -1,7 +1,8 @@
 """Flatten thin subclasses of Hugging Face models into single modeling files, statically.
 
-This package imports nothing by itself, so that `import patchgen` costs nothing: `patchgen.load` and
-`patchgen.register`, which use the models, are imported when they are first read.
+This package imports nothing by itself, so that `import patchgen` costs nothing: `patchgen.load`,
+`patchgen.register` and `patchgen.unpatch`, which use the models, are imported when they are first
+read.
 """
 
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from patchgen.runtime.load import load as load
     from patchgen.runtime.register import register as register
+    from patchgen.unpatching.unpatch import unpatch as unpatch
 
 __version__ = "0.1.0"
 
@@ -22,4 +24,8 @@ def __getattr__(name: str) -> object:
         from patchgen.runtime.register import register
 
         return register
+    if name == "unpatch":
+        from patchgen.unpatching.unpatch import unpatch
+
+        return unpatch
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

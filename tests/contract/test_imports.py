@@ -95,6 +95,7 @@ TABLE = COMPILER | {
         "verify",
         *ALL_OF_THE_COMPILER,
     },
+    "unpatching": {"syntax.errors", "syntax", "project", "verify", "author", "compiler.settings"},
     "training": {
         "syntax.errors",
         "facts",
@@ -115,6 +116,7 @@ TABLE = COMPILER | {
         "verify",
         "author",
         "training",
+        "unpatching",
         "cli.page",
         "gallery",
         *ALL_OF_THE_COMPILER,
@@ -151,8 +153,8 @@ OUTSIDE = {
     "rich": {"cli"},
     "safetensors": {"training"},
     "tokenizers": {"training"},
-    "torch": {"author", "parts", "runtime", "training", "verify"},
-    "transformers": {"author", "parts", "runtime", "training", "verify"},
+    "torch": {"author", "parts", "runtime", "training", "unpatching", "verify"},
+    "transformers": {"author", "parts", "runtime", "training", "unpatching", "verify"},
     "triton": {"verify"},
 }
 

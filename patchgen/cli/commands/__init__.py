@@ -34,6 +34,7 @@ COMMANDS = {
     "rebase": "rebase",
     "survive": "survive",
     "train": "train",
+    "unpatch": "unpatch",
     "verify": "verify",
 }
 

@@ -1,0 +1,52 @@
+"""`patchgen unpatch`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from patchgen.cli.options import text_or_json
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("command", metavar="-- python train.py ...", nargs=-1, required=True)
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write the modular file into DIR.",
+)
+@click.option("--no-verify", is_flag=True, help="Do not compare with the patched model.")
+@click.option("--force", is_flag=True, help="Write even what does not convert; replace a file.")
+@text_or_json
+def unpatch(
+    command: tuple[str, ...], folder: str | None, no_verify: bool, force: bool, form: str
+) -> int:
+    """Write what a program patches as a modular file.
+
+    Runs YOUR program in a process of its own, until its model first runs forward.  Then patchgen
+    compares the model's classes and functions with the files of transformers, and writes what
+    differs.  Exit code 0: all that has an effect is written, and computes the same; else 1.
+
+    \b
+    Example:
+      patchgen unpatch --write modular/llama -- python train.py --lr 1e-4
+    """
+    from patchgen.cli.session import Request, open_project
+    from patchgen.unpatching.unpatch import unpatch_command
+
+    settings = open_project(Request()).config.settings
+    report = unpatch_command(command, folder, settings, verify=not no_verify, force=force)
+    if form == "json":
+        click.echo(json.dumps(report.data(), indent=1))
+        return int(not report.is_complete)
+    if folder is None:
+        for model in report.models:
+            click.echo(model.text, nl=False)
+    click.echo(report.text(), nl=False, err=folder is None)
+    for model in report.models:
+        if folder is not None and (model.flat or force):
+            click.echo(f"wrote {folder}/{model.name}")
+    return int(not report.is_complete)

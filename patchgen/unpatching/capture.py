@@ -1,0 +1,304 @@
+"""What a running program has changed about a model: its classes, functions and instances.
+
+Each modeling module that the model's classes come from is run once more from its file, as a module
+that nobody sees, and the two are compared name by name and member by member.  Other modules of
+transformers, and those of torch, are looked through for functions of somebody else.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from patchgen.unpatching.values import (
+    code_of,
+    describe,
+    fresh_module,
+    is_foreign,
+    is_same,
+    place_of,
+)
+
+MODELING = re.compile(r"transformers\.models\.\w+\.modeling_(?!auto\b)\w+")
+# Made by Python when a class is made, and by documentation.
+_MADE = re.compile(
+    r"__(doc|module|dict|weakref|annotations|abstractmethods|parameters|orig_bases|firstlineno"
+    r"|static_attributes|dataclass_\w+|match_args|qualname|signature)__|_abc_impl"
+)
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
+_LIBRARIES = ("transformers", "torch", "huggingface_hub", "kernels")
+# Hooks that transformers registers when it builds a model.
+_OF_TRANSFORMERS = "transformers.utils."
+_OUTSIDE = "stands outside of the model's file: "
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not as the file says: `target` in `module` is `now`, defined at `at`.
+
+    `kind` is class, function, method, attribute, instance or hook.  `dead` says why it has no
+    effect, and `why_not` why it is not written.
+    """
+
+    target: str
+    module: str
+    kind: str
+    now: str
+    at: str
+    dead: str = ""
+    why_not: str = ""
+    value: Any = field(default=None, compare=False, repr=False)
+
+
+def own_module(model: nn.Module) -> str:
+    """The modeling module of transformers that a model's class comes from; "" without one."""
+    return next((m for base in type(model).__mro__ if MODELING.fullmatch(m := base.__module__)), "")
+
+
+def capture(model: nn.Module | None) -> list[Difference]:
+    """Every difference of a model; without one, those of all modeling modules in use."""
+    if model is None:
+        names = {name for name in sys.modules if MODELING.fullmatch(name)}
+        modules: list[nn.Module] = []
+    else:
+        modules = [*model.modules()]
+        bases = {base for one in modules for base in type(one).__mro__}
+        names = {base.__module__ for base in bases if MODELING.fullmatch(base.__module__)}
+    differences = [one for name in sorted(names) for one in _of_module(sys.modules[name])]
+    classes = {type(one) for one in modules}
+    differences = [_with_life(one, classes) for one in differences]
+    differences += _of_other_modules(names, classes)
+    if model is not None:
+        written = {one.value for one in differences if one.kind == "class"}
+        differences += [*_of_instances(model), *_strangers(model, written), *_hooks(model)]
+    return differences
+
+
+def _difference(target: str, module: str, kind: str, value: Any, why_not: str = "") -> Difference:
+    place = place_of(value) if kind != "attribute" else ""
+    return Difference(target, module, kind, describe(value), place, "", why_not, value)
+
+
+# Modeling modules, compared with their files.
+
+
+def _of_module(module: ModuleType) -> Iterator[Difference]:
+    old, new, name = vars(fresh_module(module.__name__)), vars(module), module.__name__
+    for key in [*old, *(key for key in new if key not in old)]:
+        if key.startswith("__") and key.endswith("__"):
+            continue
+        if key not in new:
+            yield Difference(key, name, "attribute", "gone", "", "", "a name that was deleted")
+        elif key not in old:
+            yield _difference(key, name, _kind(new[key]), new[key])
+        elif not is_same(old[key], new[key]):
+            yield _difference(key, name, _kind(new[key]), new[key])
+        elif isinstance(new[key], type) and new[key].__module__ == name:
+            yield from _of_class(old[key], new[key])
+
+
+def _kind(value: Any) -> str:
+    return "class" if isinstance(value, type) else "function" if callable(value) else "attribute"
+
+
+def _of_class(old: type, new: type) -> Iterator[Difference]:
+    name = new.__qualname__
+    theirs, ours = vars(old), vars(new)
+    for key in [*theirs, *(key for key in ours if key not in theirs)]:
+        if _MADE.fullmatch(key):
+            continue
+        target = f"{name}.{key}"
+        if key not in ours:
+            why = "a member that was deleted"
+            yield Difference(target, new.__module__, "attribute", "gone", "", "", why)
+        elif key not in theirs and _is_noted(old, key):
+            continue
+        elif key not in theirs or not is_same(theirs[key], ours[key]):
+            kind = "method" if code_of(ours[key]) or callable(ours[key]) else "attribute"
+            yield _difference(target, new.__module__, kind, ours[key])
+    if [one.__qualname__ for one in old.__bases__] != [one.__qualname__ for one in new.__bases__]:
+        bases = ", ".join(describe(one) for one in new.__bases__)
+        yield Difference(name, new.__module__, "class", f"of {bases}", "", "", "other bases")
+
+
+def _is_noted(owner: type, key: str) -> bool:
+    """Whether the code of a base keeps an answer in its classes under this name."""
+    files = {getattr(sys.modules[one.__module__], "__file__", None) for one in owner.__mro__[1:]}
+    return not hasattr(owner, key) and any(key in _text(file) for file in files if file)
+
+
+@cache
+def _text(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8") if file.endswith(".py") else ""
+
+
+def _with_life(one: Difference, classes: set[type]) -> Difference:
+    """A class that was put into its module when the model was built already changes nothing."""
+    if one.kind != "class" or one.value is None or one.value in classes:
+        return one
+    pairs = {(each.__module__, each.__qualname__) for each in classes}
+    built = (one.module, one.target) in pairs
+    return replace(one, dead="the model was built before, with the old class") if built else one
+
+
+# Other modules of transformers, and torch.
+
+
+def _of_other_modules(names: set[str], classes: set[type]) -> Iterator[Difference]:
+    """Functions of somebody else in what the model's modules import."""
+    bases = {base.__module__ for one in classes for base in one.__mro__}
+    used = {
+        getattr(value, "__module__", None)
+        for name in names
+        for value in vars(fresh_module(name)).values()
+        if isinstance(value, type | FunctionType)
+    }
+    for name in sorted({*filter(None, used | bases)} - names):
+        module = sys.modules.get(name)
+        if not name.startswith("transformers.") or module is None or MODELING.fullmatch(name):
+            continue
+        for target, value in _defined(module):
+            if is_foreign(value, *_LIBRARIES):
+                yield _difference(target, name, "function", value, f"{_OUTSIDE}import the patch")
+    for key, value in vars(nn).items():
+        if isinstance(value, type) and value.__module__.partition(".")[0] != "torch":
+            why = f"{_OUTSIDE}it changes torch for everybody"
+            yield _difference(f"nn.{key}", "torch", "class", value, why)
+    layers = {one for one in classes if one.__module__.startswith("torch.")}
+    for owner in (torch.nn.functional, *sorted(layers, key=lambda one: one.__qualname__)):
+        for key, value in vars(owner).items():
+            if isinstance(value, FunctionType) and is_foreign(value, *_LIBRARIES):
+                target = f"{owner.__name__.rpartition('.')[2]}.{key}"
+                why = f"{_OUTSIDE}it changes torch for everybody"
+                yield _difference(target, "torch", "function", value, why)
+    known = sys.modules.get("transformers.modeling_utils")
+    for key, value in getattr(known, "ALL_ATTENTION_FUNCTIONS", {}).items():
+        if is_foreign(value, *_LIBRARIES):
+            why = f"{_OUTSIDE}register it where the model is loaded"
+            yield _difference(f"ALL_ATTENTION_FUNCTIONS[{key!r}]", "", "function", value, why)
+
+
+def _defined(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """The functions and methods that the file of a module defines, as they are now."""
+    for node in ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8")).body:
+        live = getattr(module, getattr(node, "name", ""), None)
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, live
+        elif isinstance(node, ast.ClassDef) and isinstance(live, type):
+            for member in node.body:
+                if isinstance(member, ast.FunctionDef):
+                    yield f"{node.name}.{member.name}", vars(live).get(member.name)
+
+
+# Instances.
+
+
+def _of_instances(model: nn.Module) -> Iterator[Difference]:
+    """Methods that were put on instances: the same on all of a class is one of the class."""
+    by_class: dict[type, list[tuple[str, nn.Module]]] = {}
+    for path, one in model.named_modules():
+        by_class.setdefault(type(one), []).append((path, one))
+    for owner, instances in by_class.items():
+        known = set[str]()
+        keys = dict.fromkeys(k for _, one in instances for k in vars(one) if _replaces(owner, k))
+        for key in keys:
+            having = [(path, one) for path, one in instances if _is_set(one, key)]
+            functions = [_unbound(one, vars(one)[key]) for _, one in having]
+            if not having:
+                continue
+            target, first = f"{owner.__qualname__}.{key}", functions[0]
+            difference = _difference(target, owner.__module__, "instance", first)
+            if not MODELING.fullmatch(owner.__module__) or "." in owner.__qualname__:
+                why = f"{having[0][0] or 'the model'} is no class of the model's file"
+            elif any(not is_same(first, other) for other in functions):
+                why = f"its {len(having)} instances have different ones"
+            elif len(having) < len(instances):
+                why = f"{len(having)} of {len(instances)} instances have it, as {having[0][0]}"
+            else:
+                why = ""
+                for one in _added(owner, [one for _, one in instances], functions[0]):
+                    yield from [one] if one.target not in known else []
+                    known.add(one.target)
+            yield replace(difference, why_not=why)
+
+
+def _replaces(owner: type, key: str) -> bool:
+    # `torch.compile` and `Module.compile` keep what they made here.
+    return callable(getattr(owner, key, None)) and not key.startswith("_compiled")
+
+
+def _is_set(one: nn.Module, key: str) -> bool:
+    """Whether an instance has a method of its own that is not one of its class's file."""
+    value = vars(one).get(key)
+    if value is None or isinstance(value, type):
+        return False
+    code, module = code_of(value), sys.modules[type(one).__module__]
+    return code is None or code.co_filename != module.__file__ or isinstance(value, partial)
+
+
+def _unbound(one: nn.Module, value: Any) -> Any:
+    """The function that an instance got as a method, or as a partial that hands itself over."""
+    if isinstance(value, MethodType) and value.__self__ is one:
+        return value.__func__
+    if isinstance(value, partial) and not value.keywords and [*value.args] == [one]:
+        return value.func
+    return value
+
+
+def _added(owner: type, instances: list[nn.Module], function: Any) -> Iterator[Difference]:
+    """What a new method reads of instances, and the code of their class does not set."""
+    methods = [code_of(value) for base in owner.__mro__ for value in vars(base).values()]
+    words = {name for code in methods if code is not None for name in code.co_names}
+    new = code_of(function)
+    for key in new.co_names if new is not None else ():
+        if key in words or not all(key in vars(one) for one in instances):
+            continue
+        values = [vars(one)[key] for one in instances]
+        is_one = all(is_same(values[0], value) for value in values)
+        why = "" if is_one else "its instances have different ones"
+        target = f"{owner.__qualname__}.{key}"
+        yield _difference(target, owner.__module__, "attribute", values[0], why)
+
+
+def _strangers(model: nn.Module, written: set[Any]) -> Iterator[Difference]:
+    """Modules of classes that no file of the model builds, those inside them left out."""
+    matches: dict[type, list[str]] = {}
+    inside: tuple[str, ...] = ("\0",)
+    for path, one in model.named_modules():
+        package = type(one).__module__.partition(".")[0]
+        is_known = package in ("torch", "transformers") or type(one) in written
+        if not path.startswith(inside) and type(one) in written:
+            inside += (f"{path}.",)
+        if not is_known and not path.startswith(inside):
+            matches.setdefault(type(one), []).append(path)
+            inside += (f"{path}.",) if path else ()
+    for owner, paths in matches.items():
+        name = "the model" if paths == [""] else paths[0]
+        target = name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
+        why = "a class of its own, which no patch puts into the model's file"
+        yield _difference(target, owner.__module__, "instance", owner, why)
+
+
+def _hooks(model: nn.Module) -> Iterator[Difference]:
+    hooks: dict[tuple[str, Any], tuple[Any, list[str]]] = {}
+    for path, one in model.named_modules():
+        for kind in _HOOKS:
+            for hook in getattr(one, kind).values():
+                is_built = str(getattr(hook, "__module__", "")).startswith(_OF_TRANSFORMERS)
+                if not is_built and (is_foreign(hook, "torch") or code_of(hook) is None):
+                    key = (kind.strip("_"), code_of(hook) or hook)
+                    hooks.setdefault(key, (hook, []))[1].append(path)
+    for (kind, _), (hook, paths) in hooks.items():
+        target = (paths[0] or "the model") + (f" and {len(paths) - 1} more" if paths[1:] else "")
+        why = f"one of the {kind} of an object: register it where the model is loaded"
+        yield _difference(target, "", "hook", hook, why)

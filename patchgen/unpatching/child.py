@@ -1,0 +1,141 @@
+"""Run the user's command until its model first runs forward, and record what it has patched.
+
+    python -m patchgen.unpatching.child FOLDER FLAGS train.py --lr 1e-4
+
+The process ends there: nothing of the training is done.  A model that was built and never run is
+recorded at the end of the program.  `FOLDER/captured.json` has what was found, and with the flag
+`observe` the folder has what the patched model computes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as hooks
+
+from patchgen.unpatching.capture import capture, own_module
+from patchgen.unpatching.source import pieces_of
+
+
+def record(model: nn.Module | None, folder: Path, error: str = "", observe: bool = False) -> None:
+    """Write what differs from the files into `folder`."""
+    import transformers
+
+    differences = capture(model)
+    pieces, assigned, why_not = pieces_of(differences)
+    listed = []
+    for number, one in enumerate(differences):
+        fields = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+        listed.append({**fields, "why_not": why_not.get(number, one.why_not), "value": None})
+    data: dict[str, Any] = {
+        "model": type(model).__name__ if model is not None else "",
+        "module": own_module(model) if model is not None else "",
+        "error": error,
+        "version": transformers.__version__,
+        "root": str(Path(transformers.__file__).parents[1]),
+        "differences": listed,
+        "pieces": [dataclasses.asdict(piece) for piece in pieces],
+        "assigned": [dataclasses.asdict(one) for one in assigned],
+    }
+    if observe and data["module"] and assigned:
+        from patchgen.unpatching.equal import observe_patched
+
+        assert model is not None
+        data["not_observed"] = observe_patched(model, differences, folder)
+    # Last: the file says that all of it is there.
+    (folder / "captured.json").write_text(json.dumps(data), encoding="utf-8")
+
+
+class _Run:
+    """One run of the user's program, which ends at the first forward of a model."""
+
+    def __init__(self, folder: Path, observe: bool) -> None:
+        self.folder, self.observe = folder, observe
+        self.built: nn.Module | None = None
+        self.handles = [
+            hooks.register_module_forward_pre_hook(self._before_forward),
+            hooks.register_module_module_registration_hook(self._at_registration),
+        ]
+
+    def _before_forward(self, module: nn.Module, _args: Any) -> None:
+        # What wraps a model runs first: DDP, PEFT, torch.compile.
+        model = next((one for one in module.modules() if _is_pretrained(one)), None)
+        if model is not None:
+            self.end(model, "")
+
+    def _at_registration(self, module: nn.Module, _name: str, _inner: Any) -> None:
+        if _is_pretrained(module):
+            self.built = module
+
+    def end(self, model: nn.Module | None, error: str) -> None:
+        """Record, and end the process without what the program would do at its exit."""
+        for handle in self.handles:
+            handle.remove()
+        code = 0
+        try:
+            record(model, self.folder, error, self.observe)
+        except BaseException:  # the user's program must not catch it and go on
+            traceback.print_exc()
+            code = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _is_pretrained(module: Any) -> bool:
+    known = sys.modules.get("transformers.modeling_utils")
+    return known is not None and isinstance(module, known.PreTrainedModel)
+
+
+def _load(command: list[str]) -> tuple[CodeType, ModuleType, list[str]]:
+    """The code that Python would run as `__main__`, its module, and `sys.argv`."""
+    main = ModuleType("__main__")
+    if command[0] == "-m":
+        name = command[1]
+        sys.path[0] = os.getcwd()
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+        if spec is None or spec.loader is None or spec.origin is None:
+            raise SystemExit(f"No module named {name}")
+        main.__spec__, main.__package__, path = spec, spec.parent, spec.origin
+        arguments = command[2:]
+    else:
+        path, arguments = command[0], command[1:]
+        sys.path[0] = str(Path(path).resolve().parent)
+    code = compile(Path(path).read_bytes(), path, "exec")
+    main.__file__ = path
+    return code, main, [path, *arguments]
+
+
+def main() -> None:
+    """Run `sys.argv`: the folder, flags with commas between, and the user's command."""
+    folder, flags, *command = sys.argv[1:]
+    run = _Run(Path(folder), "observe" in flags.split(","))
+    error = ""
+    try:
+        code, module, sys.argv = _load(command)
+        kept, sys.modules["__main__"] = sys.modules["__main__"], module
+        exec(code, vars(module))
+        del kept
+    except SystemExit as stopped:
+        error = f"it ended with {stopped.code!r}" if stopped.code else ""
+    except Exception as failure:  # whatever the user's program raises
+        traceback.print_exc()
+        error = f"{type(failure).__name__}: {failure}"
+    run.end(run.built, error)
+
+
+if __name__ == "__main__":
+    assert torch is not None
+    main()

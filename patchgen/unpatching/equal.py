@@ -1,0 +1,146 @@
+"""Hold the model of a flat file against the patched one: equal weights and inputs, two processes.
+
+The patched model writes what it computes, in the process that patched it.  Then
+
+    python -m patchgen.unpatching.equal FOLDER modeling_llama_patched.py
+
+loads the flat file where nothing is patched, and compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from patchgen.unpatching.capture import Difference, own_module
+from patchgen.verify.compare.differences import differences as differences_of
+from patchgen.verify.compare.differences import worst
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.dummy import make_inputs
+from patchgen.verify.models.build import build_parent
+from patchgen.verify.models.interpreter import complete_interpreter, is_interpreted
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.scenario import Scenario
+
+SCENARIOS = {"evaluation": Scenario(), "training": Scenario(train=True)}
+# Sums in another order: the flat file computes what the patched model does, so this is generous.
+BOUND = 1e-5
+
+
+def observe_patched(
+    model: nn.Module, differences: Sequence[Difference], folder: Path
+) -> dict[str, str]:
+    """Write what tiny patched models compute, head by head; why those that are missing are."""
+    if is_interpreted():
+        complete_interpreter()
+    module = sys.modules[own_module(model)]
+    own = next(base for base in type(model).__mro__ if base.__module__ == module.__name__)
+    heads = [
+        value
+        for value in map(vars(module).get, getattr(module, "__all__", ()))
+        if isinstance(value, type) and issubclass(value, PreTrainedModel)
+        if not value.__name__.endswith("PreTrainedModel")
+    ]
+    missing: dict[str, str] = {}
+    with _as_built(model, differences):
+        for head in dict.fromkeys([own, *heads]):
+            try:
+                state = _observe(head, model, differences)
+            except Exception as error:  # each model raises its own
+                missing[head.__name__] = f"{type(error).__name__}: {error}".splitlines()[0]
+                continue
+            torch.save(state, folder / f"{head.__qualname__}.pt")
+    return missing
+
+
+@contextlib.contextmanager
+def _as_built(model: nn.Module, differences: Sequence[Difference]) -> Iterator[None]:
+    """The modules as they were when the model was built: without classes that came too late."""
+    classes = {(type(one).__module__, type(one).__qualname__): type(one) for one in model.modules()}
+    late = [one for one in differences if one.dead and (one.module, one.target) in classes]
+    for one in late:
+        setattr(sys.modules[one.module], one.target, classes[one.module, one.target])
+    try:
+        yield
+    finally:
+        for one in late:
+            setattr(sys.modules[one.module], one.target, one.value)
+
+
+def _observe(
+    head: type[PreTrainedModel], model: nn.Module, differences: Sequence[Difference]
+) -> dict[str, Any]:
+    theirs: Any = model.config
+    plain, usual = (
+        (theirs.to_dict(), type(theirs)().to_dict())
+        if head.config_class is type(theirs)
+        else ({}, {})
+    )
+    added: dict[str, Any] = {
+        k: v for k, v in plain.items() if k not in usual and isinstance(v, int | float | str)
+    }
+    config = tiny_config(head.config_class, **added)
+    if theirs._attn_implementation in ("eager", "sdpa"):
+        config._attn_implementation = theirs._attn_implementation
+    tiny = build_parent(head, config, torch.float32)
+    for one in differences:
+        owner, _, key = one.target.partition(".")
+        for part in tiny.modules() if not one.why_not else ():
+            if type(part).__qualname__ != owner:
+                continue
+            if one.kind == "instance":
+                part.__dict__[key] = MethodType(one.value, part)
+            elif one.kind == "attribute" and key not in vars(type(part)):
+                part.__dict__[key] = one.value
+    weights = {name: value.clone() for name, value in tiny.state_dict().items()}
+    inputs = {name: make_inputs(head, config, one) for name, one in SCENARIOS.items()}
+    observed = {name: observe_step(tiny, inputs[name], one) for name, one in SCENARIOS.items()}
+    return {"config": config, "weights": weights, "inputs": inputs, "observed": observed}
+
+
+def compare_flat(folder: Path, flat: Path) -> dict[str, dict[str, Any]]:
+    """For each head that was observed: the largest relative difference, or what is in the way."""
+    if is_interpreted():
+        complete_interpreter()
+    spec = importlib.util.spec_from_file_location(flat.stem, flat)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[flat.stem] = module
+    spec.loader.exec_module(module)
+    results: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.glob("*.pt")):
+        state = torch.load(path, weights_only=False)
+        try:
+            model = getattr(module, path.stem)(state["config"]).eval()
+            model.load_state_dict(state["weights"])
+            found = {
+                name: differences_of(
+                    theirs, observe_step(model, state["inputs"][name], SCENARIOS[name])
+                )
+                for name, theirs in state["observed"].items()
+            }
+        except Exception as error:  # each model raises its own
+            results[path.stem] = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+            continue
+        largest = max(worst(one) for one in found.values())
+        first = max((d for one in found.values() for d in one), key=lambda d: d.largest)
+        results[path.stem] = {"largest": largest, "where": first.name}
+    return results
+
+
+if __name__ == "__main__":
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        results = compare_flat(Path(sys.argv[1]), Path(sys.argv[2]))
+    print(json.dumps(results))

@@ -1,0 +1,316 @@
+"""The text of live functions, classes and constants, with what they read.
+
+    def clamp(x): return x.clamp(-LIMIT, LIMIT)     pieces: LIMIT = 7.0, then the function
+
+What an installed module offers by its name is imported.  What stands in the user's own files is
+copied, and what it reads comes along, the values of a closure too.  All else is `Unwritable`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import logging
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import torch
+
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.scopes import references
+from patchgen.unpatching.capture import MODELING, Difference
+from patchgen.unpatching.values import (
+    describe,
+    fresh_module,
+    is_of_user,
+    place_of,
+    root_of,
+    source_lines,
+)
+
+
+class Unwritable(Exception):
+    """A value that no text says; the message is why."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What binds `name`, and which other pieces have to stand above it."""
+
+    name: str
+    text: str
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """A difference that can be written: `target = value`, with the pieces that it needs."""
+
+    number: int
+    path: str
+    value: str
+    needs: tuple[str, ...]
+
+
+class Writer:
+    """The pieces of all differences.  Each name stands for one value."""
+
+    def __init__(self) -> None:
+        self.pieces: dict[str, Piece] = {}
+        self.bound: dict[str, Any] = {}
+
+    def assign(self, number: int, one: Difference) -> Assigned:
+        """How a difference is written.  Raises Unwritable."""
+        path, kept = f"{one.module}.{one.target}", (dict(self.pieces), dict(self.bound))
+        literal = _literal(one.value)
+        if literal is not None:
+            return Assigned(number, path, literal, ())
+        if isinstance(one.value, property | staticmethod | classmethod):
+            raise Unwritable(f"a {type(one.value).__name__}, which a patch file cannot assign")
+        name = getattr(one.value, "__name__", "")
+        is_free = name.isidentifier() and self.bound.get(name, one.value) is one.value
+        name = name if is_free else re.sub(r"\W", "_", f"{one.target}_patched")
+        try:
+            return Assigned(number, path, name, (self._bind(name, one.value, {}),))
+        except Unwritable:
+            self.pieces, self.bound = kept
+            raise
+
+    def _bind(self, name: str, value: Any, imports: Mapping[str, tuple[str, str]]) -> str:
+        """Let a name of the patch file stand for a value."""
+        if name in self.bound:
+            if self.bound[name] is not value:
+                raise Unwritable(f"two things are called {name}; give one another name")
+            return name
+        self.bound[name] = value
+        text, needs = self._define(name, value, imports)
+        self.pieces[name] = Piece(name, text, needs)
+        return name
+
+    def _define(
+        self, name: str, value: Any, imports: Mapping[str, tuple[str, str]]
+    ) -> tuple[str, tuple[str, ...]]:
+        literal, where = _literal(value), _import_of(name, value, imports)
+        if where is not None:
+            module, attr = where
+            said = f"from {module} import {attr}" if attr else f"import {module}"
+            return (said if name == (attr or module) else f"{said} as {name}"), ()
+        if literal is not None:
+            return f"{name} = {literal}", ()
+        if isinstance(value, torch.dtype):
+            return f"{name} = {value}", (self._bind("torch", torch, {}),)
+        if isinstance(value, logging.Logger):
+            return f"from logging import getLogger\n{name} = getLogger({value.name!r})", ()
+        if isinstance(value, partial):
+            return self._partial(name, value)
+        if isinstance(value, FunctionType):
+            return self._function(name, value)
+        if isinstance(value, type):
+            return self._class(name, value)
+        what = "a module of yours" if isinstance(value, ModuleType) else f"a {_type_name(value)}"
+        raise Unwritable(f"reads {name}, {what}, which only the running program has")
+
+    def _partial(self, name: str, value: partial[Any]) -> tuple[str, tuple[str, ...]]:
+        args, keywords = _literal(value.args), _literal(value.keywords)
+        if args is None or keywords is None:
+            raise Unwritable("a functools.partial of values that only the running program has")
+        inner = self._bind(f"{name}_whole", value.func, {})
+        call = f"{inner}(*{args}, *args, **{{**{keywords}, **kwargs}})"
+        return f"def {name}(*args, **kwargs):\n    return {call}", (inner,)
+
+    def _function(self, name: str, value: FunctionType) -> tuple[str, tuple[str, ...]]:
+        inner = value
+        while isinstance(getattr(inner, "__wrapped__", None), FunctionType):
+            inner = inner.__wrapped__  # type: ignore[attr-defined]
+        if inner is not value and inner.__globals__.get(inner.__name__) is not value:
+            inner = value  # The decorator does not stand above the function.
+        code = inner.__code__
+        if code.co_filename.startswith(root_of("torch")):
+            raise Unwritable(f"made by {describe(value)} of torch while the program runs")
+        if "__class__" in code.co_freevars:
+            raise Unwritable("calls super(), so it belongs to a class")
+        lines = source_lines(code)
+        if not lines:
+            raise Unwritable("has no source")
+        try:
+            node, text = _definition(lines, name, code)
+        except SyntaxError as error:
+            raise Unwritable("has no source that stands alone") from error
+        stored = [n for n in ast.walk(node) if isinstance(n, ast.Nonlocal)]
+        if stored:
+            raise Unwritable(f"a closure that changes {', '.join(stored[0].names)}")
+        cells = zip(code.co_freevars, inner.__closure__ or (), strict=True)
+        closed = {key: cell.cell_contents for key, cell in cells}
+        try:
+            return text, self._reads(node, {**inner.__globals__, **closed})
+        except Unwritable as error:
+            if any(f"reads {key}," in str(error) for key in closed):
+                raise Unwritable(f"a closure that {error}") from error
+            raise
+
+    def _class(self, name: str, value: type) -> tuple[str, tuple[str, ...]]:
+        module = sys.modules.get(value.__module__)
+        file = getattr(module, "__file__", None)
+        source = Path(file).read_text(encoding="utf-8") if isinstance(file, str) else ""
+        matches = [
+            node
+            for node in ast.parse(source).body
+            if isinstance(node, ast.ClassDef) and node.name == value.__qualname__
+        ]
+        if module is None or len(matches) != 1:
+            raise Unwritable("a class that is made while the program runs")
+        node = matches[0]
+        lines = source.splitlines(keepends=True)[first_line(node) - 1 : node.end_lineno]
+        text = "".join(lines)
+        if name != node.name:
+            text = re.sub(rf"^class\s+{node.name}\b", f"class {name}", text, flags=re.MULTILINE)
+        return text, self._reads(node, vars(module))
+
+    def _reads(self, node: ast.stmt, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """Bind what a definition reads."""
+        file = getattr(sys.modules.get(values.get("__name__", "")), "__file__", None)
+        imports = _imports(file, values.get("__package__") or "") if file else {}
+        needs = []
+        for read in references([node]):
+            if read.quoted or read.name == getattr(node, "name", ""):
+                continue
+            if read.name not in values and not hasattr(builtins, read.name):
+                raise Unwritable(f"reads {read.name}, which nothing binds")
+            if read.name in values and read.name != "__name__":
+                needs.append(self._bind(read.name, values[read.name], imports))
+        return tuple(dict.fromkeys(needs))
+
+
+def _definition(lines: list[str], name: str, code: CodeType) -> tuple[ast.stmt, str]:
+    """A function's text at the top level, under a name; a lambda becomes a function."""
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    end = next(
+        (n for n in range(1, len(lines)) if _ends(lines[n], margin) and _parses(lines[:n])),
+        len(lines),
+    )
+    text = textwrap.dedent("".join(lines[:end])).rstrip() + "\n"
+    node = ast.parse(text).body[0]
+    if isinstance(node, ast.FunctionDef):
+        if name != node.name:
+            text = re.sub(
+                rf"^def\s+{node.name}\b", f"def {name}", text, count=1, flags=re.MULTILINE
+            )
+            node = ast.parse(text).body[0]
+        return node, text
+    found = [n for n in ast.walk(node) if isinstance(n, ast.Lambda)]
+    if code.co_name != "<lambda>" or len(found) != 1:
+        raise Unwritable("a lambda beside others" if found else "is no plain function")
+    text = f"def {name}({ast.unparse(found[0].args)}):\n    return {ast.unparse(found[0].body)}\n"
+    return ast.parse(text).body[0], text
+
+
+def _ends(line: str, margin: int) -> bool:
+    return bool(line.strip()) and len(line) - len(line.lstrip()) <= margin
+
+
+def _parses(lines: list[str]) -> bool:
+    try:
+        return bool(ast.parse(textwrap.dedent("".join(lines))).body)
+    except SyntaxError:
+        return False
+
+
+def _literal(value: Any) -> str | None:
+    """The text of a literal; None for all else."""
+    text = repr(value)
+    try:
+        return text if ast.literal_eval(text) == value else None
+    except (ValueError, SyntaxError, TypeError, RuntimeError, MemoryError):
+        return None
+
+
+def _type_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+def _imports(file: str, package: str) -> dict[str, tuple[str, str]]:
+    """Which module and attribute each import in a file binds a name to."""
+    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    found: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.partition(".")[0]
+                found[alias.asname or top] = (alias.name if alias.asname else top, "")
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) + 1 - node.level]
+            start = ".".join(above) if node.level else ""
+            module = ".".join(filter(None, (start, node.module)))
+            found |= {one.asname or one.name: (module, one.name) for one in node.names}
+    return found
+
+
+def _import_of(
+    name: str, value: Any, imports: Mapping[str, tuple[str, str]]
+) -> tuple[str, str] | None:
+    """The installed module that offers a value, and its name there."""
+    if isinstance(value, ModuleType):
+        return None if is_of_user(value) else (value.__name__, "")
+    home, called = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    places = [imports[name]] if name in imports else []
+    if isinstance(value, type | FunctionType | BuiltinFunctionType):
+        places += [(str(home), str(called)), ("torch", str(called))]
+    for module, attr in places:
+        there = sys.modules.get(module)
+        if there is None or is_of_user(there) or not attr.isidentifier():
+            continue
+        if getattr(there, attr, None) is value and _is_kept(module, attr, value):
+            return module, attr
+        if home == module and MODELING.fullmatch(module) and called == attr:
+            # The file's own, whatever stands there now.
+            if place_of(value) == place_of(getattr(fresh_module(module), attr, None)):
+                return module, attr
+    return None
+
+
+def _is_kept(module: str, attr: str, value: Any) -> bool:
+    """Whether a fresh import offers the value: not what the program has put there."""
+    if not module.startswith("transformers."):
+        return True
+    if not MODELING.fullmatch(module):
+        return True
+    fresh = getattr(fresh_module(module), attr, None)
+    return place_of(fresh) == place_of(value) and type(fresh) is type(value)
+
+
+def pieces_of(
+    differences: list[Difference],
+) -> tuple[list[Piece], list[Assigned], dict[int, str]]:
+    """The text of all differences that can be written; for the others, why they cannot."""
+    writer, assigned, why_not = Writer(), list[Assigned](), dict[int, str]()
+    for number, one in enumerate(differences):
+        if one.why_not or one.dead:
+            continue
+        try:
+            assigned.append(writer.assign(number, one))
+        except Unwritable as error:
+            why_not[number] = str(error)
+    return _ordered(writer.pieces), assigned, why_not
+
+
+def _ordered(pieces: Mapping[str, Piece]) -> list[Piece]:
+    """Pieces below those that they need."""
+    done: dict[str, Piece] = {}
+
+    def put(name: str, above: tuple[str, ...]) -> Iterator[None]:
+        if name not in done and name not in above:
+            for other in pieces[name].needs:
+                yield from put(other, (*above, name))
+            done[name] = pieces[name]
+        yield
+
+    for name in pieces:
+        list(put(name, ()))
+    return [*done.values()]

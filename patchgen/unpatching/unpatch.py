@@ -1,0 +1,247 @@
+"""`patchgen unpatch`, and `patchgen.unpatch(model)`: the whole way from a process to a report."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchgen.compiler.settings import Settings
+from patchgen.project.write import replace_file
+from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.unpatching.modular import Model, write_models
+
+BOUND = 1e-5  # relative, in float32: the largest difference that still is rounding
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found in a running program, and what became of it.
+
+    `equal` has the largest relative difference of each head, or why it could not be compared; it is
+    empty where nothing was compared.
+    """
+
+    model: str
+    module: str
+    error: str
+    differences: tuple[Mapping[str, Any], ...]
+    models: tuple[Model, ...]
+    equal: Mapping[str, Mapping[str, Any]]
+    is_verified: bool
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the files say all that has an effect, and compute what the patched model does."""
+        own = self.equal.get(self.model, {})
+        measured = [one["largest"] <= BOUND for one in self.equal.values() if "largest" in one]
+        is_equal = not self.is_verified or not self.models or "largest" in own and all(measured)
+        is_written = all(one.flat and one.module == self.module for one in self.models)
+        is_whole = bool(self.module) and not self.error and not [*self.left()]
+        return is_whole and is_equal and is_written
+
+    def left(self) -> Iterator[Mapping[str, Any]]:
+        """What has, or may have, an effect and is not written."""
+        return (one for one in self.differences if one["why_not"] and not one["dead"])
+
+    def data(self) -> dict[str, Any]:
+        """The report as data for JSON."""
+        models = [
+            {"file": one.name, "module": one.module, "converts": bool(one.flat), "text": one.text}
+            | {"problems": list(one.problems), "notes": list(one.notes)}
+            for one in self.models
+        ]
+        differences = [{k: v for k, v in one.items() if k != "value"} for one in self.differences]
+        return {
+            "model": self.model,
+            "module": self.module,
+            "error": self.error,
+            "complete": self.is_complete,
+            "differences": differences,
+            "models": models,
+            "equal": dict(self.equal),
+        }
+
+    def text(self) -> str:
+        """The report as text."""
+        lines = [f"{self.model} of {self.module}"] if self.module else []
+        if self.model and not self.module:
+            lines = [f"{self.model} is no model of transformers; use `patchgen adopt` on its file"]
+        if self.error:
+            what = "after" if self.model else "before"
+            lines.append(f"the program failed {what} a model was built: {self.error}")
+        elif not self.model:
+            lines.append("the program ended and had built no model of transformers")
+        listed = [*self.left()]
+        written = [one for one in self.differences if not one["dead"] and one not in listed]
+        if not self.models and not self.module:
+            written, listed = [], written + listed
+        lines += _rows("patches with an effect, written:", written, "")
+        lines += _rows(
+            "patches without effect:", (o for o in self.differences if o["dead"]), "dead"
+        )
+        lines += _rows("not written:", listed, "why_not")
+        if not self.differences:
+            lines.append("nothing differs from the files of transformers")
+        for model in self.models:
+            state = "converts" if model.flat else "does not convert"
+            lines.append(f"{model.name}: {state}")
+            if model.module != self.module:
+                lines.append(f"note: {self.model} builds {model.module} itself, not this file")
+            lines += [f"  {problem}" for problem in model.problems]
+            lines += [f"note: {note}" for note in model.notes]
+        for head, one in self.equal.items():
+            if "error" in one:
+                lines.append(f"{head}: not compared with the patched one: {one['error']}")
+            else:
+                lines.append(f"{head}: {_said(one)}")
+        return "\n".join(lines) + "\n"
+
+
+def _said(one: Mapping[str, Any]) -> str:
+    if not one["largest"]:
+        return "logits, loss and gradients equal the patched model's, bit for bit"
+    is_equal = one["largest"] <= BOUND
+    verb = "equal" if is_equal else "DIFFER from"
+    return f"logits, loss and gradients {verb} the patched model's, to {one['largest']:.1e} " + (
+        f"({one['where']})"
+    )
+
+
+def _rows(title: str, differences: Any, why: str) -> Iterator[str]:
+    for number, one in enumerate(differences):
+        if not number:
+            yield title
+        place = f", {one['at']}" if one["at"] else ""
+        reason = f": {one[why]}" if why and one[why] else ""
+        yield f"  {one['target']} = {one['now']}{place}{reason}"
+
+
+def unpatch(
+    model: Any,
+    write: str | os.PathLike[str] | None = None,
+    *,
+    verify: bool = True,
+    settings: Settings | None = None,
+) -> Report:
+    """What this process has changed about a model of transformers; `write` names a folder for it.
+
+    The modular files are in `models` of the report.  `verify` compares tiny models in float32, one
+    patched in this process, the other of the flat file in a process of its own.
+    """
+    from patchgen.unpatching.child import record
+
+    with tempfile.TemporaryDirectory(prefix="patchgen-unpatch-") as folder:
+        record(model, Path(folder), "", verify)
+        return _finish(Path(folder), write, settings or Settings(), verify, force=False)
+
+
+def unpatch_command(
+    command: Sequence[str],
+    write: str | None,
+    settings: Settings,
+    *,
+    verify: bool,
+    force: bool = False,
+) -> Report:
+    """What the user's command has patched when its model first runs.
+
+    Raises PatchgenError PG860 for a command that runs no Python.
+    """
+    python, options, words = _split(command)
+    with tempfile.TemporaryDirectory(prefix="patchgen-unpatch-") as place:
+        flags = "observe" if verify else "plain"
+        child = ["-m", "patchgen.unpatching.child", place, flags, *words]
+        # What the program prints is no part of the report.
+        subprocess.run(
+            [python, *options, *child], env=_environment(), check=False, stdout=sys.stderr.fileno()
+        )
+        if not Path(place, "captured.json").is_file():
+            what = f"`{' '.join(command)}` ended before its patches were recorded"
+            raise PatchgenError("PG860", Location(""), what, "read what it printed above")
+        return _finish(Path(place), write, settings, verify, force=force)
+
+
+def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:
+    """The interpreter, its options, and what it runs."""
+    words = [*command]
+    name = Path(words[0]).name if words else ""
+    python = sys.executable
+    if name.startswith("python"):
+        python = words[0] if "/" in words[0] else python
+        words = words[1:]
+    options: list[str] = []
+    while words and words[0].startswith("-") and words[0] != "-m":
+        count = 2 if words[0] in ("-W", "-X") else 1
+        options, words = options + words[:count], words[count:]
+    is_script = bool(words) and (words[0] == "-m" and len(words) > 1 or words[0].endswith(".py"))
+    if not is_script or "-c" in options:
+        what = f"`{' '.join(command)}` runs no Python file"
+        hint = "write it as `patchgen unpatch -- python train.py` or `-- python -m package.train`"
+        raise PatchgenError("PG860", Location(""), what, hint)
+    return python, options, words
+
+
+def _environment() -> dict[str, str]:
+    home = str(Path(__file__).parents[2])
+    paths = [*filter(None, [os.environ.get("PYTHONPATH", ""), home])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _finish(
+    folder: Path,
+    write: str | os.PathLike[str] | None,
+    settings: Settings,
+    verify: bool,
+    *,
+    force: bool,
+) -> Report:
+    captured = json.loads((folder / "captured.json").read_text(encoding="utf-8"))
+    result = write_models(captured, settings)
+    equal: dict[str, Any] = {}
+    for model in result.models:
+        if verify and model.flat and model.module == captured["module"]:
+            equal = _compare(folder, model, captured.get("not_observed", {}), captured["model"])
+    if write is not None:
+        for model in result.models:
+            if model.flat or force:
+                _put(Path(write) / model.name, model.text, force)
+    return Report(
+        captured["model"],
+        captured["module"],
+        captured["error"],
+        result.differences,
+        result.models,
+        equal,
+        verify,
+    )
+
+
+def _compare(
+    folder: Path, model: Model, not_observed: Mapping[str, str], first: str
+) -> dict[str, Any]:
+    """How each head of the flat file compares with the patched one, in a process of its own."""
+    flat = folder / model.name.replace("modular_", "modeling_", 1)
+    flat.write_text(model.flat, encoding="utf-8")
+    command = [sys.executable, "-m", "patchgen.unpatching.equal", str(folder), str(flat)]
+    done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        return {first: {"error": f"the flat file does not import: {last}"}}
+    equal = {name: {"error": why} for name, why in not_observed.items()}
+    equal |= json.loads(done.stdout.strip().splitlines()[-1])
+    return dict(sorted(equal.items(), key=lambda item: (item[0] != first, item[0])))
+
+
+def _put(path: Path, text: str, force: bool) -> None:
+    if path.exists() and path.read_text(encoding="utf-8") != text and not force:
+        what = "is there already, with another text"
+        raise PatchgenError("PG804", Location(str(path)), what, "--force replaces it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, text.encode())

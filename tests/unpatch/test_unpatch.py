@@ -1,0 +1,277 @@
+"""`patchgen unpatch` on programs of the kinds that people write: what is written, and what is named."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.toytree import environment
+
+MODEL = """
+import functools, types
+import torch
+from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.models.llama import modeling_llama
+config = LlamaConfig(
+    hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2, vocab_size=64,
+)
+"""
+RUN = """
+print("to be seen on stderr")
+LlamaForCausalLM(config)(torch.arange(9)[None])
+raise SystemExit("what follows the first forward is not run")
+"""
+OBJECT = """
+model = LlamaForCausalLM(config)
+"""
+RUN_OBJECT = """
+model(torch.arange(9)[None])
+"""
+
+
+def run(folder, text, *options, command=("python", "train.py")):
+    (folder / "train.py").write_text(text, encoding="utf-8")
+    argv = [sys.executable, "-m", "patchgen", "unpatch", "--output-format", "json", *options]
+    done = subprocess.run(
+        [*argv, "--", *command],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return done, json.loads(done.stdout)
+
+
+def named(report, why):
+    return {one["target"]: one[why] for one in report["differences"] if one[why]}
+
+
+def test_functions_of_the_script_come_along_and_dead_ones_are_named(tmp_path):
+    # LongLoRA and FastChat: functions of the script, of a module beside it, and a class.
+    (tmp_path / "helpers.py").write_text(
+        "import argparse\nLIMIT = argparse.Namespace and 7.0\n\n\n"
+        "def clamp(x):\n    return x.clamp(-LIMIT, LIMIT)\n",
+        encoding="utf-8",
+    )
+    text = f"""{MODEL}
+from helpers import clamp
+
+def forward(self, x):
+    return self.down_proj(clamp(self.act_fn(self.gate_proj(x))) * self.up_proj(x))
+
+class Norm(nn.RMSNorm):
+    def __init__(self, size, eps=1e-6):
+        super().__init__(size, eps=2 * eps)
+
+modeling_llama.LlamaMLP.forward = forward
+modeling_llama.LlamaRMSNorm = Norm
+modeling_llama.apply_rotary_emb = clamp  # nobody reads it
+modeling_llama.LlamaModel._prepare_decoder_attention_mask = clamp  # gone since 4.36
+{RUN}"""
+    done, report = run(tmp_path, text, "--write", "modular")
+    assert done.returncode == 0, done.stderr
+    assert "to be seen on stderr" in done.stderr
+    written = (tmp_path / "modular/modular_llama_patched.py").read_text(encoding="utf-8")
+    assert "LIMIT = 7.0" in written and "class Norm(nn.RMSNorm):" in written
+    assert {*named(report, "dead")} == {
+        "apply_rotary_emb",
+        "LlamaModel._prepare_decoder_attention_mask",
+    }
+    assert report["differences"][0]["at"].startswith(("train.py:", "helpers.py:"))
+    assert {name for name, one in report["equal"].items() if one.get("largest") == 0.0} >= {
+        "LlamaForCausalLM",
+        "LlamaForSequenceClassification",
+    }
+
+
+def test_a_method_on_every_instance_is_one_of_the_class(tmp_path):
+    text = f"""{MODEL}{OBJECT}
+def forward(self, x):
+    return self.scale * self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+
+for module in model.modules():
+    if isinstance(module, modeling_llama.LlamaMLP):
+        module.scale = 0.5
+        module.forward = types.MethodType(forward, module)
+{RUN_OBJECT}"""
+    done, report = run(tmp_path, text)
+    assert done.returncode == 0, (report, done.stderr)
+    assert report["equal"]["LlamaForCausalLM"]["largest"] == 0.0
+    assert "scale = 0.5" in report["models"][0]["text"]
+
+
+# What a program does, the target that is named as not written, and a word of the reason.
+LEFT = {
+    "one instance of two": (
+        """
+def forward(self, x):
+    return x
+
+mlp = model.model.layers[0].mlp
+mlp.forward = types.MethodType(forward, mlp)
+""",
+        "LlamaMLP.forward",
+        "1 of 2 instances",
+    ),
+    "NEFTune": (
+        """
+def add_noise(module, args, output):
+    return output + torch.randn_like(output)
+
+model.get_input_embeddings().register_forward_hook(add_noise)
+""",
+        "model.embed_tokens",
+        "hook",
+    ),
+    "a partial of the instance's own forward": (
+        """
+def forward(self, inner, x):
+    return inner(x)
+
+for layer in model.model.layers:
+    layer.mlp.forward = functools.partial(forward, layer.mlp, layer.mlp.forward)
+""",
+        "LlamaMLP.forward",
+        "",
+    ),
+    "a closure over a tensor": (
+        """
+def patched(scale):
+    def forward(self, x):
+        return scale * self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+    return forward
+
+modeling_llama.LlamaMLP.forward = patched(torch.ones(()))
+""",
+        "LlamaMLP.forward",
+        "a closure that reads scale, a torch.Tensor",
+    ),
+    "a layer put there by hand": (
+        """
+class Low(nn.Linear):
+    pass
+
+model.lm_head = Low(32, 64, bias=False)
+""",
+        "lm_head",
+        "a class of its own",
+    ),
+    "a function of torch": (
+        """
+whole = nn.functional.silu
+nn.functional.silu = lambda x, inplace=False: whole(x)
+""",
+        "functional.silu",
+        "changes torch for everybody",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_cannot_be_written_is_named(tmp_path, name):
+    text, target, why = LEFT[name]
+    done, report = run(tmp_path, f"{MODEL}{OBJECT}{text}{RUN_OBJECT}", "--no-verify")
+    assert done.returncode == 1
+    assert why in named(report, "why_not")[target]
+
+
+def test_closures_over_what_text_can_say_are_written(tmp_path):
+    # A wrapper of the method that it replaces, a lambda, and a partial of literals.
+    text = f"""{MODEL}
+def wrapped(inner, scale):
+    def forward(self, x):
+        return scale * inner(self, x)
+    return forward
+
+def rotate(q, k, cos, sin, unsqueeze_dim=1, scale=1.0):
+    return scale * q, k
+
+modeling_llama.LlamaMLP.forward = wrapped(modeling_llama.LlamaMLP.forward, 0.25)
+modeling_llama.LlamaRMSNorm.forward = lambda self, x: x * self.weight
+modeling_llama.apply_rotary_pos_emb = functools.partial(rotate, scale=2.0)
+{RUN}"""
+    done, report = run(tmp_path, text)
+    assert done.returncode == 0, (report, done.stderr)
+    assert report["equal"]["LlamaForCausalLM"]["largest"] == 0.0
+
+
+def test_a_class_that_came_after_the_model_has_no_effect(tmp_path):
+    text = f"{MODEL}{OBJECT}modeling_llama.LlamaMLP = nn.Identity\n"
+    text += f"modeling_llama.LlamaRMSNorm.forward = lambda self, x: x\n{RUN_OBJECT}"
+    done, report = run(tmp_path, text)
+    assert done.returncode == 0, (report, done.stderr)
+    assert "built before" in named(report, "dead")["LlamaMLP"]
+
+
+def test_a_program_that_fails_before_its_model_says_what_it_had_patched(tmp_path):
+    text = f"{MODEL}modeling_llama.LlamaMLP.forward = lambda self, x: x\nopen('no.jsonl')\n"
+    done, report = run(tmp_path, text)
+    assert done.returncode == 1
+    assert report["error"].startswith("FileNotFoundError") and not report["models"]
+    assert [one["target"] for one in report["differences"]] == ["LlamaMLP.forward"]
+
+
+def test_an_unpatched_model_differs_in_nothing(tmp_path):
+    for name in ("GemmaConfig", "MixtralConfig", "T5Config", "BertConfig", "ViTConfig"):
+        text = f"""
+import torch, transformers
+with torch.device("meta"):
+    model = transformers.AutoModel.from_config(transformers.{name}())
+"""
+        done, report = run(tmp_path, text)
+        assert not report["differences"], report
+
+
+def test_a_module_runs_with_its_arguments(tmp_path):
+    text = f"""{MODEL}
+import sys
+scale = float(sys.argv[1])
+
+def forward(self, x):
+    return scale * x
+
+modeling_llama.LlamaMLP.forward = forward
+{RUN}"""
+    command = ("python", "-u", "-m", "train", "0.5")
+    done, report = run(tmp_path, text, "--no-verify", command=command)
+    assert done.returncode == 0, done.stderr
+    assert "scale = 0.5" in report["models"][0]["text"]
+
+
+def test_a_command_without_python_is_refused(tmp_path):
+    argv = [sys.executable, "-m", "patchgen", "unpatch", "--", "torchrun", "train.py"]
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode and "PG860" in done.stderr
+
+
+def test_the_function_reports_the_model_of_its_own_process(tmp_path):
+    text = f"""{MODEL}
+import patchgen
+
+def forward(self, x):
+    return 0.5 * x
+
+modeling_llama.LlamaMLP.forward = forward
+report = patchgen.unpatch(LlamaForCausalLM(config), write="modular")
+assert report.is_complete, report.text()
+"""
+    (tmp_path / "here.py").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "here.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "modular/modular_llama_patched.py").is_file()
