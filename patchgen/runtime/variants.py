@@ -104,10 +104,12 @@ def _recorded(record: RecordedOutput, home: Path) -> Variant:
 
 
 def _installed() -> tuple[Variant, ...]:
-    """Those of the gallery, which a wheel brings."""
+    """Those of the gallery: a wheel brings them in patchgen, and a clone has its own folder."""
     home = Path(__file__).parents[2]
+    is_clone = (home / "pyproject.toml").is_file()
+    folder = home / "generated" if is_clone else home.joinpath(*INSTALLED.split("."))
     found: list[Variant] = []
-    for path in sorted(home.joinpath(*INSTALLED.split(".")).rglob("modeling_*.py")):
+    for path in sorted(folder.rglob("modeling_*.py")):
         module = ".".join(path.relative_to(home).with_suffix("").parts)
         found.append(Variant(_name(path.name), module, path, home))
     return tuple(found)

@@ -55,6 +55,7 @@ class Case:
         config = tiny_config(
             self.of("parent").config_class, attn_implementation=attention, **self.changes | changes
         )
+        config.loss_chunk_size = 0  # logits, also beside a loss
         model = self.of(side)(config).to(dtype).eval()
         draw_weights(model)
         return model

@@ -180,7 +180,7 @@ def test_a_configuration_without_architectures(checkpoints):
 
 
 def test_an_installed_package_is_enough(tmp_path, monkeypatch, checkpoints):
-    """Where there is no patchgen.lock, the modules of `generated` on the path are the variants."""
+    """Where there is no patchgen.lock, the gallery's are the variants."""
     monkeypatch.chdir(tmp_path)
     assert find_variant("bert_mlm").parent == "transformers.models.bert.modeling_bert"
     model = patchgen.load("bert_mlm", checkpoints / "bert_mlm")
