@@ -41,8 +41,8 @@ from patchgen.author.adopt.work import adopt
 from patchgen.author.align.file import File, read_file
 from patchgen.author.rebase.releases import Prover, Tree, member_of
 from patchgen.author.rebase.work import OPEN, Rebase, Rebased, State
-from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
+from patchgen.formatting.format import format_texts
 from patchgen.project.markdown import table_lines
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.locate import make_environment

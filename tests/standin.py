@@ -10,7 +10,6 @@ import hashlib
 import re
 from pathlib import Path
 
-from patchgen.compiler.emit.format import Request
 from patchgen.compiler.flat import (
     BANNER,
     FlatFile,
@@ -22,6 +21,7 @@ from patchgen.compiler.flat import (
 )
 from patchgen.compiler.flatten import Draft
 from patchgen.compiler.settings import Settings
+from patchgen.formatting.format import Request
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import read_source

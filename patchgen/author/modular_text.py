@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
+from patchgen.formatting.format import format_texts
 
 _TRANSFORMERS_IMPORT = re.compile(
     r"^from transformers\b.* import (?:\([^)]*\).*|.*)\n", re.MULTILINE

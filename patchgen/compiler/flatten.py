@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.compiler.emit.format import Request, format_texts
 from patchgen.compiler.emit.outputs import assemble_outputs, finish_outputs
 from patchgen.compiler.flat import Flattened
 from patchgen.compiler.link.flatblock import Builder
@@ -27,6 +26,7 @@ from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass, Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
+from patchgen.formatting.format import Request, format_texts
 from patchgen.syntax.blocks import index
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals, point_at, problems_of
 from patchgen.syntax.locate import Environment

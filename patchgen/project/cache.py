@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from patchgen.compiler.emit.format import ruff_state
 from patchgen.compiler.flat import Note, Override, Summary
+from patchgen.formatting.format import ruff_state
 from patchgen.project.files import Modular, Project, is_below
 from patchgen.project.outcome import Lookup, Outcome, Output, Read, digest_of, digest_of_file
 from patchgen.project.places import root_of, state_of

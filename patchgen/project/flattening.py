@@ -138,7 +138,7 @@ def _flatten_file_by_file(
 ) -> Iterator[Outcome]:
     """Yield the outcomes of files that do not need each other, in order."""
     # Imported here: a profile that takes all files at once has no use for it.
-    from patchgen.compiler.emit.format import format_all, recall_formatted
+    from patchgen.formatting.format import format_all, recall_formatted
 
     settings = cache.project.config.settings
     files: list[_File] = []
@@ -169,7 +169,7 @@ def _flatten_file_by_file(
 
 
 def _finish(draft: Draft, texts: dict[str, str] | PatchgenError | None) -> Flattened:
-    from patchgen.compiler.emit.format import recall_formatted
+    from patchgen.formatting.format import recall_formatted
 
     if isinstance(texts, PatchgenError):
         raise texts

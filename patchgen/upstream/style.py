@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.compiler.emit.format import ruff_program
-from patchgen.compiler.emit.layout import keep_layout
+from patchgen.formatting.format import ruff_program
+from patchgen.formatting.layout import keep_layout
 from patchgen.syntax.errors import Location, PatchgenError
 
 # Where the package lies in its repository, whose configuration this is.

@@ -247,7 +247,9 @@ def test_what_is_named_exists(name):
 def _exists(code: str, page: Page) -> bool:
     word, *rest = code.split()
     if word == "patchgen" and rest and rest[0] in COMMANDS:
-        return all(flag in _flags(rest[0]) for flag in rest[1:] if flag.startswith("-"))
+        # What stands behind `--` is another program's.
+        own = rest[1 : rest.index("--")] if "--" in rest else rest[1:]
+        return all(flag in _flags(rest[0]) for flag in own if flag.startswith("-"))
     if word == "make" and rest:
         return set(rest) <= _targets()
     if word in SHELL and rest:

@@ -44,10 +44,12 @@ COMPILER = {
         "compiler.merge.members",
     },
     "compiler.link": {"syntax.errors", "facts", "syntax", "compiler.plan"},
+    "formatting": {"syntax.errors", "syntax", "compiler.settings"},
     "compiler.emit": {
         "syntax.errors",
         "facts",
         "syntax",
+        "formatting",
         "compiler.settings",
         "compiler.flat",
         "compiler.plan",
@@ -56,6 +58,7 @@ COMPILER = {
     "compiler.flatten": {
         "syntax.errors",
         "syntax",
+        "formatting",
         "compiler.settings",
         "compiler.flat",
         "compiler.plan",
@@ -131,7 +134,7 @@ ON_THEIR_OWN |= {"compiler.merge.text", "compiler.merge.members"}
 # Packages from outside the standard library, and the parts that may import them.
 OUTSIDE = {
     "accelerate": {"training"},
-    "black": {"compiler.emit"},
+    "black": {"formatting"},
     "click": {"cli"},
     "datasets": {"training"},
     "matplotlib": {"training"},
@@ -253,7 +256,12 @@ LOOKS |= {
     "read_regular",
     "read_regular_text",
 }
-SEES_NO_FILES = set(COMPILER) - {"compiler.settings", "compiler.flat", "compiler.emit"}
+SEES_NO_FILES = set(COMPILER) - {
+    "compiler.settings",
+    "compiler.flat",
+    "compiler.emit",
+    "formatting",
+}
 # These run ruff and black.
 FORMATS = {"format.py"}
 WITHIN = [path for path in FILES if part_of(module_of(path)) in SEES_NO_FILES]

@@ -12,9 +12,9 @@ import black
 import pytest
 
 from patchgen.cli import main
-from patchgen.compiler.emit.format import format_texts
-from patchgen.compiler.emit.format import ruff_program as ruff
 from patchgen.compiler.settings import Settings
+from patchgen.formatting.format import format_texts
+from patchgen.formatting.format import ruff_program as ruff
 from tests.toytree import REPOSITORY, Tree, environment
 
 OUTPUTS = sorted((REPOSITORY / "generated").rglob("*.py"))

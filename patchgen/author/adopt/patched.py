@@ -32,9 +32,9 @@ from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import Definition, File, absolute_module, defined_names, read_file
 from patchgen.author.modular_text import format_modular
-from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.facts.decorators import FIELD_DECORATORS, RULES, Rule
+from patchgen.formatting.format import format_texts
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.reads import Reference, is_private

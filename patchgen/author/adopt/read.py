@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgen.author.align.file import File, read_file
-from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.flat import BANNER
 from patchgen.compiler.settings import Settings
+from patchgen.formatting.format import format_texts
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.same import Function

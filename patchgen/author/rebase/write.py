@@ -22,8 +22,8 @@ from patchgen.author.rebase.code import Code, Cut, cut_out
 from patchgen.author.rebase.declared import Declared, resolve
 from patchgen.author.rebase.names import Renames
 from patchgen.compiler.edits.pattern import find
-from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
+from patchgen.formatting.format import format_texts
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import local_names
 from patchgen.syntax.same import Function, is_docstring

@@ -19,7 +19,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.emit.format import Request, Unformatted
 from patchgen.compiler.emit.linemap import map_lines
 from patchgen.compiler.emit.validate import validate
 from patchgen.compiler.flat import BANNER, FlatFile, Flattened, Note, Override, Summary, UsedSymbol
@@ -32,6 +31,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.plan.prefixes import output_name
 from patchgen.compiler.settings import Settings
+from patchgen.formatting.format import Request, Unformatted
 from patchgen.syntax.blocks import Block, ModuleIndex, first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem

@@ -24,8 +24,8 @@ from patchgen.author.adopt.patched import Patched, find_patched
 from patchgen.author.adopt.releases import Release, releases_in
 from patchgen.author.adopt.work import Adopted, adopt
 from patchgen.cli import main
-from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
+from patchgen.formatting.format import format_texts
 from patchgen.syntax.errors import PatchgenError, problems_of
 
 CASES = sorted((Path(__file__).parent / "patches" / "cases").glob("*.py"))

@@ -5,9 +5,9 @@ import subprocess
 import pytest
 
 from patchgen.cli import main
-from patchgen.compiler.emit.format import Request, Unformatted, format_all, format_texts
-from patchgen.compiler.emit.layout import keep_layout
 from patchgen.compiler.settings import Settings
+from patchgen.formatting.format import Request, Unformatted, format_all, format_texts
+from patchgen.formatting.layout import keep_layout
 from patchgen.syntax.errors import PatchgenError
 from tests.toytree import toy_project
 

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.compiler.emit.layout import keep_layout
 from patchgen.compiler.settings import Settings
+from patchgen.formatting.layout import keep_layout
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import Kept, recall
 

@@ -1,0 +1,1 @@
+"""Format generated texts, with the same bytes under every release of the formatter."""
