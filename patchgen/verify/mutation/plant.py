@@ -51,8 +51,11 @@ class Living:
 def living(module: ModuleType, text: str) -> Living:
     """`module`, of which `text` is the file."""
     functions: dict[_Key, list[FunctionType]] = {}
-    for each in gc.get_objects():
-        if type(each) is FunctionType and each.__code__.co_filename == module.__file__:
+    tables = [vars(module), *(vars(one) for one in vars(module).values() if isinstance(one, type))]
+    # `gc` leaves out what was frozen, which may be all that was imported first.
+    every = [*gc.get_objects(), *(value for table in tables for value in table.values())]
+    for each in {id(each): each for each in every if type(each) is FunctionType}.values():
+        if each.__code__.co_filename == module.__file__:
             functions.setdefault(_key(each.__code__), []).append(each)
     return Living(module, text, functions)
 
