@@ -26,7 +26,7 @@ from patchgen.syntax.same import Function, is_same_code
 from patchgen.syntax.trees import parse_once, walk
 
 # Few texts have one of these, and parsing takes time.
-_SPACED = re.compile(r":\n\n")
+_SPACED = re.compile(r"^ *(?:(?:async )?def\b|\)).*:\n\n", re.MULTILINE)
 _IN_PARENTHESES = re.compile(r"\blambda\b[^\n]*:\s*\(")
 _OPEN_LINE = re.compile(r"[(\[{]\n")
 
@@ -52,7 +52,11 @@ def keep_layout(before: str, after: str, line_length: int) -> str:
             body = f"({body})"
         else:
             rest = rest[rest.index(")") + 1 :]
-        opened, body = _OPEN_LINE.search(body), body.replace("\n    ", "\n")
+        # Whether a bracket or an operator inside of others breaks a line depends on its length.
+        words = {line.split()[0] for line in body.split("\n")[1:]}
+        is_mixed = not isinstance(node, ast.Constant | ast.JoinedStr) and len(words) > 1
+        opened = _OPEN_LINE.search(body) or (is_mixed and not words <= {"if", "else"})
+        body = body.replace("\n    ", "\n")
         text = f"{text[:colon]}: {body}{rest}"
         line = text[text.rfind("\n", 0, colon) + 1 :].partition("\n")[0]
         # A text is left alone, as long as there are no parameters to break the line at.
