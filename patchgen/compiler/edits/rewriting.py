@@ -181,8 +181,7 @@ class _Writer:
                     lines = Lines(_read_lines(tree.suite(bound.run.suite)).body[start:stop])
                 runs = [NewRun(number, number + 1, lines) for number in dots]
                 parts[code.suite(suite)].append(partial(_replace_runs, runs))
-        block = code.suite(change.part.body)
-        assert not isinstance(block, cst.If)
+        block = code.with_block(change.part)
         lines = _read_new_lines(block.visit(_Transformer(parts)))
         return Lines((), tuple(_list_comments(lines))) if change.deletes else lines
 

@@ -89,6 +89,18 @@ class Tree:
         """The suite that begins with `nodes`; of an `elif`, the `if` that it belongs to."""
         return self._suites[self._position(nodes[0])]
 
+    def with_block(self, node: ast.With) -> cst.BaseSuite:
+        """The suite of a `with` of the function; the positions of all nodes would take longer."""
+        (function,) = self.code.nodes
+        assert isinstance(function, Function)
+        lines = [one.lineno for one in function.body if isinstance(one, ast.With)]
+        if node.lineno in lines:
+            blocks = [one.body for one in self.function.body.body if isinstance(one, cst.With)]
+            return blocks[lines.index(node.lineno)]
+        suite = self.suite(node.body)  # in a loop around it
+        assert not isinstance(suite, cst.If)
+        return suite
+
     def numbers(self, run: Run) -> tuple[int, int]:
         """Where the statements of `run` begin and end in the tree's suite."""
         (function,) = self.code.nodes
