@@ -434,8 +434,9 @@ def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     objectives, args = job.options.search, job.arguments
     directions = [DIRECTIONS[objective] for objective in objectives]
     path = str(job.folder / TRIALS)
+    storage = JournalStorage(JournalFileBackend(path))
     study = optuna.create_study(
-        storage=JournalStorage(JournalFileBackend(path)),
+        storage=storage,
         study_name="patchgen",
         load_if_exists=True,
         directions=directions,
@@ -478,7 +479,7 @@ def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
             direction=directions if len(directions) > 1 else directions[0],
             backend="optuna",
             study_name="patchgen",
-            storage=study._storage,
+            storage=storage,
             load_if_exists=True,
             # With the same seed, a search that goes on would repeat its first settings.
             sampler=optuna.samplers.TPESampler(seed=args.seed + done),
