@@ -12,14 +12,12 @@ import functools
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.compiler.settings import Settings
-from patchgen.formatting.layout import keep_layout
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import Kept, recall
 
@@ -87,7 +85,10 @@ def format_all(requests: Sequence[Request]) -> list[dict[str, str] | PatchgenErr
 
 
 def _format(request: Request) -> dict[str, str]:
-    import tempfile  # slow to load, and most runs find all texts in the cache
+    # Slow to load, and most runs find all texts in the cache.
+    import tempfile
+
+    from patchgen.formatting.layout import keep_layout
 
     texts, settings = request.texts, request.settings
     if not texts:
@@ -127,6 +128,8 @@ def _format(request: Request) -> dict[str, str]:
 
 
 def _run_ruff(arguments: list[str], folder: str, names: Iterable[str]) -> None:
+    import subprocess
+
     # Files that are named are formatted whatever git ignores around them.
     command = [ruff_program(), *arguments, "--", *names]
     # Without the variables that change what ruff does.

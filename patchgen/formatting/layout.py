@@ -25,7 +25,7 @@ from patchgen.syntax.fragments import Fragment, split_lines
 from patchgen.syntax.same import Function, is_same_code
 from patchgen.syntax.trees import parse_once, walk
 
-# Few texts have one of these, and parsing takes time.
+# Parsing takes time.
 _SPACED = re.compile(r"^ *(?:(?:async )?def\b|\)).*:\n\n", re.MULTILINE)
 _IN_PARENTHESES = re.compile(r"\blambda\b[^\n]*:\s*\(")
 _OPEN_LINE = re.compile(r"[(\[{]\n")
@@ -36,9 +36,10 @@ def keep_layout(before: str, after: str, line_length: int) -> str:
 
     Raises PatchgenError PG912 for a lambda that older releases would break at other places.
     """
-    if _SPACED.search(after):
+    # Few texts have what the patterns begin with, for which `in` looks a hundred times faster.
+    if ":\n\n" in after and _SPACED.search(after):
         after = _close_up(after)
-    if not (_IN_PARENTHESES.search(before) or _IN_PARENTHESES.search(after)):
+    if not any("lambda" in text and _IN_PARENTHESES.search(text) for text in (before, after)):
         return after
     text = after
     # Formatting changes no tree, so that the lambdas stand in the same order.

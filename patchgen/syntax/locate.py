@@ -203,9 +203,13 @@ class Environment:
             except OSError:
                 return True  # whoever reads it says why not
             if word in data:
-                around = rb"[\"']" if b"\n__all__" in data else rb"\b"
-                if re.search(around + word + around, data):
-                    return True
+                end, before = rb"\b", rb"\W?"
+                if b"\n__all__" in data:
+                    end = before = rb"[\"']"
+                # A pattern that begins with a word is looked for ten times faster.
+                for match in re.finditer(word + end, data):
+                    if re.fullmatch(before, data[max(match.start() - 1, 0) : match.start()]):
+                        return True
         return False
 
     def _holders_of(self, module: str, parts: Sequence[str]) -> tuple[Path, ...]:

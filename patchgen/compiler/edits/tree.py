@@ -15,7 +15,7 @@ import io
 import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -76,7 +76,9 @@ class Tree:
     @functools.cached_property
     def positions(self) -> Mapping[cst.CSTNode, CodeRange]:
         """Where each node stands; line 1 is that of the class, columns are characters."""
-        return MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(PositionProvider)
+        wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
+        # `resolve` would visit the tree once more, for other providers.
+        return cast(Mapping[cst.CSTNode, CodeRange], PositionProvider()._gen(wrapper))
 
     def expression(self, node: ast.expr) -> cst.BaseExpression:
         """The expression `node`; raises KeyError where libcst has none of its own."""

@@ -220,8 +220,6 @@ class Builder:
     lineages: Lineages
     merge: Merge
     _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
-    # The modules that are known to be in the language.
-    _checked: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @functools.cached_property
     def layers(self) -> frozenset[str]:
@@ -264,9 +262,7 @@ class Builder:
         """The flat block of `block_id`: merged where the plan declares a class, else carried."""
         if block_id not in self._made:
             index, block = self.index(block_id.module), self.source_block(block_id)
-            if block_id.module not in self._checked:
-                self._checked.add(block_id.module)
-                check_language(index, self.naming.bindings)
+            check_language(index, self.naming.bindings)
             # What binds nothing is called `<other 2>`, as line numbers change easily.
             key = Symbol(block_id.module, block.name or f"<{block.kind} {index.count_to(block)}>")
             declaration = self.naming.plan.declaration(key)

@@ -87,6 +87,8 @@ class Bindings:
 
     env: Environment
     flatten_scope: FlattenScope
+    # The modules whose language was checked.
+    checked: set[str] = field(default_factory=set, repr=False)
     _ends: dict[Symbol, Symbol] = field(default_factory=dict, repr=False)
 
     @per_object
@@ -198,6 +200,9 @@ class Bindings:
         """Where a `from x import *` brings `name` from: the last one that has it."""
         # A star import brings no dunder names, whatever `__all__` says.
         if name.startswith("__"):
+            return None
+        # `from transformers import initialization`: none of a thousand files is searched for it.
+        if self.env.path(f"{module.source.module}.{name}") is not None:
             return None
         for star in reversed([item for item in module.imports if item.name == "*"]):
             at = module.source.at(star.line, star.column)

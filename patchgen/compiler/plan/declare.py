@@ -158,6 +158,8 @@ def check_language(index: ModuleIndex, bindings: Bindings) -> None:
     module, scope = index.source.module, bindings.flatten_scope
     if module.startswith(f"{MODELS}.") or _is_part(module) or not scope.flattens(module):
         return
+    if module in bindings.checked:
+        return
 
     def is_carried(item: Import) -> bool:
         symbol = Symbol(item.module, "")
@@ -180,6 +182,7 @@ def check_language(index: ModuleIndex, bindings: Bindings) -> None:
                 problems.append(Problem(at, "PG100", what, "leave it out, or read what it defines"))
     if problems:
         raise Refusals(problems)
+    bindings.checked.add(module)
 
 
 def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:
