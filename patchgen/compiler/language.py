@@ -162,6 +162,10 @@ def check_statements(index: ModuleIndex) -> Iterator[Finding]:
                 yield block.first, 0, f"{name} is bound here and on line {before_it.first}", hint
 
 
+def _is_call(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+
+
 def _import_alike(first: Block, second: Block, name: str) -> bool:
     """Whether two statements only import one thing as `name`, or packages below it."""
     if first.kind != "import" or second.kind != "import":
@@ -216,7 +220,10 @@ def _check_suite(
                 if _is_guard(node):
                     suites = [node.body, node.orelse]
                     if isinstance(node, ast.Try):
-                        suites += [handler.body for handler in node.handlers]
+                        # `except ImportError: logger.warning("...")` says what is missing.
+                        suites += [
+                            [n for n in handler.body if not _is_call(n)] for handler in node.handlers
+                        ]
                     for suite in suites:
                         yield from _check_suite(index, suite, is_modular=is_modular, guarded=True)
                     continue

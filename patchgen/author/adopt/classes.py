@@ -182,6 +182,8 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
     if args.vararg or args.kwarg or args.posonlyargs or any(map(_says_super, more)):
         return None
     passed = [x.arg for x in args.args[1:]] + [f"{x.arg}={x.arg}" for x in args.kwonlyargs]
-    signature = words.statements([new], 4)[: first_line(new.body[0]) - first_line(new)]
+    # Comments may stand above it.
+    whole, last = words.statements([new], 4), new.end_lineno or 0
+    signature = whole[: len(whole) - (last + 1 - first_line(new.body[0]))]
     call = f"        super().__init__({', '.join(passed)})"
     return [*signature, call, *words.statements(more, 8)]

@@ -109,6 +109,8 @@ def pair_with_parent(
             alike = [old for old in parent.definitions if tail and old.partition("_")[2] == tail]
             pairs |= {name: alike[0]} if len(alike) == 1 and alike[0] not in pairs.values() else {}
     renamed = {old: new for new, old in pairs.items() if new != old}
+    # Beside the parent's class under a new name, one with the old name is another class.
+    pairs = {new: old for new, old in pairs.items() if renamed.get(old, new) == new}
     # In a model with names of its own, a class with another name is another class.
     by_code = {} if renaming.new and not renaming.behind else _pair_by_code(parent, fork, pairs)
     alone = {old: new for new, old in by_code.items()}

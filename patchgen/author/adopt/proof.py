@@ -6,7 +6,7 @@ import ast
 import copy
 import re
 import tempfile
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -58,6 +58,13 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
     if not any(forked.pairs.get(name) == name for name in forked.fork.classes):
         renamed = set()
     theirs = {plain_text(node) for node in followed if not renamed & names_in([node])}
+    # The converter gives constants no other names.
+    constants = {
+        name
+        for name, old in forked.pairs.items()
+        if name != old and forked.fork.definitions[name].kind == "assign"
+    }
+    theirs -= {plain_text(n) for n in followed if constants & {*bound_names([n])}}
     return [node for node in _statements(forked.fork, read) if plain_text(node) not in theirs]
 
 
@@ -83,11 +90,12 @@ def _statements(fork: File, read: set[str]) -> list[ast.stmt]:
 
 def _is_of_parent(forked: ForkedModel, definition: Definition) -> bool:
     """Whether a definition is the parent's, apart from documentation."""
-    if definition.name not in forked.pairs:
+    parent = forked.parent.definitions.get(definition.name)
+    if parent is None or definition.name not in forked.pairs:
         return False
     # The converter puts heads on the file's own model, and will again.
-    theirs = plain_definition(forked.parent.definitions[definition.name])
-    return theirs in (plain_definition(definition), plain_definition(without_written(definition)))
+    mine = plain_definition(definition), plain_definition(without_written(definition))
+    return plain_definition(parent) in mine
 
 
 def _read_by_code(file: File) -> set[str]:
@@ -145,7 +153,8 @@ def prove(
     text: str, forked: ForkedModel, name: str, root: Path | None, settings: Settings
 ) -> Proof:
     """Flatten the declaration `text` of `forked` as the file `name`."""
-    output, problems = flatten_text(text, name, root, settings)
+    files, problems = _flatten(text, name, root, settings)
+    output = files.pop(_output_name(name), "")
     if problems:
         return Proof("", problems)
     made = "\n".join(plain_text(node) for node in ast.parse(output).body)
@@ -153,10 +162,31 @@ def prove(
     every = _statements(forked.fork, _read_by_code(forked.fork))
     constants = [node for node in every if isinstance(node, ast.Assign | ast.AnnAssign)]
     wanted = dict.fromkeys([*own_statements(forked), *constants])
-    lost = tuple(node for node in wanted if not _is_made(node, forked.fork, made))
-    left = [node for node in every if node not in wanted and not bound_names([node])]
-    left = [node for node in left if not _is_made(node, forked.fork, made)]
-    return replace(compare(output, forked.fork), lost=lost, left=tuple(left))
+    lost = [node for node in wanted if not _is_made(node, forked.fork, made)]
+    # The output may import the same under another condition, that of the parent.
+    imported = {*_imports_in(ast.parse(output))}
+    left = [node for node in lost if _only_imports(node) and {*_imports_in(node)} <= imported]
+    lost = [node for node in lost if node not in left]
+    acting = [node for node in every if node not in wanted and not bound_names([node])]
+    left += [node for node in acting if not _is_made(node, forked.fork, made)]
+    # A configuration that the fork has beside its model gets a file of its own.
+    compared = compare(output, forked.fork, "\n".join(files.values()))
+    return replace(compared, lost=tuple(lost), left=tuple(left))
+
+
+def _imports_in(tree: ast.AST) -> Iterator[str]:
+    """The imports in `tree`, at any depth: each with the module, the name, and what it binds."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = f"{'.' * getattr(node, 'level', 0)}{getattr(node, 'module', '') or ''}"
+            yield from (f"{module} {alias.name} {bound_by(alias)}" for alias in node.names)
+
+
+def _only_imports(node: ast.stmt) -> bool:
+    """Whether a condition does nothing but to import."""
+    inside = [n for n in ast.walk(node) if isinstance(n, ast.stmt) and n is not node]
+    simple = ast.Import | ast.ImportFrom | ast.Pass | ast.If | ast.Try
+    return isinstance(node, ast.If | ast.Try) and all(isinstance(n, simple) for n in inside)
 
 
 def _is_made(node: ast.stmt, fork: File, made: str) -> bool:
@@ -173,26 +203,37 @@ def flatten_text(
     text: str, name: str, root: Path | None, settings: Settings
 ) -> tuple[str, tuple[Problem, ...]]:
     """The modeling file of the modular file `name` with this text, or the problems."""
+    files, problems = _flatten(text, name, root, settings)
+    return files.get(_output_name(name), ""), problems
+
+
+def _output_name(modular_file: str) -> str:
+    return modular_file.replace("modular_", "modeling_", 1)
+
+
+def _flatten(
+    text: str, name: str, root: Path | None, settings: Settings
+) -> tuple[dict[str, str], tuple[Problem, ...]]:
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         home = Path(folder).resolve()
         path = home / "modular" / name
         path.parent.mkdir()
         path.write_text(text, encoding="utf-8")
         result = flatten(path, make_environment(home, root), settings)
-    wanted = name.replace("modular_", "modeling_", 1)
-    output = next((file.text for file in result.files if file.name == wanted), "")
-    return output, result.problems
+    return {file.name: file.text for file in result.files}, result.problems
 
 
-def compare(output: str, fork: File) -> Proof:
-    """Compare the fork's classes and functions with the text `output`."""
-    made, there = (
+def compare(output: str, fork: File, beside: str = "") -> Proof:
+    """Compare the fork's classes and functions with `output`, and with what stands `beside` it."""
+    made, there, others = (
         {name: d for name, d in definitions.items() if d.kind in ("class", "def")}
         for definitions in (
             read_file(make_source(with_plain_super(output), "output.py")).definitions,
             fork.definitions,
+            read_file(make_source(beside, "beside.py")).definitions,
         )
     )
+    made |= {name: d for name, d in others.items() if name in there and name not in made}
     both = {name: (made[name], d) for name, d in there.items() if name in made}
     placed, same = set[str](), set[str]()
     for name, (mine, theirs) in both.items():
