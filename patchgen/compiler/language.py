@@ -221,9 +221,8 @@ def _check_suite(
                     suites = [node.body, node.orelse]
                     if isinstance(node, ast.Try):
                         # `except ImportError: logger.warning("...")` says what is missing.
-                        suites += [
-                            [n for n in handler.body if not _is_call(n)] for handler in node.handlers
-                        ]
+                        handlers = [handler.body for handler in node.handlers]
+                        suites += [[n for n in body if not _is_call(n)] for body in handlers]
                     for suite in suites:
                         yield from _check_suite(index, suite, is_modular=is_modular, guarded=True)
                     continue

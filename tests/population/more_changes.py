@@ -553,6 +553,46 @@ def list_more(text: Text) -> Text:
     return made.above_classes(code)
 
 
+def rename_with_constants(text: Text) -> Text:
+    """A model under another name, with what is written in capitals too."""
+    named = [c.name for c in text.classes if c.name.endswith("PreTrainedModel")]
+    prefix = text.random.choice([n.removesuffix("PreTrainedModel") for n in named])
+    new = text.random.choice(["Tiny", "Long"])
+    bound = [c.name for c in text.classes]
+    bound += [t.id for n in text.tree.body if isinstance(n, ast.Assign) for t in names_of(n)]
+    begin = rf"({prefix}(?=[A-Z])|{prefix.upper()}(?=_(?!\w*DOC)))"
+    renamed = [name for name in {*bound} if prefix and re.match(begin, name)]
+    if not any(map(str.isupper, renamed)) or any(re.match(new, word) for word in text.words):
+        raise LookupError(prefix)
+    either = "|".join(sorted(renamed, key=len, reverse=True))
+    names = {n: (new.upper() if n.isupper() else new) + n[len(prefix) :] for n in renamed}
+    return text.of(re.sub(rf"\b({either})\b", lambda m: names[m[1]], text.text))
+
+
+def copied_from(text: Text) -> Text:
+    """A comment over an `__init__` that does more at its end."""
+    inits = [m for c in text.classes for m in c.body if getattr(m, "name", "") == "__init__"]
+    node = text.random.choice(inits)
+    made = text.insert(node.end_lineno, f"        self.{text.free('rate_x')} = 0.5")
+    return made.insert(node.lineno - 1, "    # Copied from modeling_other.OtherLayer.__init__")
+
+
+def guard_with_message(text: Text) -> Text:
+    """A kernel that may be missing, which is said."""
+    module = text.free("fast_ops", "kernels_x")
+    what = text.random.choice(["print", "logger.warning"])
+    if what != "print" and "logger" not in text.words:
+        raise LookupError(what)
+    code = f"try:\n    import {module}.ops\nexcept ImportError:\n    {what}('no {module}')"
+    made = text.above_classes(code)
+    methods = [m for _, m in made.methods() if m.name == "forward" and m.args.args[1:]]
+    method = text.random.choice(methods)
+    name = method.args.args[1].arg
+    return made.insert(
+        code_of(method)[0].lineno - 1, f"        {name} = {module}.ops.scale({name})"
+    )
+
+
 MORE = (
     put_statement_deep, remove_statement_deep, swap_statements, wrap_several, add_branch,
     change_test, replace_run, return_more, change_string, change_keyword, several_places,
@@ -561,4 +601,5 @@ MORE = (
     derive_in_file, add_special_member, flag_of_import, import_for_types, import_inside,
     add_output_class, change_table, move_class, delete_function, nested_function, decorate_class,
     change_bases, use_functional, drop_annotations, document_methods, long_super, list_more,
+    rename_with_constants, copied_from, guard_with_message,
 )  # fmt: skip
