@@ -1,11 +1,13 @@
 """Counts the forks that `patchgen adopt` reproduces, and the length of its declarations.
 
 python benchmarks/adopt.py FORKS RELEASES [--parent MODEL]
+python benchmarks/adopt.py --packages RELEASES
 python benchmarks/adopt.py --made RELEASE ... [--count N] [--seed N]
 
 FORKS is a folder of changed copies of modeling files.  RELEASES is a folder of releases of
 transformers, unpacked or as wheels: `pip download --no-deps transformers==4.37.2` gets one.  Each
-fork is adopted in a process of its own.  `--made` makes forks at random, of models of each RELEASE,
+fork is adopted in a process of its own.  `--packages` takes the files that `public_forks.txt`
+names, from packages that pip downloads.  `--made` makes forks at random, of models of each RELEASE,
 with one to five changes of the kinds that people make.  Short is a declaration that has at most the
 lines that the diff adds, six for each of its places, and six.  The tables go to stdout.
 """
@@ -15,9 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,19 +42,39 @@ def main() -> int:
     parser.add_argument("forks", type=Path, nargs="?")
     parser.add_argument("releases", type=Path, nargs="?")
     parser.add_argument("--parent")
+    parser.add_argument("--packages", type=Path, metavar="RELEASES")
     parser.add_argument("--made", type=Path, nargs="*", metavar="RELEASE")
     parser.add_argument("--count", type=int, default=67)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.made:
         return adopt_made(options.made, options.count, options.seed)
-    if options.releases is None:
-        parser.error("name FORKS and RELEASES, or --made RELEASES")
+    if options.releases is None and options.packages is None:
+        parser.error("name FORKS and RELEASES, --packages RELEASES, or --made RELEASES")
     print("| fork | parent | release | regenerates | lines | added | places | verdict | CPU |")
     print("|---|---|---|---|---:|---:|---:|---|---:|")
-    for path in sorted(options.forks.glob("*.py")):
-        print(f"| {' | '.join(row(path, options.releases, options.parent))} |", flush=True)
+    with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as folder:
+        paths = packaged(Path(folder)) if options.packages else sorted(options.forks.glob("*.py"))
+        for path in paths:
+            name, *cells = row(path, options.packages or options.releases, options.parent)
+            name = path.relative_to(folder).as_posix() if options.packages else name
+            print(f"| {' | '.join([name, *cells])} |", flush=True)
     return 0
+
+
+def packaged(folder: Path) -> Iterator[Path]:
+    """The files of `public_forks.txt`, each package being downloaded and unpacked in `folder`."""
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps"]
+    for line in Path(__file__).with_name("public_forks.txt").read_text("utf-8").splitlines()[1:]:
+        if not line.startswith(" "):
+            home = folder / line.partition("==")[0]
+            subprocess.run([*pip, line, "-d", str(home)], check=True)
+            (archive,) = home.iterdir()
+            # A wheel is a zip file; a source archive has a folder at its top.
+            shutil.unpack_archive(archive, home, None if archive.suffix == ".gz" else "zip")
+        else:
+            (path,) = [*home.glob(line.strip()), *home.glob(f"*/{line.strip()}")]
+            yield path
 
 
 def adopt_made(places: list[Path], count: int, seed: int) -> int:
