@@ -36,7 +36,7 @@ from patchgen.project.markdown import table_lines
 from patchgen.project.versions import release_of
 from patchgen.syntax.errors import PatchgenError, Refusals, problems_of
 from patchgen.syntax.locate import Environment, make_environment
-from patchgen.verify.run.process import resident
+from patchgen.verify.run.children import resident
 
 Entry = dict[str, Any]
 Book = dict[str, dict[str, Entry]]

@@ -1,6 +1,7 @@
-"""What there is to verify: the variants in patchgen.lock, each with its parent and its parts.
+"""What there is to verify: the variants in patchgen.lock, and how much is run of each.
 
-Read from the lock and from the text of the outputs; nothing is imported.
+Read from the lock and from the texts of outputs and diffs; nothing is imported, so a process that
+starts a child needs no torch.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,111 @@ from patchgen.project.lock import Record, read_lock
 from patchgen.project.outcome import digest_of_bytes
 from patchgen.project.places import LOCK
 from patchgen.syntax.errors import did_you_mean
-from patchgen.verify.changes import changes_of
+
+DTYPES = ("float64", "float32", "bfloat16")
+# Of the processor, for one variant, unless everything is asked for: a minute with what is begun
+# by then, and with the process that shows it.
+SECONDS = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which cases run.
+
+    `full` adds every head, inductor and more ways to generate.  `short` is for many models: for the
+    first head only, it runs checkpoints, effects, one training step in float64 and float32 with
+    full rows and with rows padded at either side, and the planted errors in float32.  `lines`
+    records which changed lines run.  `mutants` is the number of errors planted in them; None plants
+    all that can be made.  After `seconds` of the processor's time nothing more is begun.  `seed`
+    draws weights, inputs and dropout.
+    """
+
+    full: bool = False
+    dtypes: tuple[str, ...] = DTYPES
+    short: bool = False
+    lines: bool = False
+    mutants: int | None = 0
+    seconds: float | None = None
+    seed: int = 0
+
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+def find_added_lines(diff: str) -> frozenset[int]:
+    """The numbers of the lines that a unified diff adds, in the new file."""
+    return frozenset(new for sign, _, new in _marked(diff) if sign == "+")
+
+
+def find_touched_lines(diff: str, *, of_old: bool = False) -> frozenset[int]:
+    """Those that a unified diff adds to or removes from a file, and what stands in their place."""
+    return frozenset(old if of_old else new for _, old, new in _marked(diff))
+
+
+def _marked(diff: str) -> Iterator[tuple[str, int, int]]:
+    """The sign of each line that is added or removed, and where that is in both files."""
+    old = new = 0
+    for line in diff.split("\n"):
+        begins = _HUNK.match(line)
+        if begins:
+            old, new = int(begins[1]), int(begins[2])
+        elif not new or line.startswith("\\"):
+            continue  # the names of both files, and a missing end of line
+        else:
+            if line.startswith(("+", "-")):
+                yield line[0], old, new
+            old += not line.startswith("+")
+            new += not line.startswith("-")
+
+
+CHECKPOINTING, INTERFACE, GROUPED = "checkpoint", "attention_interface", "grouped"
+EXPERTS = re.compile(r"@use_experts_implementation|\b_grouped_linear\(")
+LOOKUP = "ALL_ATTENTION_FUNCTIONS.get_interface"
+SAYS_SDPA = "_supports_sdpa = True"
+FLAG, LAYER = "supports_gradient_checkpointing", "GradientCheckpointingLayer"
+
+
+def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ...]:
+    """The part checks that the diff beside `output` asks for; `text` is the output's text."""
+    diff = output.with_suffix(".diff")
+    if not diff.is_file():
+        return ()
+    changed = find_added_lines(diff.read_text(encoding="utf-8"))
+    tree = ast.parse(text)
+    found = {
+        CHECKPOINTING: CHECKPOINTING not in parts and any(_turns_on_checkpointing(tree, changed)),
+        INTERFACE: "sdpa" not in parts and any(_calls_the_interface(tree, changed)),
+        GROUPED: any(
+            EXPERTS.search(line)
+            for number, line in enumerate(text.splitlines(), 1)
+            if number in changed
+        ),
+    }
+    return tuple(name for name, holds in found.items() if holds)
+
+
+def _calls_the_interface(tree: ast.Module, changed: Collection[int]) -> Iterator[bool]:
+    """For each changed statement, whether it looks up an attention or declares SDPA support."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.lineno in changed:
+            yield ast.unparse(node.func) == LOOKUP
+        elif isinstance(node, ast.Assign) and node.lineno in changed:
+            yield ast.unparse(node) == SAYS_SDPA
+
+
+def _turns_on_checkpointing(tree: ast.Module, changed: Collection[int]) -> Iterator[bool]:
+    """For each class, whether it newly supports checkpointing or becomes a checkpointed layer."""
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+        yield LAYER in bases and node.lineno in changed
+        for statement in node.body:
+            if isinstance(statement, ast.Assign) and statement.lineno in changed:
+                value = statement.value
+                is_true = isinstance(value, ast.Constant) and value.value is True
+                yield is_true and ast.unparse(statement.targets[0]) == FLAG
+
 
 # What a modular file declares, as plain values that no output gets (see `Variant`).
 DIFFERS, EQUAL_IF = "__differs__", "__equal_if__"

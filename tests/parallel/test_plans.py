@@ -22,11 +22,11 @@ from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import Case
 from patchgen.verify.checks.state import both_on_meta, on_meta
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.plans.parent import parent_on_meta
-from patchgen.verify.plans.plans import (
+from patchgen.verify.plans import (
     compared,
     find_plan_faults,
     generic,
+    parent_on_meta,
     plan_of,
     require_plans,
     splits,

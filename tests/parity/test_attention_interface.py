@@ -19,14 +19,12 @@ from transformers.masking_utils import flash_attention_mask, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from patchgen.facts.sizes import SIZES
-from patchgen.verify.compare.differences import differences, observe, worst
-from patchgen.verify.compare.tolerance import BIT_EQUAL, rounding
 from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.differences import BIT_EQUAL, differences, observe, rounding, worst
 from patchgen.verify.inputs.batch import Batch, batch
-from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered
-from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.models.build import draw_weights, flash_reference, flex_on_cpu, registered
 from patchgen.verify.observe.evidence import traced
-from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.observe.recorder import compute_in_float64
 
 LAYERS = SIZES["num_hidden_layers"]
 SIDES = ("parent", "variant")

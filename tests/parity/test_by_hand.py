@@ -13,8 +13,7 @@ from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import select_cases
 from patchgen.verify.mutation.prove import MutationTest
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import find_variant_at
+from patchgen.verify.variants import Plan, find_variant_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from patchgen.verify.cases.case import DROPOUT, EVAL_ROWS, LONG, ODD_ROWS, Case, compare_numbers
 from patchgen.verify.inputs.calls import BY_CONFIGURATION, FROZEN
 from patchgen.verify.parts.combine import training_scenario
-from patchgen.verify.parts.part_check import PartCheck
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import PartCheck, Scenario
 
 # `Scenario.ways` are keys of `inputs.calls`.  All run in float64, the most sensitive dtype.
 CALLS: Mapping[str, Scenario] = {

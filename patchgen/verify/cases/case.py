@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from patchgen.verify.parts.scenario import Rows, Scenario
+from patchgen.verify.parts.part_check import Rows, Scenario
 
 ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
 # Texts of one token and no full row; rows of one, two and three texts.

@@ -15,8 +15,7 @@ from patchgen.verify.cases.case import (
     compare_numbers,
 )
 from patchgen.verify.parts.combine import training_scenario
-from patchgen.verify.parts.part_check import PartCheck
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import PartCheck, Scenario
 
 PartChecks = tuple[PartCheck, ...]
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from patchgen.verify.cases.case import LONG, PADDED_ROWS, UNPACKED_ROWS, Case
 from patchgen.verify.inputs.calls import FROZEN
 from patchgen.verify.parts.combine import training_scenario
-from patchgen.verify.parts.part_check import PartCheck
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import PartCheck, Scenario
 from patchgen.verify.variants import Variant
 
 PartChecks = tuple[PartCheck, ...]

@@ -39,10 +39,9 @@ from patchgen.verify.cases.usage import (
     load_and_initialize,
     use_model,
 )
-from patchgen.verify.configs.settings import changed_heads, read_of
+from patchgen.verify.configs.read import changed_heads, read_of
 from patchgen.verify.parts.part_check import PartCheck
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.variants import Plan, Variant
 
 PartChecks = tuple[PartCheck, ...]
 QUICK = Plan()

@@ -8,7 +8,7 @@ from typing import Any
 
 from patchgen.facts.published import Setting
 from patchgen.verify.cases.case import DROPOUT, ROUTES, UNPACKED_ROWS, Case, compare_numbers
-from patchgen.verify.configs.settings import (
+from patchgen.verify.configs.read import (
     changed_heads,
     find_settings,
     head_for,
@@ -16,8 +16,7 @@ from patchgen.verify.configs.settings import (
 )
 from patchgen.verify.inputs.calls import WHOLE_ENCODER
 from patchgen.verify.parts.combine import training_scenario
-from patchgen.verify.parts.part_check import PartCheck
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import PartCheck, Scenario
 from patchgen.verify.variants import Variant
 
 PartChecks = tuple[PartCheck, ...]

@@ -7,12 +7,10 @@ from dataclasses import replace
 
 from patchgen.verify.cases.case import DROPOUT, ROWS, Case, compare_numbers
 from patchgen.verify.checks.itself import WAYS
-from patchgen.verify.configs.settings import find_settings
+from patchgen.verify.configs.read import find_settings
 from patchgen.verify.parts.combine import training_scenario
-from patchgen.verify.parts.part_check import PartCheck
-from patchgen.verify.parts.scenario import Scenario
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import SETTING, Variant
+from patchgen.verify.parts.part_check import PartCheck, Scenario
+from patchgen.verify.variants import SETTING, Plan, Variant
 
 # The ways that are about a dtype, and the one that has to be asked for.
 IN_DTYPES = {

@@ -15,20 +15,22 @@ from transformers import PreTrainedModel, StaticCache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
-from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
-from patchgen.verify.checks.noise import REORDERING
+from patchgen.verify.checks.context import (
+    REORDERING,
+    CheckContext,
+    NothingToCompare,
+    Verdict,
+    decide,
+)
 from patchgen.verify.checks.numbers import compare, require_scenario
-from patchgen.verify.compare.differences import Difference, differences
-from patchgen.verify.compare.tolerance import EQUAL, REORDERED, loosest
+from patchgen.verify.differences import EQUAL, REORDERED, Difference, differences, loosest
 from patchgen.verify.inputs.arguments import Inputs
-from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered
-from patchgen.verify.models.build import silence_progress
+from patchgen.verify.models.build import flash_reference, flex_on_cpu, registered, silence_progress
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.observe.step import observe_step, takes_cache
 from patchgen.verify.parts.combine import ATTENTION, EAGER
-from patchgen.verify.parts.part_check import Route, reload
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import Route, Scenario, reload
 
 # --- Check a model that calls transformers' attention interface with each attention function
 #

@@ -22,24 +22,22 @@ from torch import Tensor
 from transformers import PreTrainedModel, set_seed
 
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
-from patchgen.verify.compare.differences import differences
-from patchgen.verify.compare.tolerance import EQUAL, REORDERED, Bound
+from patchgen.verify.differences import EQUAL, REORDERED, Bound, differences
 from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
-from patchgen.verify.models.build import silence_progress
+from patchgen.verify.models.build import draw_weights, silence_progress
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.dependence import is_causal
-from patchgen.verify.observe.float64 import compute_in_float64
-from patchgen.verify.observe.step import observe_step, outputs, takes_cache
+from patchgen.verify.observe.recorder import compute_in_float64
+from patchgen.verify.observe.step import is_causal, observe_step, outputs, takes_cache
 from patchgen.verify.parts.part_check import (
     DoesNotLoad,
+    Rows,
+    Scenario,
     load_strictly,
     nan_where_not_drawn,
     reload,
     shorten_names,
 )
-from patchgen.verify.parts.scenario import Rows, Scenario
-from patchgen.verify.report.result import Status
+from patchgen.verify.report import Status
 
 Observed = Mapping[str, Tensor]
 NEW_TOKENS = 4

@@ -13,36 +13,35 @@ from transformers import PreTrainedModel
 
 from patchgen.runtime.checkpointing import ChangedInPlace
 from patchgen.verify.checks.context import (
+    DRAWS,
     CheckContext,
     NothingToCompare,
     Verdict,
-    decide,
-)
-from patchgen.verify.checks.noise import (
-    DRAWS,
     allowed,
+    decide,
     is_narrow,
     measure_bound,
     measure_noise,
     observe_exactly,
 )
-from patchgen.verify.compare.differences import (
+from patchgen.verify.differences import (
+    MARGIN,
+    REORDERED,
     Difference,
     differences,
     find_other_dtypes,
+    loosest,
     measure_in_noise,
     nearer,
     worst,
 )
-from patchgen.verify.compare.tolerance import MARGIN, REORDERED, loosest
 from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
 from patchgen.verify.inputs.calls import AS_TUPLE
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.observe.step import observe_step, outputs, takes_cache
-from patchgen.verify.parts.part_check import Observation, PlantedError, Route
-from patchgen.verify.parts.scenario import Scenario
-from patchgen.verify.report.result import Status
+from patchgen.verify.parts.part_check import Observation, PlantedError, Route, Scenario
+from patchgen.verify.report import Status
 
 # --- Check that one training step of the variant gives the same numbers as the parent's
 

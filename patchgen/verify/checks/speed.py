@@ -19,16 +19,20 @@ from transformers import PreTrainedModel
 from patchgen.runtime.checkpointing import ChangedInPlace
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
 from patchgen.verify.checks.numbers import require_scenario
-from patchgen.verify.compare.differences import differences, worst
-from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED, Bound
+from patchgen.verify.differences import REFORMULATED, REORDERED, Bound, differences, worst
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.evidence import SdpaCall, gather_evidence
-from patchgen.verify.observe.pace import Compiled, Pace, count_compiled, count_fast_path
+from patchgen.verify.observe.evidence import (
+    Compiled,
+    Pace,
+    SdpaCall,
+    count_compiled,
+    count_fast_path,
+    gather_evidence,
+)
 from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 from patchgen.verify.observe.step import observe_step, takes_cache
-from patchgen.verify.parts.part_check import Observation
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import Observation, Scenario
 
 # --- Check that a part had its effect
 

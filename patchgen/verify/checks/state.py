@@ -16,7 +16,7 @@ from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.parts.part_check import load_strictly, nan_where_not_drawn, reload
-from patchgen.verify.plans.plans import Finding, compared
+from patchgen.verify.plans import Finding, compared
 
 # --- Check that parent and variant load each other's checkpoints
 

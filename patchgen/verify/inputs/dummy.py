@@ -32,7 +32,7 @@ from patchgen.verify.inputs.audio import by_optimum, series
 from patchgen.verify.inputs.batch import FIRST_WORD, Batch, batch
 from patchgen.verify.inputs.calls import apply_argument_styles
 from patchgen.verify.inputs.vision import image_inputs, images, patch_inputs
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import Scenario
 
 ONE_ROW = ("tvp",)  # their forward is right for one row only
 # The lengths of the texts in each row.

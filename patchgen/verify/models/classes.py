@@ -20,8 +20,8 @@ import torch
 from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel, modeling_layers
 
 from patchgen.verify.inputs.arguments import CannotBuild
-from patchgen.verify.models.interpreter import complete_interpreter, is_interpreted
-from patchgen.verify.parts.planting import replaced
+from patchgen.verify.models.build import complete_interpreter, is_interpreted
+from patchgen.verify.parts.part_check import replaced
 from patchgen.verify.variants import Variant
 
 

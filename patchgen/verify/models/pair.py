@@ -16,18 +16,23 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.compare.tolerance import REORDERED, loosest
 from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.differences import REORDERED, loosest
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.build import build_both, build_parent, silence_progress
 from patchgen.verify.models.classes import find_parent_class, module_of
-from patchgen.verify.observe.dependence import is_causal, isolates_packed_texts
 from patchgen.verify.observe.evidence import Evidence, gather_evidence
-from patchgen.verify.observe.step import observe_step
+from patchgen.verify.observe.step import is_causal, isolates_packed_texts, observe_step
 from patchgen.verify.parts.combine import EAGER, find_part_checks, merge_routes, weights_route
-from patchgen.verify.parts.part_check import Observation, PairFacts, PartCheck, Route, reload
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import (
+    Observation,
+    PairFacts,
+    PartCheck,
+    Route,
+    Scenario,
+    reload,
+)
 from patchgen.verify.variants import SETTING, Variant
 
 

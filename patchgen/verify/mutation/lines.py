@@ -20,8 +20,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from patchgen.verify.diff_lines import find_added_lines
-from patchgen.verify.variants import Variant
+from patchgen.verify.variants import Variant, find_added_lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,33 @@
-"""Plant small errors in the changed lines of one variant, and see which are noticed.
-
-Only cases that run a mutant's line are run for it, the most telling first, until one compares
-unequal.  Where the first few do not, every case is run, in every dtype, as far as the time goes: an
-error makes no difference where they give the same, bit for bit.
-"""
+"""x"""
 
 from __future__ import annotations
 
 import ast
 import contextlib
 import functools
+import hashlib
 import math
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
+from typing import Literal
 
 import torch
+from transformers import set_seed
 
 from patchgen.verify.cases.case import Case
-from patchgen.verify.cases.order import order_cases
+from patchgen.verify.cases.order import COSTS, order_cases
 from patchgen.verify.cases.select import select_cases
+from patchgen.verify.checks import CHECKS
+from patchgen.verify.checks.context import CheckContext, NothingToCompare
+from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.mutation.judge import KINDS, TooSlow, Watched, digest_of, judged
 from patchgen.verify.mutation.lines import (
     FlatText,
     find_executable_lines,
@@ -34,13 +36,108 @@ from patchgen.verify.mutation.lines import (
     read_flat_text,
     refusals,
 )
-from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult
 from patchgen.verify.mutation.mutations import Mutant, drawn, make_mutants
-from patchgen.verify.mutation.plant import Living, MutatedPairs, living, plant_mutant, watched
-from patchgen.verify.mutation.trial import Trials
+from patchgen.verify.mutation.plant import (
+    Living,
+    MutatedPairs,
+    Trials,
+    living,
+    plant_mutant,
+    watched,
+)
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.report import LinesRun, MutantResult
+from patchgen.verify.variants import Plan, Variant
+
+# Kinds whose verdict is a comparison, with no other error planted.
+KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
+# The CPU time that one case may take with an error in it, so that a busy machine changes nothing.
+SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
+
+Answer = Literal["equal", "unequal", "nothing", "crash"]  # nothing: the model refuses the case
+
+
+class TooSlow(Exception):
+    """A case with the error does not end within its limit."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One case as the right variant runs it."""
+
+    case: Case
+    pair: Pair
+    lines: frozenset[int]  # of the file
+    seconds: float  # of the processor
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The digest of what the right variant gives; empty if the case compares something else."""
+        return digest_of(self.case, self.pair, math.inf)
+
+    @property
+    def limit(self) -> float:
+        """The CPU time that the case may take with an error in the variant."""
+        return max(SECONDS, TIMES * self.seconds)
+
+
+def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, str]:
+    """The verdict of `case` on `pair`, and its words."""
+    set_seed(0)  # some cases draw weights of their own
+    try:
+        with _limited(seconds):
+            verdict = CHECKS[case.kind](CheckContext(pair, case, lambda _: None))
+    except (NothingToCompare, CannotBuild) as reason:
+        return "nothing", str(reason)
+    except Exception as error:  # a model with an error may raise anything
+        return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    if verdict.status != "FAIL":
+        return "equal", ""
+    is_crash = case.kind == "attention" and verdict.note.startswith("declared")
+    return "crash" if is_crash else "unequal", verdict.note
+
+
+def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
+    """The digest of every tensor that the variant gives in `case`, bit for bit.
+
+    Empty for a case that compares something else, or where the variant crashes.
+    """
+    if case.kind not in ("numbers", "weights"):
+        return ""
+    set_seed(0)
+    weighed = case.kind == "weights"
+    route = pair.weights_route if weighed else pair.route(case.route)
+    dtype = getattr(torch, case.dtype)
+    try:
+        with _limited(seconds):
+            observed = pair.observe_variant(route, dtype, case.scenario, weights=weighed)
+    except Exception:  # a model with an error may raise anything
+        return ""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(observed.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raises TooSlow after so much of the processor's time, where a signal can be had."""
+    if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TooSlow(f"took more than {seconds:.0f} seconds")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
 
 # A case as the variant's configuration can have it, and its sides; or NothingToCompare.
 Ready = Callable[[Case], tuple[Case, Pair]]

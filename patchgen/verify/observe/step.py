@@ -1,4 +1,4 @@
-"""Run one training step in a scenario, and return everything that can be observed."""
+"""x"""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from transformers import PreTrainedModel, set_seed
 
 from patchgen.facts.modules import CACHES
 from patchgen.runtime.checkpointing import is_on, switch_off, switch_on
-from patchgen.verify.inputs.arguments import Inputs, takes
+from patchgen.verify.inputs.arguments import BOUNDARY, Inputs, takes
 from patchgen.verify.inputs.calls import BY_CONFIGURATION, apply_model_styles
-from patchgen.verify.observe.float64 import compute_in_float64
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.observe.recorder import compute_in_float64
+from patchgen.verify.parts.part_check import Scenario
 
 SEED = 11  # of dropout
 TRAINED_ONLY = ("reformer",)  # their reversible layers have a backward pass in training alone
@@ -173,3 +173,44 @@ def _random_sum(observed: Mapping[str, Tensor]) -> Tensor:
             factors = torch.randn(tensor.shape, generator=draw, dtype=torch.float64)
             terms.append((tensor * factors.to(tensor)).mean())
     return torch.stack(terms).sum()
+
+
+def is_causal(model: PreTrainedModel, full: Inputs) -> bool:
+    """Whether no output depends on a later token of the text."""
+    return _is_independent(model, full, changed=-1, looked_at=slice(0, -1))
+
+
+def isolates_packed_texts(model: PreTrainedModel, packed: Inputs) -> bool:
+    """Whether the second of two texts in a row does not see the first."""
+    return _is_independent(model, packed, changed=0, looked_at=slice(BOUNDARY, None))
+
+
+def _is_independent(model: PreTrainedModel, inputs: Inputs, changed: int, looked_at: slice) -> bool:
+    given, states = inputs.given, []
+    if "input_ids" not in given or "MultipleChoice" in type(model).__name__:
+        return False
+    asked = {"use_cache": False} if takes_cache(type(model)) else {}
+    asked |= {"output_hidden_states": True, "return_dict": True}
+    with torch.no_grad():
+        for shift in (0, 1):
+            ids = given["input_ids"].clone()
+            ids[:, changed] = (ids[:, changed] + shift - 3) % 90 + 3
+            out = model.eval()(**{**given, "input_ids": ids}, **asked)
+            # BLT's patcher gives a tuple, of which no entry has a name.
+            named = [getattr(out, f"{owner}hidden_states", None) for owner in ("", "encoder_")]
+            hidden = named[0] or named[1]
+            states.append(_of_text(hidden[-1]) if hidden else _by_token(out, ids))
+    # A masked term more or less changes a sum by rounding; a token that is seen moves it far more.
+    return torch.allclose(states[0][:, looked_at], states[1][:, looked_at], rtol=1e-4, atol=1e-4)
+
+
+def _by_token(out: Any, ids: Tensor) -> Tensor:
+    """The first of the outputs that has an entry for each token."""
+    return next(tensor for _, tensor in outputs(out) if tensor.shape[:2] == ids.shape)
+
+
+def _of_text(states: Any) -> Tensor:
+    """Layers that keep text and image apart give a pair, the text first."""
+    while isinstance(states, tuple | list):
+        states = states[0]
+    return states

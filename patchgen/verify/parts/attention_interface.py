@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.differences import REORDERED
 from patchgen.verify.parts.part_check import PartCheck, Plant, Route, anywhere
 from patchgen.verify.parts.sdpa import Attention, Change, attention_errors, effect
 

@@ -17,11 +17,17 @@ from transformers import PreTrainedModel, modeling_utils
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from patchgen.runtime.checkpointing import keep_products
-from patchgen.verify.compare.tolerance import EQUAL, REORDERED
+from patchgen.verify.differences import EQUAL, REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, Plant, PlantedError, Route
-from patchgen.verify.parts.planting import replaced
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import (
+    PairFacts,
+    PartCheck,
+    Plant,
+    PlantedError,
+    Route,
+    Scenario,
+    replaced,
+)
 
 DROPOUT = 0.4
 

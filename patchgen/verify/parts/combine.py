@@ -8,9 +8,8 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import REORDERED, loosest
-from patchgen.verify.parts.part_check import PartCheck, Route
-from patchgen.verify.parts.scenario import Rows, Scenario
+from patchgen.verify.differences import REORDERED, loosest
+from patchgen.verify.parts.part_check import PartCheck, Route, Rows, Scenario
 
 # The parent as it is by default.
 PLAIN = Route("its defaults", REORDERED)

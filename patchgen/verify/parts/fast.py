@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.differences import REORDERED
 from patchgen.verify.parts import norm
 from patchgen.verify.parts.part_check import Route
 

@@ -18,13 +18,11 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 import patchgen.runtime.varlen
-from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.differences import REORDERED
 from patchgen.verify.inputs.calls import FOUR_AXES
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, Refusal, Route
-from patchgen.verify.parts.planting import errors
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, Refusal, Route, Scenario, errors
 
 PADDED = Scenario(rows="right", train=True, states=False)
 VARLEN = {"attn_implementation": patchgen.runtime.varlen.NAME}

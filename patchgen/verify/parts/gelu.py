@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from torch import nn
 from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import REFORMULATED
+from patchgen.verify.differences import REFORMULATED
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
 

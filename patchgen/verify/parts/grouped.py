@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import REFORMULATED
+from patchgen.verify.differences import REFORMULATED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route, Scenario
 
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 

@@ -15,8 +15,8 @@ from typing import Any
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import IN_FLOAT32
-from patchgen.verify.models.interpreter import is_interpreted
+from patchgen.verify.differences import IN_FLOAT32
+from patchgen.verify.models.build import is_interpreted
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.loss import (
     TRAINED,
@@ -26,9 +26,17 @@ from patchgen.verify.parts.loss import (
     rows_of,
     scaled,
 )
-from patchgen.verify.parts.part_check import Hidden, PairFacts, PartCheck, PlantedError, Route
-from patchgen.verify.parts.planting import defines, errors, replaced
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import (
+    Hidden,
+    PairFacts,
+    PartCheck,
+    PlantedError,
+    Route,
+    Scenario,
+    defines,
+    errors,
+    replaced,
+)
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:

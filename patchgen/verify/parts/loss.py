@@ -16,11 +16,17 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.differences import REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Hidden, PairFacts, PartCheck, Route
-from patchgen.verify.parts.planting import defines, errors
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import (
+    Hidden,
+    PairFacts,
+    PartCheck,
+    Route,
+    Scenario,
+    defines,
+    errors,
+)
 
 Loss = Callable[..., Tensor]
 TRAINED = Scenario(train=True)

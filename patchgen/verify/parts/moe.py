@@ -18,12 +18,19 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import NARROW, REFORMULATED, REORDERED
-from patchgen.verify.models.weights import GAIN, draw_weights
+from patchgen.verify.differences import NARROW, REFORMULATED, REORDERED
+from patchgen.verify.models.build import GAIN, draw_weights
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Observation, PairFacts, PartCheck, PlantedError, Route
-from patchgen.verify.parts.planting import defines, errors
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import (
+    Observation,
+    PairFacts,
+    PartCheck,
+    PlantedError,
+    Route,
+    Scenario,
+    defines,
+    errors,
+)
 
 # Losses of the router are not in the parent's loss, nor its logits among the parent's outputs.
 OPTIONS = {

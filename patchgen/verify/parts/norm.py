@@ -15,11 +15,18 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED
+from patchgen.verify.differences import REFORMULATED, REORDERED
 from patchgen.verify.observe.evidence import Evidence, has_gradient
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, Plant, PlantedError, Route
-from patchgen.verify.parts.planting import errors, replaced
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import (
+    PairFacts,
+    PartCheck,
+    Plant,
+    PlantedError,
+    Route,
+    Scenario,
+    errors,
+    replaced,
+)
 
 Norm = Callable[..., Tensor]
 # Leaving out the usual epsilon, a millionth, would not show.

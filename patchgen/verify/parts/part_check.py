@@ -1,9 +1,4 @@
-"""What a part promises about its models, and how `patchgen verify` checks that.
-
-`patchgen/verify/parts/PART.py` defines the `PartCheck` of a part as `PART_CHECK`.  A variant of
-several parts is checked with all of theirs: the loosest bound, everything that any of them hides,
-every effect and every planted error.
-"""
+"""x"""
 
 from __future__ import annotations
 
@@ -14,15 +9,38 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.compare.tolerance import Bound
+from patchgen.verify.differences import Bound
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.scenario import Scenario
+
+Rows = Literal["full", "right", "left", "packed", "short", "several"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The conditions that one training step runs under."""
+
+    # Where rows are padded.  "packed": each row has two texts, which `position_ids` tell apart.
+    # "several": one row has one text, one two, and one three.  "short": no row is full, and one has
+    # one token.
+    rows: Rows = "full"
+    train: bool = False
+    dropout: float = 0.0  # for every dropout rate of the configuration
+    # `gradient_checkpointing_kwargs` of the variant; None: no checkpointing.
+    checkpointing: Mapping[str, Any] | None = None
+    # Micro-batches.  Each loss is divided by the number of labels in all of them.
+    accumulate: int = 1
+    autocast: bool = False  # to bfloat16; weights keep their dtype
+    labels: bool = True
+    states: bool = True  # ask for hidden states
+    length: int | None = None  # of the text; None: the usual length
+    ways: tuple[str, ...] = ()  # other ways to call the model: keys of `inputs.calls`
+
 
 # Outputs and gradients by name: see `observe.step.observe_step`.
 Observation = Mapping[str, Tensor]
@@ -232,3 +250,62 @@ class PartCheck:
     same_rng_order: bool = True
     # Whether the part works if hidden states are requested.
     works_with_hidden_states: bool = True
+
+
+_FULL = Scenario()
+
+
+@contextmanager
+def replaced(owner: object, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """Replace the function or method `owner.name` by `make(its old value)`, and restore it on exit.
+
+    Raises AttributeError if it does not exist.  An error that changes nothing must not look like an
+    error that verify cannot see.
+    """
+    original = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
+    setattr(owner, name, make(original))
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def around(name: str, wrong: Callable[..., Any], *, within: str | None = None) -> Plant:
+    """For `PlantedError.apply`: call `wrong(f, *args)` for each call `f(*args)` of a function.
+
+    `name` is a function of the generated module, or a method of its class `within`.
+    """
+
+    def apply(model: PreTrainedModel) -> AbstractContextManager[None]:
+        module = sys.modules[type(model).__module__]
+        owner = module if within is None else getattr(module, within)
+
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda *args, **kwargs: wrong(original, *args, **kwargs)
+
+        return replaced(owner, name, make)
+
+    return apply
+
+
+def defines(*names: str) -> Callable[[PairFacts], bool]:
+    """For `PlantedError.fits`: whether the generated module has all these functions or classes."""
+    return lambda facts: all(hasattr(facts.module, name) for name in names)
+
+
+def errors(
+    function: str,
+    *table: tuple[str, str, Callable[..., Any]],
+    scenario: Scenario = _FULL,
+    within: str | None = None,
+    fits: Callable[[PairFacts], bool] | None = None,
+) -> tuple[PlantedError, ...]:
+    """Errors around one function, each with its name, what it says and the wrong function.
+
+    They fit where the module has the function, or the class, unless `fits` says where.
+    """
+    fits = fits or defines(within or function)
+    return tuple(
+        PlantedError(name, says, around(function, wrong, within=within), scenario, fits)
+        for name, says, wrong in table
+    )

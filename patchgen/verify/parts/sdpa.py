@@ -14,11 +14,18 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import EQUAL, REORDERED
+from patchgen.verify.differences import EQUAL, REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, Plant, PlantedError, Route
-from patchgen.verify.parts.planting import around, defines
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import (
+    PairFacts,
+    PartCheck,
+    Plant,
+    PlantedError,
+    Route,
+    Scenario,
+    around,
+    defines,
+)
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:

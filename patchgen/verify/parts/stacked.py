@@ -14,10 +14,16 @@ import torch
 from transformers import PreTrainedModel
 from transformers.core_model_loading import revert_weight_conversion
 
-from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.differences import REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Observation, PairFacts, PartCheck, PlantedError, Route
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import (
+    Observation,
+    PairFacts,
+    PartCheck,
+    PlantedError,
+    Route,
+    Scenario,
+)
 
 GRADIENT = "gradient of "
 OF_AN_EXPERT = re.compile(r"\bexperts\.\w*\d+\.")

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 import torch
 from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.differences import REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route, Scenario
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:

@@ -17,9 +17,8 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from patchgen.verify.report.result import Result
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.report import Result
+from patchgen.verify.variants import Plan, Variant
 
 if TYPE_CHECKING:
     from patchgen.verify.case_runner import CaseRunner

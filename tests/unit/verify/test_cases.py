@@ -7,8 +7,7 @@ pytest.importorskip("transformers")
 
 from patchgen.verify.cases.select import select_cases
 from patchgen.verify.parts.combine import find_part_checks, training_scenario
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.variants import Plan, Variant
 
 
 def planned(*parts, **how):

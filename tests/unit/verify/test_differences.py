@@ -12,20 +12,20 @@ from torch.nn import functional as F
 from transformers import AutoModelForCausalLM
 from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
 
-from patchgen.verify.compare.differences import (
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.differences import (
     GRADIENT_FLOOR,
     differences,
     find_other_dtypes,
     measure_in_noise,
     nearer,
     observe,
+    rounding,
     usual,
     worst,
 )
-from patchgen.verify.compare.tolerance import rounding
-from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.batch import batch
-from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.models.build import draw_weights
 from patchgen.verify.observe.evidence import traced
 
 

@@ -18,10 +18,10 @@ from transformers.models.bark.modeling_bark import BarkCoarseModel
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.batch import batch
 from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.models.build import draw_weights
 from patchgen.verify.observe.evidence import gather_evidence, traced
 from patchgen.verify.observe.step import outputs, remembering_nothing
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import Scenario
 
 STATES = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
 

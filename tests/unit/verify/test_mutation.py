@@ -11,9 +11,6 @@ pytest.importorskip("transformers")
 
 from patchgen.cli.verify import has_failed
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.changes import changes_of
-from patchgen.verify.diff_lines import find_added_lines
-from patchgen.verify.mutation.judge import digest_of, judged
 from patchgen.verify.mutation.lines import (
     find_executable_lines,
     find_import_lines,
@@ -21,21 +18,21 @@ from patchgen.verify.mutation.lines import (
     read_flat_text,
     refusals,
 )
-from patchgen.verify.mutation.mutant_result import (
+from patchgen.verify.mutation.mutations import drawn, make_mutants
+from patchgen.verify.mutation.plant import Trials, kept, living, plant_mutant, watched
+from patchgen.verify.mutation.prove import MutationTest, digest_of, judged
+from patchgen.verify.report import (
     LinesRun,
     MutantResult,
     counted,
     format_counts,
+    format_mutants_page,
+    from_json,
     lines_from_json,
+    make_lines_result,
+    make_mutants_result,
 )
-from patchgen.verify.mutation.mutations import drawn, make_mutants
-from patchgen.verify.mutation.page import format_mutants_page
-from patchgen.verify.mutation.plant import kept, living, plant_mutant, watched
-from patchgen.verify.mutation.prove import MutationTest
-from patchgen.verify.mutation.trial import Trials
-from patchgen.verify.report.result import from_json, make_lines_result, make_mutants_result
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.variants import Plan, Variant, changes_of, find_added_lines
 from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

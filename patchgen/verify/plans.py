@@ -1,24 +1,132 @@
-"""Check that the plans a model carries match its modules and parameters.
-
-A model of transformers says by name which layers are split over processes and how (`_tp_plan`,
-`_ep_plan`), and which layers stay on one device (`_no_split_modules`).  transformers skips a name
-that matches nothing, with a warning at most; the layer is then whole on every process.  Here each
-name is compared with the modules and parameters of a model, which may be on the meta device, and
-with those of its parent.
-"""
+"""x"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, get_args
 
+import torch
 from torch import nn
 
+from patchgen.compiler.flat import is_generated
+from patchgen.runtime.variants import Variant
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals
-from patchgen.verify.plans.parent import parent_on_meta
-from patchgen.verify.plans.styles import SPLITTING, known_styles, unfit_module, unfit_parameter
+
+BASE = "PreTrainedModel"
+# Of a configuration, what is of its own class and not of its parent's.
+OWN = ("model_type", "architectures", "transformers_version")
+
+
+def parent_on_meta(model: Any) -> Any | None:
+    """The parent of `model` on the meta device; None for a model that is not generated."""
+    kind = parent_class(type(model))
+    if kind is None:
+        return None
+    values = {name: value for name, value in model.config.to_dict().items() if name not in OWN}
+    config = kind.config_class.from_dict(values)
+    with torch.device("meta"):
+        return kind(config)
+
+
+def parent_class(kind: type) -> Any | None:
+    """The parent's class that a class of a generated file stands for, by the file's banner.
+
+    None for a class of any other file, of a file whose parent is not in transformers, and for a new
+    class.
+    """
+    path = Path(inspect.getsourcefile(kind) or "")
+    if not (path.is_file() and is_generated(path.read_text(encoding="utf-8"))):
+        return None
+    variant = Variant(path.stem, kind.__module__, path, path.parent)
+    try:
+        parent = importlib.import_module(variant.parent)
+    except ValueError:
+        return None
+    own, theirs = _prefix(sys.modules[kind.__module__]), _prefix(parent)
+    names = (kind.__name__, theirs + kind.__name__.removeprefix(own))
+    return next((getattr(parent, name) for name in names if hasattr(parent, name)), None)
+
+
+def _prefix(module: ModuleType) -> str:
+    """What the names of a model's classes begin with: "Llama" of LlamaPreTrainedModel."""
+    names = [name for name in vars(module) if name.endswith(BASE) and name != BASE]
+    return min(names, key=len, default=BASE).removesuffix(BASE)
+
+
+COLUMNS = ("colwise", "colwise_rep", "colwise_gather_output")
+ROWS = ("rowwise", "rowwise_rep", "rowwise_split_input")
+EMBEDDINGS = ("embedding_rowwise", "embedding_colwise")
+# Styles that split a parameter.  The others only change the inputs and outputs of a module.
+SPLITTING = (*COLUMNS, *ROWS, *EMBEDDINGS, "packed_colwise", "packed_rowwise", "grouped_gemm")
+
+
+def known_styles() -> frozenset[str]:
+    """The styles of the installed transformers; empty if its list is not found."""
+    try:
+        from transformers.distributed.parallel_utils import ALL_PARALLEL_STYLES
+    except ImportError:
+        return frozenset()
+    return frozenset(ALL_PARALLEL_STYLES)
+
+
+def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str:
+    """What is wrong with a module under `style`; `rules` are those of its parameters."""
+    if style in COLUMNS and not hasattr(module, "out_features"):
+        return f"{style} is for linear layers, and {_named(module)} has no out_features"
+    if style in ROWS and not hasattr(module, "in_features"):
+        return f"{style} is for linear layers, and {_named(module)} has no in_features"
+    if style in EMBEDDINGS and not isinstance(module, nn.Embedding):
+        return f"{style} is for embeddings, and this is a {_named(module)}"
+    if style in ("moe_tp_experts", "ep_dispatch_experts"):
+        return _unfit_experts(style, module, rules)
+    return ""
+
+
+def _unfit_experts(style: str, module: nn.Module, rules: Mapping[str, str]) -> str:
+    whole = [
+        name
+        for name, _ in module.named_parameters(recurse=False)
+        if rules.get(name) not in SPLITTING
+    ]
+    if style == "moe_tp_experts":
+        # What each rank adds whole is in the sum of all ranks as many times as there are ranks.
+        return f"each rank would add its {_listed(whole)}, and outputs are summed" if whole else ""
+    if not isinstance(getattr(module, "num_experts", None), int):
+        return f"{_named(module)} does not say num_experts"
+    if whole:
+        return f"its {_listed(whole)} would not be split by expert"
+    given = inspect.signature(module.forward).parameters.values()
+    taken = sum(each.default is each.empty for each in given)
+    called = "is not called with tokens, their experts and gates"
+    return "" if taken == 3 else f"{_named(module)} {called}, but takes {taken} arguments"
+
+
+def unfit_parameter(style: str, owner: nn.Module, name: str) -> str:
+    """What is wrong with the parameter `name` of `owner` under `style`."""
+    size = tuple(owner.get_parameter(name).shape)
+    if style == "grouped_gemm" and size[0] != getattr(owner, "num_experts", size[0]):
+        return f"its first axis, {size[0]}, is not that of the {owner.num_experts} experts"
+    if style in ("packed_colwise", *COLUMNS) and len(size) == 2 and hasattr(owner, "num_experts"):
+        return f"{style} would split a matrix {size} of experts by expert"
+    if style == "packed_colwise" and len(size) > 1 and size[-2] % 2:
+        return f"{size[-2]} rows are not two halves"
+    return ""
+
+
+def _named(module: nn.Module) -> str:
+    return type(module).__name__
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
 
 Kind = Literal["tp", "ep"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
