@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten_with_path
 from transformers import PreTrainedModel
 
-from patchgen.verify.cases.case import Case
+from patchgen.verify.cases import Case
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
 from patchgen.verify.checks.numbers import measure_planted_error

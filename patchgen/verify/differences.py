@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from patchgen.verify.inputs.batch import Batch
+from patchgen.verify.inputs.arguments import Batch
 
 # Roundings that add up from one score to the worst entry of a tiny model's worst gradient, relative
 # to the largest entry (see `Difference`).  SDPA against eager, over four models, three paddings and

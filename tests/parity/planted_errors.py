@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.case import Case
-from patchgen.verify.cases.select import select_cases
+from patchgen.verify.cases import Case, select_cases
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.report import Result
 from patchgen.verify.variants import Plan, Variant, find_variant_at

@@ -21,7 +21,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from patchgen.facts.sizes import SIZES
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.differences import BIT_EQUAL, differences, observe, rounding, worst
-from patchgen.verify.inputs.batch import Batch, batch
+from patchgen.verify.inputs.arguments import Batch, batch
 from patchgen.verify.models.build import draw_weights, flash_reference, flex_on_cpu, registered
 from patchgen.verify.observe.evidence import traced
 from patchgen.verify.observe.recorder import compute_in_float64

@@ -20,14 +20,14 @@ from transformers import DataCollatorWithFlattening
 
 from patchgen.runtime.grouped_gemm import GROUPED_MM, grouped_linear, sort_pairs
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.case import Case
+from patchgen.verify.cases import Case
 from patchgen.verify.checks.numbers import compare, measure_planted_error
 from patchgen.verify.differences import MARGIN, REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.attention import SDPA as PART_CHECK
 from patchgen.verify.parts.part_check import PlantedError, Scenario, load_strictly, replaced
-from patchgen.verify.parts.sdpa import PART_CHECK
 from patchgen.verify.variants import Variant
 from tests.gallery import BY_NAME
 

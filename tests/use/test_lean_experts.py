@@ -13,7 +13,7 @@ from transformers.integrations import use_experts_implementation
 
 import patchgen.runtime  # noqa: F401  (registers the implementation)
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.batch import batch
+from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
 from patchgen.verify.observe.evidence import count_saved_bytes
 

@@ -1,4 +1,12 @@
-"""x"""
+"""Build a tiny parent with weights that show errors, and the variant from its checkpoint.
+
+With transformers' own initialization attention is almost uniform: scores deviate by a hundredth,
+and even a doubled scale disappears in rounding.  With these weights scores deviate by more than
+one, norm weights are not one, and biases are not zero.
+
+Also the attention functions that a CPU does not have, and Triton's interpreter, in which Liger's
+kernels run on a CPU: `TRITON_INTERPRET=1`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +14,7 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,28 +49,22 @@ def draw_weights(model: nn.Module, seed: int = 0) -> None:
         parameter.copy_(_scaled(normal, owner, is_bias=name.endswith("bias")))
 
 
-def _scaled(normal: torch.Tensor, owner: nn.Module, *, is_bias: bool) -> torch.Tensor:
+def _scaled(normal: Tensor, owner: nn.Module, *, is_bias: bool) -> Tensor:
     if is_bias:
         return 0.3 * normal
-    is_scale = normal.shape[-1:] == (1,) and not isinstance(
-        owner, nn.Linear | nn.modules.conv._ConvNd | nn.Embedding
-    )
-    if normal.dim() <= 1 or is_scale:  # the weight of a norm, or a scale: around one, and positive
-        return 1 + 0.3 * normal.clamp(-3, 3)
+    has_inputs = isinstance(owner, nn.Linear | nn.modules.conv._ConvNd | nn.Embedding)
+    if normal.dim() <= 1 or (normal.shape[-1] == 1 and not has_inputs):
+        return 1 + 0.3 * normal.clamp(-3, 3)  # of a norm, or a scale: around one, and positive
     if isinstance(owner, nn.Embedding):
         return normal
-    return GAIN * _inputs(normal.shape, owner) ** -0.5 * normal
-
-
-def _inputs(shape: torch.Size, owner: nn.Module) -> int:
-    """How many values add up to one of a matrix's output."""
+    inputs = normal.shape[-1]  # that add up to one value of the output
     if isinstance(owner, Conv1D | nn.modules.conv._ConvTransposeNd):
-        return shape[0]
-    if isinstance(owner, nn.modules.conv._ConvNd):
-        return shape[
-            1:
-        ].numel()  # else every layer of a convolutional network is larger than the one before
-    return shape[-1]
+        inputs = normal.shape[0]
+    elif isinstance(
+        owner, nn.modules.conv._ConvNd
+    ):  # else each layer would be larger than the last
+        inputs = normal.shape[1:].numel()
+    return GAIN * inputs**-0.5 * normal
 
 
 def is_interpreted() -> bool:
@@ -71,7 +72,7 @@ def is_interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-@cache  # once: it wraps a function of the interpreter
+@functools.cache  # once: it wraps a function of the interpreter
 def complete_interpreter() -> None:
     """Give the interpreter what Liger's kernels need and it lacks, before a kernel runs."""
     import liger_kernel.ops.cross_entropy
@@ -107,9 +108,8 @@ def build_parent(
             size = sum(parameter.numel() for parameter in parent_class(config).parameters())
     except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise CannotBuild(
-            f"{parent_class.__name__} does not take a tiny configuration: {what}"
-        ) from error
+        name = parent_class.__name__
+        raise CannotBuild(f"{name} does not take a tiny configuration: {what}") from error
     if size > LARGEST:
         raise CannotBuild(f"has {size:,} parameters at its tiniest, more than {LARGEST:,}")
     model = parent_class(config).to(dtype).eval()
@@ -121,23 +121,20 @@ def build_both(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> tuple[PreTrainedModel, PreTrainedModel]:
     """Parent and variant from the checkpoint of `master`, along `route`, in eval mode."""
-    more = _in_float64(master, variant_class)
+    asked = {**route.parent, **_in_float64(master, variant_class)}
     with tempfile.TemporaryDirectory() as folder, silence_progress():
-        saved, place = Path(folder, "parent"), Path(folder, "variant")
-        master.save_pretrained(saved)
-        parent = load_strictly(type(master), saved, dtype=master.dtype, **{**route.parent, **more})
-        place.mkdir()
-        variant = build(master, variant_class, place, {**route.variant, **more})
-    return parent.eval(), variant.eval()
+        master.save_pretrained(folder)
+        parent = load_strictly(type(master), Path(folder), dtype=master.dtype, **asked)
+    return parent.eval(), build_variant(master, variant_class, build, route)
 
 
 def build_variant(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> PreTrainedModel:
     """The variant alone, as `build_both` makes it."""
+    asked = {**route.variant, **_in_float64(master, variant_class)}
     with tempfile.TemporaryDirectory() as folder, silence_progress():
-        settings = {**route.variant, **_in_float64(master, variant_class)}
-        return build(master, variant_class, Path(folder), settings).eval()
+        return build(master, variant_class, Path(folder), asked).eval()
 
 
 def _in_float64(master: PreTrainedModel, variant_class: type[PreTrainedModel]) -> dict[str, Any]:
@@ -177,16 +174,8 @@ def flex_on_cpu() -> Iterator[None]:
     gradient of a bias would be wrong under checkpointing: saved tensors no longer say that they
     need one.
     """
-
-    def traced(was: Any) -> Any:
-        return lambda training: _traced
-
-    def accepted(was: Any) -> Any:
-        return lambda query, key, value: None
-
-    with ExitStack() as stack:
-        stack.enter_context(replaced(integration, "WrappedFlexAttention", traced))
-        stack.enter_context(replaced(flex, "_validate_device", accepted))
+    traced = replaced(integration, "WrappedFlexAttention", lambda _: lambda training: _traced)
+    with traced, replaced(flex, "_validate_device", lambda _: lambda query, key, value: None):
         yield
 
 
@@ -252,16 +241,12 @@ def flash_reference(
 
     What the kernels leave out is an error here: a bias of scores, sinks, a cap.
     """
-    left_out = {**kwargs, "s_aux": s_aux, "softcap": softcap}
+    kind, left_out = type(module).__name__, {**kwargs, "s_aux": s_aux, "softcap": softcap}
     for name in ("position_bias", "s_aux", "softcap"):
         if left_out.get(name) is not None:
-            raise NotImplementedError(
-                f"{type(module).__name__} gave `{name}`, which FlashAttention leaves out"
-            )
+            raise NotImplementedError(f"{kind} gave `{name}`, which FlashAttention leaves out")
     if attention_mask is not None and attention_mask.dim() != 2:
-        raise ValueError(
-            f"{type(module).__name__} gave a mask of {attention_mask.dim()} axes to FlashAttention"
-        )
+        raise ValueError(f"{kind} gave a mask of {attention_mask.dim()} axes to FlashAttention")
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     queries, keys = query.shape[2], key.shape[2]
     back = torch.arange(keys - queries, keys)[:, None] - torch.arange(keys)[None, :]

@@ -46,6 +46,9 @@ class Mutant:
         """The whole file with the error."""
         return f"{right[: self.start]}{self.replacement}{right[self.end :]}"
 
+    def touches(self, lines: Collection[int]) -> bool:
+        return any(line in lines for line in range(self.line, self.last_line + 1))
+
     def diff(self, right: str) -> str:
         """The lines that it changes, before and after."""
         first = right.rfind("\n", 0, self.start) + 1

@@ -1,4 +1,26 @@
-"""x"""
+"""Plant an error of the text in the module that runs, and leave out the errors that can only crash.
+
+Inside a function: the function is given the code that is compiled from the wrong text, so that
+classes, models and weights stay as they are.  Elsewhere (a default, a constant, a flag of a class):
+the whole text is run as a module of its own, which takes the place of the right one.
+
+Models are not copied: at another address kernels may add in another order, and differences of one
+rounding would look like an error where there is none.
+
+What can only crash is found by trying each error beside the right expression.  A statement is run
+with every error that it can have, after it is run as it is:
+
+    y = x.sum(-1) * scale                           # as it is written
+
+    y = trial(7, lambda: x.sum(-1) * scale, (       # as it is tried
+        lambda: x.sum(-2) * scale,                  # another shape: something breaks later
+        lambda: x.mean(-1) * scale,                 # the same shape and dtype
+        lambda: x.sum(-1) * None,                   # an exception
+    ))
+
+An error goes on if it gives a value of the same kind.  What else it does in the trial does no harm:
+the verdicts of these runs are not asked for.
+"""
 
 from __future__ import annotations
 
@@ -341,13 +363,13 @@ class _Instrument(ast.NodeTransformer):
             if getattr(node.value.func, "attr", "") in _GROWS:  # twice is not once
                 node.value.args = [self._argument(each) for each in node.value.args]
                 return node
-        for field in ("value", "test", "iter"):
-            expression = getattr(node, field, None)
+        for name in ("value", "test", "iter"):
+            expression = getattr(node, name, None)
             if isinstance(expression, ast.expr):
                 wrong = self._inside(expression)
-                if field == "value" and isinstance(node, ast.Assign):
+                if name == "value" and isinstance(node, ast.Assign):
                     wrong += self._removed(node)
-                setattr(node, field, self._trial(expression, wrong))
+                setattr(node, name, self._trial(expression, wrong))
         for target in getattr(node, "targets", ()):
             if isinstance(target, ast.Subscript) and (wrong := self._inside(target)):
                 first.append(ast.Expr(self._trial(target, wrong)))

@@ -1,4 +1,11 @@
-"""x"""
+"""Plant small errors in the changed lines of one variant, and see which are noticed.
+
+Cases are run as `verify` runs them, with the same bounds: an error is seen where one compares
+unequal.  A case that crashes says nothing: everybody notices a crash who runs the file.  Only cases
+that run a mutant's line are run for it, the most telling first, until one compares unequal.  Where
+the first few do not, every case is run, in every dtype, as far as the time goes: an error makes no
+difference where they give the same, bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +27,7 @@ from typing import Literal
 import torch
 from transformers import set_seed
 
-from patchgen.verify.cases.case import Case
-from patchgen.verify.cases.order import COSTS, order_cases
-from patchgen.verify.cases.select import select_cases
+from patchgen.verify.cases import COSTS, Case, order_cases, select_cases
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import CheckContext, NothingToCompare
 from patchgen.verify.inputs.arguments import CannotBuild
@@ -51,10 +56,17 @@ from patchgen.verify.variants import Plan, Variant
 
 # Kinds whose verdict is a comparison, with no other error planted.
 KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
-# The CPU time that one case may take with an error in it, so that a busy machine changes nothing.
-SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
+# The CPU time that one case may take with an error in it, so that a busy machine changes nothing:
+# at least, and times what it takes without the error.
+SECONDS, TIMES = 4.0, 10
+# So many cases only compare: most errors are seen in them.
+FEW = 5
+# The CPU time for the trial of all errors, which every case that brings a new line takes part in.
+TRIAL_SECONDS = 30.0
 
 Answer = Literal["equal", "unequal", "nothing", "crash"]  # nothing: the model refuses the case
+# A case as the variant's configuration can have it, and its sides; or NothingToCompare.
+Ready = Callable[[Case], tuple[Case, Pair]]
 
 
 class TooSlow(Exception):
@@ -106,11 +118,12 @@ def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
         return ""
     set_seed(0)
     weighed = case.kind == "weights"
-    route = pair.weights_route if weighed else pair.route(case.route)
-    dtype = getattr(torch, case.dtype)
+    view = CheckContext(pair, case, lambda _: None).view(
+        pair.weights_route if weighed else None, weights=weighed
+    )
     try:
         with _limited(seconds):
-            observed = pair.observe_variant(route, dtype, case.scenario, weights=weighed)
+            observed = view.variant()
     except Exception:  # a model with an error may raise anything
         return ""
     digest = hashlib.sha256()
@@ -139,21 +152,12 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-# A case as the variant's configuration can have it, and its sides; or NothingToCompare.
-Ready = Callable[[Case], tuple[Case, Pair]]
-# So many cases only compare: most errors are seen in them.
-FEW = 5
-# The CPU time for the trial of all errors, which every case that brings a new line takes part in.
-TRIAL_SECONDS = 30.0
-
-
 @dataclass(frozen=True)
 class MutationTest:
     """The changed lines of `variant`, the cases that run them, and errors in them."""
 
     variant: Variant
     pair_for: Ready
-    device: str = "cpu"
     until: float = math.inf  # no error is tried after so much time of the processor
     seconds: float = math.inf  # of the processor, for all cases of an error that few do not see
     alive: Callable[[], None] = lambda: None  # called between cases
@@ -168,13 +172,13 @@ class MutationTest:
         return []
 
     @functools.cached_property
-    def _recorded(self) -> tuple[list[Case], set[str]]:
-        """Cases without their dtypes, and the names of cases."""
-        return [], set()
+    def _recorded(self) -> set[str]:
+        """The names of cases."""
+        return set()
 
     @functools.cached_property
     def _module(self) -> ModuleType:
-        return Pair(self.variant, self.variant.heads[0], self.device).module
+        return Pair(self.variant, self.variant.heads[0]).module
 
     @functools.cached_property
     def _living(self) -> Living:
@@ -182,11 +186,8 @@ class MutationTest:
 
     @functools.cached_property
     def _noting(self) -> list[CodeType]:
+        """What runs in place of the module's code, to note its lines."""
         return instrument(self.flat.text, self._living.path, self._can_run)
-
-    def _codes(self, kind: str) -> list[CodeType]:
-        """What a case of this kind runs in place of the module's code, to note its lines."""
-        return [] if kind == "compiled" else self._noting
 
     # --- cases
 
@@ -212,26 +213,26 @@ class MutationTest:
         if right is None:
             yield set()
             return
-        with watched(right, self._codes(case.kind)) as lines:
+        with watched(right, [] if case.kind == "compiled" else self._noting) as lines:
             yield lines
 
     def note(self, case: Case, lines: Collection[int], seconds: float) -> None:
         """Record the lines of a case that passed inside `watching`."""
         if self._compares(case):
-            self._recorded[1].add(case.name)
+            self._recorded.add(case.name)
             self.runs.append(Watched(*self.pair_for(case), frozenset(lines), seconds))
 
     def watch(self, case: Case) -> None:
         """Record which lines run in `case`, if it was not noted and compares something."""
-        if case.name in self._recorded[1]:
+        if case.name in self._recorded:
             return
-        self._recorded[1].add(case.name)
+        self._recorded.add(case.name)
         try:
             ready, pair = self.pair_for(case)
         except Exception:  # the case itself has failed with it
             return
         begun = time.process_time()
-        with watched(self._living, self._codes(ready.kind)) as lines:
+        with self.watching(ready) as lines:
             answer, _ = judged(ready, pair, seconds=math.inf)
         if answer == "equal":
             self.runs.append(Watched(ready, pair, frozenset(lines), time.process_time() - begun))
@@ -250,7 +251,7 @@ class MutationTest:
     def _built_by(self, pair: Pair) -> frozenset[int]:
         # As the cases build it: a mixture's configuration has settings that the parent's lacks.
         parent = pair.master(torch.float32)
-        with watched(self._living, self._codes("")) as lines:
+        with watched(self._living, self._noting) as lines:
             build_variant(parent, pair.variant_class, pair.build, pair.routes[0])
         return frozenset(lines)
 
@@ -289,17 +290,16 @@ class MutationTest:
     @functools.cached_property
     def _on_lines(self) -> tuple[Mutant, ...]:
         """Those whose lines ran."""
-        return tuple(one for one in self._every if not one.function or _touches(one, self._ran))
+        return tuple(one for one in self._every if not one.function or one.touches(self._ran))
 
     @functools.cached_property
     def possible(self) -> tuple[Mutant, ...]:
         """Those of lines that ran which do not only crash."""
         trials, begun = Trials(self._living, self._on_lines), time.process_time()
         for run in self._ordered([run for run in self.runs if run.case.kind != "compiled"]):
-            lines = run.lines | self._built[id(run.pair)]
-            now = time.process_time()
+            lines, now = run.lines | self._built[id(run.pair)], time.process_time()
             is_late = now - begun > TRIAL_SECONDS or now > self.until
-            if is_late or not any(_touches(one, lines) for one in trials.left()):
+            if is_late or not any(one.touches(lines) for one in trials.left()):
                 continue
             self.alive()
             with trials.running(), ExitStack() as loans, warnings.catch_warnings():
@@ -324,24 +324,19 @@ class MutationTest:
         fate, runs = self.unknown(mutant), self._that_run(mutant)
         if not runs:
             return replace(fate, note="no case runs its line")
+        anew = not mutant.function or mutant.touches(self.built_lines)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                with self._planted(mutant) as pairs:
-                    fate = self._seen(fate, runs, pairs)
-                if fate.outcome != "unseen":
-                    return fate
-                with self._planted(mutant) as pairs:
-                    return self._everywhere(fate, runs, pairs)
+                for look in (self._seen, self._everywhere):
+                    with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
+                        fate = look(fate, runs, MutatedPairs(wrong, loans, anew))
+                    if fate.outcome != "unseen":
+                        break
             except Exception as error:  # the text with the error is no module
                 note = f"{type(error).__name__}: {error}"[:200]
                 return replace(fate, outcome="crashed", note=note)
-
-    @contextmanager
-    def _planted(self, mutant: Mutant) -> Iterator[MutatedPairs]:
-        anew = not mutant.function or _touches(mutant, self.built_lines)
-        with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
-            yield MutatedPairs(wrong, loans, anew)
+        return fate
 
     def _that_run(self, mutant: Mutant) -> list[Watched]:
         """The cases that run its line.
@@ -350,15 +345,14 @@ class MutationTest:
         """
         runs = self.runs
         if mutant.function:
-            runs = [run for run in runs if _touches(mutant, run.lines | self._built[id(run.pair)])]
-        runs = [run for run in runs if run.case.kind != "compiled"] or runs
-        return self._ordered(runs)
+            runs = [run for run in runs if mutant.touches(run.lines | self._built[id(run.pair)])]
+        return self._ordered([run for run in runs if run.case.kind != "compiled"] or runs)
 
     def _ordered(self, runs: Sequence[Watched]) -> list[Watched]:
         """Those first of which each brings something new."""
         paths = [run.lines & self._can_run for run in runs]
-        order = order_cases([run.case for run in runs], paths)
-        return [runs[at] for at in (*order.telling, *order.rest)]
+        telling, rest = order_cases([run.case for run in runs], paths)
+        return [runs[at] for at in (*telling, *rest)]
 
     def _seen(
         self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
@@ -406,7 +400,3 @@ class MutationTest:
             note = f"{tried} cases ran it; {differ} of them compute something else"
             return replace(fate, note=note, cases=tried)
         return replace(fate, outcome="no difference", note=f"in {tried} cases", cases=tried)
-
-
-def _touches(mutant: Mutant, lines: Collection[int]) -> bool:
-    return any(line in lines for line in range(mutant.line, mutant.last_line + 1))

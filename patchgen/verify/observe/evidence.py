@@ -1,4 +1,12 @@
-"""x"""
+"""What one training step really ran, so that a variant cannot pass by doing nothing, or slowly.
+
+Torch functions are counted where Python calls them, kernels where torch dispatches them, in the
+backward pass too.  What autograd saves is counted by storage, without parameters.
+
+The numbers can be right and the fast path lost: one attention call for each text instead of each
+layer, a length read back from the device, a product in float32 under autocast, a graph for each
+length.  `Pace` counts these.
+"""
 
 from __future__ import annotations
 

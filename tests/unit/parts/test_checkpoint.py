@@ -26,7 +26,7 @@ from patchgen.runtime.checkpointing import (
 )
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.differences import differences, worst
-from patchgen.verify.inputs.batch import batch
+from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
 
 # Stray seeds, threads and warnings of transformers are not what is tested here.

@@ -22,7 +22,7 @@ from patchgen.parts.loss.linear import linear_losses
 from patchgen.parts.loss.states import loss_without_logits
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.differences import differences, worst
-from patchgen.verify.inputs.batch import batch
+from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
 from patchgen.verify.observe.recorder import compute_in_float64
 

@@ -15,7 +15,7 @@ from generated.switch_transformers import (
 )
 from patchgen.runtime.inert import warn_where_adapters_miss_experts
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.batch import batch
+from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
 
 SWITCH = tiny_config(transformers.SwitchTransformersConfig)

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.cases.select import select_cases
+from patchgen.verify.cases import select_cases
 from patchgen.verify.parts.combine import find_part_checks, training_scenario
 from patchgen.verify.variants import Plan, Variant
 

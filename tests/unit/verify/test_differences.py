@@ -24,7 +24,7 @@ from patchgen.verify.differences import (
     usual,
     worst,
 )
-from patchgen.verify.inputs.batch import batch
+from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
 from patchgen.verify.observe.evidence import traced
 

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.cli import main
-from patchgen.verify.parts.checkpoint import PART_CHECK
+from patchgen.verify.parts.checkpoint import CHECKPOINT as PART_CHECK
 from patchgen.verify.run.children import verify_variant
 from patchgen.verify.variants import find_variant_at, find_variants, home_of
 from tests.toytree import REPOSITORY

@@ -1,0 +1,583 @@
+"""Which cases are run for a variant, selected from its text and its parts before a model is built.
+
+A case can turn out to have nothing to compare: a head without a loss, a parent that mixes packed
+texts.  Its result is then `NONE`, with the reason.
+
+The order is the one that finds errors soonest, and depends on no clock.  Two cases that differ in
+nothing but a setting that an error does not touch show the same.  So each case comes next that
+brings most that is new (another padding, head, configuration, way to call the model, changed line)
+for what it costs.  Behind them come the errors of parts, then those cases that bring nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from patchgen.facts.published import Setting
+from patchgen.verify.checks.itself import WAYS
+from patchgen.verify.configs.read import changed_heads, find_settings, head_for, read_of
+from patchgen.verify.inputs.arguments import WHOLE_ENCODER
+from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN
+from patchgen.verify.parts.combine import training_scenario
+from patchgen.verify.parts.part_check import PartCheck, Rows, Scenario
+from patchgen.verify.variants import SETTING, Plan, Variant
+
+ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
+UNPACKED_ROWS = ROWS[:3]  # many models cannot keep packed texts apart
+EVAL_ROWS: tuple[Rows, ...] = ("full", "left")
+# Texts of one token and no full row; rows of one, two and three texts.
+ODD_ROWS: tuple[Rows, ...] = ("short", "several")
+ROUTES = ("closest", "independent")
+DROPOUT = 0.2
+# Tokens: longer than any window, so that scores become larger than what they are made of.
+LONG = 37
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question about a variant.  `kind` is a key of `checks.CHECKS`."""
+
+    name: str
+    kind: str
+    head: str
+    dtype: str = "float32"
+    route: int = 0  # 0: the closest, 1: the most independent, 2: both sides eager
+    scenario: Scenario = Scenario()
+    # Changes of the configuration.  It must have the first name, and may have the others.
+    changes: tuple[tuple[str, Any], ...] = ()
+    # An argument of the kind: the name of a planted error, of an attention, of a compiler.
+    detail: str = ""
+    # Apply all of `changes`, whether the configuration lists such names or not.
+    whole: bool = False
+    # The attention function of a cache: a key of `checks.interface`; "" is the variant's own.
+    attention: str = ""
+    # Beside the parent itself, at the neutral point that the modular file names.
+    neutral: bool = False
+    # Nothing says that the model takes `changes`: if it refuses them, there is nothing to compare.
+    drawn: bool = False
+
+
+def compare_numbers(
+    head: str, dtype: str, label: str, scenario: Scenario, route: int = 0, **more: Any
+) -> Case:
+    """The case that compares all numbers of one step, called "LlamaModel float64 left train"."""
+    return Case(f"{head} {dtype} {label}", "numbers", head, dtype, route, scenario, **more)
+
+
+# --- ways to call a model
+
+# `Scenario.ways` are keys of `OF_ARGUMENTS` and `OF_MODELS`.  All run in float64, the most
+# sensitive dtype.
+CALLS: Mapping[str, Scenario] = {
+    "typed": Scenario(rows="right", ways=("types of tokens",)),
+    "embedded": Scenario(rows="right", ways=("embeddings",)),
+    "placed": Scenario(ways=("positions",)),
+    "placed, padded": Scenario(rows="left", ways=("positions",)),
+    "typed, placed, embedded": Scenario(
+        "left", ways=("types of tokens", "positions", "embeddings")
+    ),
+    "mask of ones": Scenario(ways=("mask of ones",)),
+    "mask of floats": Scenario(rows="right", ways=("mask of floats",)),
+    "mask of floats, left": Scenario(rows="left", ways=("mask of floats",)),
+    "mask of bools": Scenario(rows="left", ways=("mask of bools",)),
+    "mask of four axes": Scenario(rows="right", ways=("mask of four axes",)),
+    "as a tuple": Scenario(rows="left", ways=("a tuple",)),
+    # In eval mode dropout must do nothing, whatever its rate.
+    "eval, dropout set": Scenario(rows="left", dropout=DROPOUT),
+    "one token": Scenario(length=1, labels=False),
+    "long": Scenario(length=LONG),
+    "long, padded": Scenario(rows="left", length=LONG),
+}
+_HOOKED, _IGNORING = "a head with a hook", "ignore_index"
+# By the ways, and whether rows are padded on the right.
+TRAINING_CALLS: Mapping[str, tuple[tuple[str, ...], bool]] = {
+    "ignoring a label": ((_IGNORING,), False),
+    "counted": (("num_items_in_batch",), True),
+    "with shifted labels": (("shift_labels",), False),
+    "with a hook at its head": ((_HOOKED,), True),
+    "with a hook at its head, ignoring a label": ((_HOOKED, _IGNORING), False),
+    "with a head with a hook before it": (("a head with a hook before it",), True),
+    "with a head with a hook at its gradient": (("a head with a hook at its gradient",), True),
+    "with a head with a hook before its gradient": (
+        ("a head with a hook before its gradient",),
+        True,
+    ),
+    "with a wrapped head": (("a wrapped head",), True),
+    "with a head of another class": (("a head of another class",), True),
+    "with a loss function of one's own": (("a loss function of one's own",), True),
+    "with a bias at its head": (("a head with a bias",), True),
+    "with a frozen head": ((FROZEN,), True),
+    "as a tuple": (("a tuple",), True),
+}
+# By the ending of a head: what it may be trained for, and settings that no model has by default.
+OF_HEADS: Mapping[str, Mapping[str, dict[str, Any]]] = {
+    "SequenceClassification": {
+        "trained for a number": {"problem_type": "regression", "num_labels": 1},
+        "trained for several classes": {"problem_type": "multi_label_classification"}
+        | {"num_labels": 3},
+    },
+    "TokenClassification": {
+        "without a bias": {"token_classification_bias": False},
+        "with a rate of its own": {"classifier_dropout": 0.4},
+    },
+}
+# The names that configurations give rates of dropout.
+RATES = "attention_probs_dropout_prob hidden_dropout_prob attention_dropout moe_token_dropout"
+# How a model that calls transformers' attention interface is run: see `checks.interface`.
+INTERFACE = ("eager", "flex_attention", "flash", "registered")
+# Names of attention functions of transformers, and one that does not exist.
+ATTENTIONS = (
+    "eager",
+    "sdpa",
+    "flash_attention_2",
+    "flash_attention_3",
+    "flex_attention",
+    "misspelt",
+)
+# The ways of a model beside itself that are about a dtype, and the one that has to be asked for.
+IN_DTYPES = {"float16": "bfloat16", "autocast": "bfloat16", "bfloat16": "bfloat16"}
+IN_DTYPES |= {"float32": "float32"}
+
+
+def select_cases(
+    variant: Variant, checks: tuple[PartCheck, ...], plan: Plan | None = None
+) -> tuple[Case, ...]:
+    """Every case of `variant`.  Cheap cases that find most errors come first.
+
+    Raises LookupError if the variant has no class to run: nothing would be compared.
+    """
+    if not variant.heads:
+        raise LookupError(f"{variant.module} has no public model class")
+    selection = _Selection(variant, checks, plan or Plan())
+    if selection.plan.short:
+        return tuple(selection.with_states_as_allowed(selection.short()))
+    every = [*selection.with_states_as_allowed(selection.whole())]
+    if not selection.shows_states:  # the other cases do not ask for them
+        every += selection.numbers("float64", ROWS, "{}, all states")
+    own = [case for case in every if case.kind != "planted"]
+    telling, rest = order_cases(own, [frozenset[int]()] * len(own))
+    planted = [case for case in every if case.kind == "planted"]
+    return (*(own[at] for at in telling), *planted, *(own[at] for at in rest))
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """The cases of one variant."""
+
+    variant: Variant
+    checks: tuple[PartCheck, ...]
+    plan: Plan
+
+    @property
+    def head(self) -> str:
+        return self.variant.heads[0]
+
+    @property
+    def shows_states(self) -> bool:
+        return all(check.works_with_hidden_states for check in self.checks)
+
+    def has(self, part: str) -> bool:
+        return any(check.part == part for check in self.checks)
+
+    def training(self, rows: Rows = "full", **more: Any) -> Scenario:
+        return replace(training_scenario(self.checks, rows), **more)
+
+    def with_states_as_allowed(self, cases: Iterator[Case]) -> Iterator[Case]:
+        """Ask for no hidden states if a part does not work when they are asked for."""
+        for case in cases:
+            states = case.scenario.states and self.shows_states
+            yield replace(case, scenario=replace(case.scenario, states=states))
+
+    def short(self) -> Iterator[Case]:
+        """The cases of every model, whatever its parts."""
+        dtypes = [dtype for dtype in self.plan.dtypes if dtype in ("float64", "float32")]
+        yield from self.loading(self.head)
+        yield from self.effects()
+        for dtype in dtypes:
+            yield from self.numbers(dtype, UNPACKED_ROWS, "{} closest")
+        yield from self.planted(dtypes[-1:])
+
+    def whole(self) -> Iterator[Case]:
+        yield from self.loading(self.head)
+        yield from self.effects()
+        yield from self.operations()
+        yield from self.promises(self.head, read_of(self.variant).classes)
+        for dtype in self.plan.dtypes:
+            for rows in ROWS:
+                for route, called in enumerate(ROUTES):
+                    yield from self.numbers(dtype, (rows,), f"{{}} {called}", route)
+            for rows in EVAL_ROWS:
+                yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
+        yield from self.planted(self.plan.dtypes)
+        yield from self.ways_to_train()
+        yield from self.calls()
+        yield from self.interface()
+        yield from self.pace()
+        yield from self.padding_and_dropout()
+        yield from self.settings()
+        yield from self.lengths_and_heads()
+        yield from self.usage()
+        yield from self.itself()
+        yield from self.declared()
+        changed = {*self.variant.heads[1:2], *changed_heads(self.variant)}
+        for head in self.variant.heads[1:]:
+            if self.plan.full or head in changed:
+                yield from self.other_head(head)
+        for head in self.variant.heads:  # models on the meta device take no memory
+            yield Case(f"{head} plans", "plans", head)
+
+    def numbers(
+        self, dtype: str, every: Sequence[Rows], label: str, route: int = 0, head: str = ""
+    ) -> Iterator[Case]:
+        """A training step in which all parts are active, with rows of each kind."""
+        for rows in every:
+            named = label.format(rows)
+            yield compare_numbers(head or self.head, dtype, named, self.training(rows), route)
+
+    def loading(self, head: str) -> Iterator[Case]:
+        """Checkpoints load in both directions; a new model draws its weights like the parent."""
+        yield Case(f"{head} checkpoints", "checkpoints", head)
+        yield Case(f"{head} begins as the parent", "fresh", head)
+
+    def other_head(self, head: str) -> Iterator[Case]:
+        yield from self.loading(head)
+        for dtype in self.plan.dtypes:
+            yield from self.numbers(dtype, ROWS[:2], "{}", head=head)
+        yield from self.numbers("float64", ["left"], "{} train", head=head)
+        evaluated = Scenario(rows="left", dropout=DROPOUT)
+        yield compare_numbers(head, "float64", "left eval, dropout set", evaluated)
+        yield from self.promises(head)
+
+    # --- what parts ask for
+
+    def effects(self) -> Iterator[Case]:
+        """The effect of each part, and what a recompute policy keeps."""
+        for check in self.checks:
+            yield Case(
+                f"{self.head} effect of {check.part}", "effect", self.head, detail=check.part
+            )
+            for options in check.checkpointing:
+                for length, suffix in (
+                    ((0, ""), (LONG, ", long")) if "context_fn" in options else ()
+                ):
+                    scenario = Scenario(train=True, checkpointing=options, length=length)
+                    name = f"{self.head} keeps products{suffix}"
+                    yield Case(name, "kept", self.head, scenario=scenario)
+
+    def operations(self) -> Iterator[Case]:
+        """The variant's own operators, and whether a recompute chooses experts again."""
+        head, padded = self.head, Scenario(rows="right", train=True)
+        for dtype in ("float32", "bfloat16"):
+            yield Case(f"{head} {dtype} operators", "operators", head, dtype, scenario=padded)
+        frozen = replace(padded, ways=(FROZEN,))
+        yield Case(f"{head} operators with a frozen head", "operators", head, scenario=frozen)
+        again = replace(padded, checkpointing={})
+        yield Case(f"{head} choices", "choices", head, scenario=again)
+
+    def promises(self, head: str, changed: Sequence[str] = ()) -> Iterator[Case]:
+        """Two ways to run the variant that must give the same, as its parts promise.
+
+        A norm that is `changed` is held against the parent's alone.
+        """
+        if self.has("loss"):  # a narrow dtype shows what is not summed in float32
+            name, kind = f"{head} bfloat16 loss beside logits", "loss beside logits"
+            yield Case(name, kind, head, "bfloat16", scenario=Scenario(train=True))
+        if self.has("norm") or any("Norm" in name for name in changed):
+            yield Case(f"{head} bfloat16 norms alone", "norms", head, "bfloat16")
+        # Other heads give one result a row, whatever is in it.
+        if self.has("flash") and head.endswith(("Model", "ForMaskedLM", "ForCausalLM")):
+            name, scenario = f"{head} texts in one row", Scenario(labels=False)
+            yield Case(name, "isolation", head, "float64", scenario=scenario)
+
+    def planted(self, dtypes: Sequence[str]) -> Iterator[Case]:
+        """Each error that a part lists.  The comparison must notice it."""
+        for dtype in dtypes:
+            for check in self.checks:
+                for error in check.planted_errors:
+                    name = f"{self.head} {dtype} planted: {error.name} ({check.part})"
+                    how: Any = {"detail": f"{check.part}:{error.name}", "scenario": error.scenario}
+                    yield Case(name, "planted", self.head, dtype, **how)
+
+    def interface(self) -> Iterator[Case]:
+        """Each attention function, if the model calls transformers' attention interface."""
+        if not any(check.by_flags for check in self.checks):
+            return
+        for how in INTERFACE:
+            for rows in UNPACKED_ROWS:
+                asked: Any = {"scenario": self.training(rows), "detail": how}
+                name = f"{self.head} float64 {rows} by {how}"
+                yield Case(name, "interface", self.head, "float64", **asked)
+        asked = {"scenario": Scenario(rows="left"), "detail": "eager"}
+        yield Case(f"{self.head} float32 left by eager", "interface", self.head, **asked)
+
+    def padding_and_dropout(self) -> Iterator[Case]:
+        """Dropout of layers that draw in another order, so that no single step can be compared."""
+        if all(check.same_rng_order for check in self.checks):
+            return
+        for rows in ROWS[1:3] if self.has("flash") else ():
+            name = f"{self.head} {rows} gives zeros at padding"
+            yield Case(name, "zeros", self.head, "float64", scenario=Scenario(rows=rows))
+        for rate in RATES.split():
+            for rows in ROWS[:2]:
+                scenario = Scenario(rows=rows, labels=False)
+                name = f"{self.head} {rows} drops by {rate}"
+                yield Case(name, "drops", self.head, scenario=scenario, detail=rate)
+
+    # --- ways to train and to call
+
+    def ways_to_train(self) -> Iterator[Case]:
+        """Dropout, accumulation, autocast and checkpointing, each along the closest route."""
+        padded = Scenario(rows="right", train=True)
+        scenarios = {
+            "without labels": Scenario(labels=False),
+            "without labels, padded": Scenario(labels=False, rows="right"),
+            "dropout": replace(padded, dropout=DROPOUT),
+            "dropout, full": Scenario(train=True, dropout=DROPOUT),
+            "accumulated": replace(padded, accumulate=2),
+            "autocast": self.training(autocast=True),
+            # With a mask, which autocast does not cast in every model.
+            "autocast, padded": self.training("right", autocast=True),
+        }
+        if self.training().checkpointing is not None:
+            scenarios["not checkpointed"] = padded
+        for options in (options for check in self.checks for options in check.checkpointing):
+            words = (getattr(value, "__name__", f"{n}={value}") for n, value in options.items())
+            described, again = ", ".join(words), replace(padded, checkpointing=options)
+            scenarios[f"checkpointed {described}".strip()] = again
+            with_dropout = replace(again, dropout=DROPOUT)
+            scenarios[f"checkpointed with dropout {described}".strip()] = with_dropout
+        for name, scenario in scenarios.items():
+            if not scenario.autocast or "bfloat16" in self.plan.dtypes:
+                yield compare_numbers(self.head, "float32", name, scenario)
+        weights = f"{self.head} float32 attention weights"
+        yield Case(weights, "weights", self.head, scenario=replace(padded, train=False))
+        dropped = replace(padded, dropout=DROPOUT)
+        yield Case(f"{weights}, dropout", "weights", self.head, scenario=dropped)
+
+    def calls(self) -> Iterator[Case]:
+        """A case for each way to call the model, in training with every part active."""
+        for name, scenario in CALLS.items():
+            yield compare_numbers(self.head, "float64", name, scenario)
+        checkpointing = self.training().checkpointing
+        for name, (ways, pads) in TRAINING_CALLS.items():
+            scenario = Scenario("right" if pads else "full", True, 0.0, checkpointing, ways=ways)
+            yield compare_numbers(self.head, "float64", f"trained {name}", scenario)
+        yield compare_numbers(self.head, "float64", "trained long", self.training(length=LONG))
+        for rows in ODD_ROWS:
+            for dtype in (
+                ("float64", "bfloat16") if "bfloat16" in self.plan.dtypes else ("float64",)
+            ):
+                yield from self.numbers(dtype, [rows], "{} train")
+        for rows in EVAL_ROWS:
+            evaluated = Scenario(rows=rows, dropout=DROPOUT)
+            label = f"{rows} eval, both eager"
+            yield compare_numbers(self.head, "float64", label, evaluated, route=2)
+            yield from self.numbers("float64", [rows], "{} train, both eager", 2)
+        name, kind = f"{self.head} float64 attention weights", "weights"
+        asked = Scenario(rows="left", ways=(BY_CONFIGURATION,))
+        yield Case(f"{name} by configuration", kind, self.head, "float64", scenario=asked)
+        yield Case(f"{name}, full", kind, self.head, "float64")
+
+    def pace(self) -> Iterator[Case]:
+        """Ways to train in which the variant must call as few kernels as in the plain step."""
+        for rows in ROWS if "bfloat16" in self.plan.dtypes else ():
+            recipes = {
+                "autocast": ("float32", self.training(rows, autocast=True)),
+                "bfloat16": ("bfloat16", self.training(rows)),
+                "dropout": ("bfloat16", self.training(rows, dropout=DROPOUT)),
+            }
+            for recipe, (dtype, scenario) in recipes.items():
+                name = f"{self.head} pace of {recipe}, {rows}"
+                yield Case(name, "pace", self.head, dtype, scenario=scenario, detail=recipe)
+        if not self.has("moe"):  # a mixture has more to compute than the parent's FFN
+            yield Case(f"{self.head} work", "work", self.head, scenario=Scenario(labels=False))
+            training = self.training(states=False, checkpointing=None)
+            yield Case(f"{self.head} work in training", "work", self.head, scenario=training)
+        if self.plan.full:  # it traces both sides for three lengths
+            name, kind = f"{self.head} compiled over lengths", "compiled over lengths"
+            yield Case(name, kind, self.head, scenario=self.training())
+
+    # --- other configurations
+
+    @property
+    def decoder(self) -> str:
+        """The head that generates text, or the main one if there is none."""
+        endings = ("LMHeadModel", "ForCausalLM")
+        return next((head for head in self.variant.heads if head.endswith(endings)), self.head)
+
+    def settings(self) -> Iterator[Case]:
+        """Settings that the module mentions, those of checkpoints, and what changed lines read."""
+        known: dict[str, tuple[str, Any]] = {
+            "sliding_window": (self.head, (("sliding_window", 5),)),
+            "add_cross_attention": (
+                self.decoder,
+                (("add_cross_attention", True), ("is_decoder", True)),
+            ),
+        }
+        for setting in self.variant.settings:
+            head, changes = known[setting]
+            for dtype in self.plan.dtypes[:2]:
+                for rows in UNPACKED_ROWS:
+                    for route, called in enumerate(ROUTES):
+                        label = f"{{}} {called}, {setting}"
+                        for case in self.numbers(dtype, [rows], label, route, head):
+                            yield replace(case, changes=changes)
+        for each in find_settings(self.variant):
+            is_decoder = "is_decoder" in each.changes
+            head = self.decoder if is_decoder else head_for(self.variant, each)
+            for case in self.of_setting(each, head):
+                changes = tuple(each.changes.items())
+                yield replace(case, changes=changes, whole=True, drawn=each.drawn)
+
+    def of_setting(self, setting: Setting, head: str) -> Iterator[Case]:
+        last, route, named = setting.rows[-1], setting.route, f": {setting.name}"
+        yield from self.numbers("float64", setting.rows, f"{{}} train{named}", route, head)
+        scenarios = {}
+        if not setting.drawn:
+            scenarios[f"{last} eval, dropout set"] = Scenario(rows=last, dropout=DROPOUT)
+            scenarios[f"{last} dropout"] = self.training(last, dropout=DROPOUT)
+        if "add_cross_attention" in setting.changes:
+            scenarios[WHOLE_ENCODER] = self.training(ways=(WHOLE_ENCODER,))
+        for label, scenario in scenarios.items():
+            yield compare_numbers(head, "float64", f"{label}{named}", scenario, route)
+        if "bfloat16" in self.plan.dtypes:
+            yield from self.numbers("bfloat16", [last], f"{{}} train{named}", head=head)
+        # In float32 too: only there does GPT-2's upcast change anything.
+        yield from self.numbers("float32", [last], f"{{}} eager{named}", 2, head)
+        if setting.changes.get("is_decoder") or setting.changes.get("add_cross_attention"):
+            if "add_cross_attention" not in setting.changes:
+                asked: Any = {"detail": "greedy", "scenario": Scenario(rows="left", labels=False)}
+                yield Case(f"{head} generates{named}", "generated", head, route=route, **asked)
+            scenario = Scenario(labels=False)
+            name = f"{head} cache{named}"
+            yield Case(name, "cache", head, "float64", route=route, scenario=scenario)
+
+    def lengths_and_heads(self) -> Iterator[Case]:
+        """Texts longer than each integer of the changed lines; what changed heads read."""
+        for number in read_of(self.variant).lengths:
+            scenario = self.training("right", length=number + 3)
+            more: Any = {"changes": (("max_position_embeddings", number + 8),), "whole": True}
+            label = f"longer than {number}"
+            yield compare_numbers(self.head, "float64", label, scenario, **more)
+        for head in changed_heads(self.variant):
+            for ending, settings in OF_HEADS.items():
+                for name, changes in settings.items() if head.endswith(ending) else ():
+                    training = self.training("right", dropout=DROPOUT)
+                    more = {"changes": tuple(changes.items()), "whole": True}
+                    yield compare_numbers(head, "float64", name, training, **more)
+
+    # --- usage, and the variant against itself
+
+    def usage(self) -> Iterator[Case]:
+        """The cache, generation, each attention, and `torch.compile`."""
+        head, full = self.head, self.plan.full
+        yield from self.read_by_cache()
+        for way in ("greedy", "sampled", "beams", "static cache") if full else ("greedy",):
+            asked: Any = {"scenario": Scenario(rows="left", labels=False), "detail": way}
+            yield Case(f"{head} generates: {way}", "generated", head, **asked)
+        is_declared = any(check.attentions is not None for check in self.checks)
+        for name in ATTENTIONS:
+            # The parent's own flex attention compiles for seconds, and is then refused on a CPU.
+            if name != "flex_attention" or is_declared or full:
+                yield Case(f"{head} attn_implementation {name}", "attention", head, detail=name)
+        for backend in ("aot_eager", "inductor") if full else ("aot_eager",):
+            for rows in ("full", "packed") if full else ("full",):
+                name = f"{head} compiled by {backend}{', packed' if rows == 'packed' else ''}"
+                asked = {"scenario": self.training(rows), "detail": backend}
+                yield Case(name, "compiled", head, **asked)
+
+    def read_by_cache(self) -> Iterator[Case]:
+        """A text in pieces, by each attention and cache, full and behind padding."""
+        for how in ("", "eager", "flash"):
+            for kind in ("", "static"):
+                for rows in EVAL_ROWS:
+                    behind = "behind padding" if rows == "left" else ""
+                    name = " ".join(filter(None, (self.head, how, kind, "cache", behind)))
+                    asked: Any = {"scenario": Scenario(rows=rows, labels=False), "detail": kind}
+                    yield Case(name, "cache", self.head, "float64", attention=how, **asked)
+
+    def itself(self) -> Iterator[Case]:
+        """Each other way of running that must give the same."""
+        for way in WAYS:
+            if way not in IN_DTYPES or IN_DTYPES[way] in self.plan.dtypes:
+                yield Case(f"{self.head} itself: {way}", "itself", self.head, "float64", detail=way)
+
+    def declared(self) -> Iterator[Case]:
+        """What differs on purpose: equal at its neutral point, and right with each setting."""
+        names = [name for name, _ in self.variant.differs]
+        for dtype in self.plan.dtypes if self.variant.equal_if else ():
+            for case in self.numbers(dtype, ROWS, "{} at its neutral point"):
+                yield replace(case, neutral=True)
+        for setting in find_settings(self.variant):
+            if any(f"{SETTING}{name}" in names for name in setting.changes):
+                for case in (*self.itself(), *self.read_by_cache()):
+                    changes, name = tuple(setting.changes.items()), f"{case.name}: {setting.name}"
+                    yield replace(case, name=name, changes=changes, whole=True, drawn=True)
+
+
+# --- order
+
+# What a case of each kind costs, in steps of a tiny model.
+COSTS: Mapping[str, float] = {
+    **{
+        "weights": 1.2,
+        "cache": 2,
+        "effect": 2,
+        "kept": 3,
+        "choices": 3,
+        "operators": 3,
+        "zeros": 1,
+    },
+    **{"pace": 4, "work": 2, "loss beside logits": 2, "isolation": 2, "attention": 3},
+    **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 12, "compiled": 60, "itself": 3},
+}
+NARROW = 3  # times as much: the parent's noise is measured
+
+
+def cost_of(case: Case) -> float:
+    """The estimated cost of a run, in steps of a tiny model."""
+    return COSTS.get(case.kind, 1.0) * (NARROW if case.dtype == "bfloat16" else 1)
+
+
+def order_cases(
+    cases: Sequence[Case], paths: Sequence[frozenset[int]]
+) -> tuple[list[int], list[int]]:
+    """The places of those that bring something new, and of the rest.
+
+    `paths` are the changed lines that each case runs.
+    """
+    traits = [_traits(case, path) for case, path in zip(cases, paths, strict=True)]
+    left, met, telling = list(range(len(cases))), set[tuple[object, ...]](), list[int]()
+    while left:
+        best = max(left, key=lambda at: (len(traits[at] - met) / cost_of(cases[at]), -at))
+        if not traits[best] - met:  # an expensive case may bring more
+            best = max(left, key=lambda at: (len(traits[at] - met), -at))
+        if not traits[best] - met:
+            break
+        telling.append(best)
+        left.remove(best)
+        met |= traits[best]
+    return telling, sorted(left, key=lambda at: (cost_of(cases[at]), at))
+
+
+def _traits(case: Case, path: frozenset[int]) -> frozenset[tuple[object, ...]]:
+    asked = case.scenario
+    own = {
+        ("head", case.head),
+        ("kind", case.kind, case.detail),
+        ("configuration", repr(case.changes)),
+        ("rows", asked.rows, asked.train),
+        ("route", case.route),
+        ("dtype", case.dtype),
+        ("dropout", asked.train, bool(asked.dropout)),
+        ("checkpointing", repr(asked.checkpointing)),
+        ("states", asked.states, asked.train),
+        ("length", asked.length),
+        ("labels", asked.labels),
+        ("autocast", asked.autocast),
+        ("accumulated", asked.accumulate),
+    }
+    lines, ways = (("line", line) for line in path), (("way", way) for way in asked.ways)
+    return frozenset({*own, *lines, *ways})
