@@ -19,7 +19,7 @@ from patchgen.facts.published import Setting
 from patchgen.verify.checks.itself import WAYS
 from patchgen.verify.configs.read import changed_heads, find_settings, head_for, read_of
 from patchgen.verify.inputs.arguments import WHOLE_ENCODER
-from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN
+from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN, OF_MODELS
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck, Rows, Scenario
 from patchgen.verify.variants import SETTING, Plan, Variant
@@ -90,33 +90,25 @@ CALLS: Mapping[str, Scenario] = {
     "long": Scenario(length=LONG),
     "long, padded": Scenario(rows="left", length=LONG),
 }
-_HOOKED, _IGNORING = "a head with a hook", "ignore_index"
-# By the ways, and whether rows are padded on the right.
-TRAINING_CALLS: Mapping[str, tuple[tuple[str, ...], bool]] = {
-    "ignoring a label": ((_IGNORING,), False),
-    "counted": (("num_items_in_batch",), True),
-    "with shifted labels": (("shift_labels",), False),
-    "with a hook at its head": ((_HOOKED,), True),
-    "with a hook at its head, ignoring a label": ((_HOOKED, _IGNORING), False),
-    "with a head with a hook before it": (("a head with a hook before it",), True),
-    "with a head with a hook at its gradient": (("a head with a hook at its gradient",), True),
-    "with a head with a hook before its gradient": (
-        ("a head with a hook before its gradient",),
-        True,
-    ),
-    "with a wrapped head": (("a wrapped head",), True),
-    "with a head of another class": (("a head of another class",), True),
-    "with a loss function of one's own": (("a loss function of one's own",), True),
-    "with a bias at its head": (("a head with a bias",), True),
-    "with a frozen head": ((FROZEN,), True),
-    "as a tuple": (("a tuple",), True),
+_HOOKED = "a head with a hook"
+# By the ways, and the rows.
+TRAINING_CALLS: Mapping[str, tuple[Rows, tuple[str, ...]]] = {
+    "ignoring a label": ("full", ("ignore_index",)),
+    "counted": ("right", ("num_items_in_batch",)),
+    "with shifted labels": ("full", ("shift_labels",)),
+    "with a hook at its head": ("right", (_HOOKED,)),
+    "with a hook at its head, ignoring a label": ("full", (_HOOKED, "ignore_index")),
+    **{f"with {way}": ("right", (way,)) for way in sorted(OF_MODELS - {_HOOKED, BY_CONFIGURATION})},
+    "as a tuple": ("right", ("a tuple",)),
 }
 # By the ending of a head: what it may be trained for, and settings that no model has by default.
 OF_HEADS: Mapping[str, Mapping[str, dict[str, Any]]] = {
     "SequenceClassification": {
         "trained for a number": {"problem_type": "regression", "num_labels": 1},
-        "trained for several classes": {"problem_type": "multi_label_classification"}
-        | {"num_labels": 3},
+        "trained for several classes": {
+            "problem_type": "multi_label_classification",
+            "num_labels": 3,
+        },
     },
     "TokenClassification": {
         "without a bias": {"token_classification_bias": False},
@@ -128,17 +120,9 @@ RATES = "attention_probs_dropout_prob hidden_dropout_prob attention_dropout moe_
 # How a model that calls transformers' attention interface is run: see `checks.interface`.
 INTERFACE = ("eager", "flex_attention", "flash", "registered")
 # Names of attention functions of transformers, and one that does not exist.
-ATTENTIONS = (
-    "eager",
-    "sdpa",
-    "flash_attention_2",
-    "flash_attention_3",
-    "flex_attention",
-    "misspelt",
-)
+ATTENTIONS = "eager sdpa flash_attention_2 flash_attention_3 flex_attention misspelt".split()
 # The ways of a model beside itself that are about a dtype, and the one that has to be asked for.
-IN_DTYPES = {"float16": "bfloat16", "autocast": "bfloat16", "bfloat16": "bfloat16"}
-IN_DTYPES |= {"float32": "float32"}
+IN_DTYPES = dict.fromkeys(("float16", "autocast", "bfloat16"), "bfloat16") | {"float32": "float32"}
 
 
 def select_cases(
@@ -151,10 +135,9 @@ def select_cases(
     if not variant.heads:
         raise LookupError(f"{variant.module} has no public model class")
     selection = _Selection(variant, checks, plan or Plan())
-    if selection.plan.short:
-        return tuple(selection.with_states_as_allowed(selection.short()))
-    every = [*selection.with_states_as_allowed(selection.whole())]
-    if not selection.shows_states:  # the other cases do not ask for them
+    every = list(selection.whole())
+    if not all(check.works_with_hidden_states for check in checks):  # one case alone asks for them
+        every = [replace(each, scenario=replace(each.scenario, states=False)) for each in every]
         every += selection.numbers("float64", ROWS, "{}, all states")
     own = [case for case in every if case.kind != "planted"]
     telling, rest = order_cases(own, [frozenset[int]()] * len(own))
@@ -174,30 +157,16 @@ class _Selection:
     def head(self) -> str:
         return self.variant.heads[0]
 
-    @property
-    def shows_states(self) -> bool:
-        return all(check.works_with_hidden_states for check in self.checks)
-
     def has(self, part: str) -> bool:
         return any(check.part == part for check in self.checks)
 
+    def case(self, name: str, kind: str, dtype: str = "float32", **how: Any) -> Case:
+        """Of the main head, unless another is given."""
+        head = how.pop("head", self.head)
+        return Case(f"{head} {name}", kind, head, dtype, **how)
+
     def training(self, rows: Rows = "full", **more: Any) -> Scenario:
         return replace(training_scenario(self.checks, rows), **more)
-
-    def with_states_as_allowed(self, cases: Iterator[Case]) -> Iterator[Case]:
-        """Ask for no hidden states if a part does not work when they are asked for."""
-        for case in cases:
-            states = case.scenario.states and self.shows_states
-            yield replace(case, scenario=replace(case.scenario, states=states))
-
-    def short(self) -> Iterator[Case]:
-        """The cases of every model, whatever its parts."""
-        dtypes = [dtype for dtype in self.plan.dtypes if dtype in ("float64", "float32")]
-        yield from self.loading(self.head)
-        yield from self.effects()
-        for dtype in dtypes:
-            yield from self.numbers(dtype, UNPACKED_ROWS, "{} closest")
-        yield from self.planted(dtypes[-1:])
 
     def whole(self) -> Iterator[Case]:
         yield from self.loading(self.head)
@@ -210,7 +179,7 @@ class _Selection:
                     yield from self.numbers(dtype, (rows,), f"{{}} {called}", route)
             for rows in EVAL_ROWS:
                 yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
-        yield from self.planted(self.plan.dtypes)
+        yield from self.planted()
         yield from self.ways_to_train()
         yield from self.calls()
         yield from self.interface()
@@ -255,26 +224,22 @@ class _Selection:
     def effects(self) -> Iterator[Case]:
         """The effect of each part, and what a recompute policy keeps."""
         for check in self.checks:
-            yield Case(
-                f"{self.head} effect of {check.part}", "effect", self.head, detail=check.part
-            )
+            yield self.case(f"effect of {check.part}", "effect", detail=check.part)
             for options in check.checkpointing:
                 for length, suffix in (
                     ((0, ""), (LONG, ", long")) if "context_fn" in options else ()
                 ):
                     scenario = Scenario(train=True, checkpointing=options, length=length)
-                    name = f"{self.head} keeps products{suffix}"
-                    yield Case(name, "kept", self.head, scenario=scenario)
+                    yield self.case(f"keeps products{suffix}", "kept", scenario=scenario)
 
     def operations(self) -> Iterator[Case]:
         """The variant's own operators, and whether a recompute chooses experts again."""
-        head, padded = self.head, Scenario(rows="right", train=True)
+        padded = Scenario(rows="right", train=True)
         for dtype in ("float32", "bfloat16"):
-            yield Case(f"{head} {dtype} operators", "operators", head, dtype, scenario=padded)
+            yield self.case(f"{dtype} operators", "operators", dtype, scenario=padded)
         frozen = replace(padded, ways=(FROZEN,))
-        yield Case(f"{head} operators with a frozen head", "operators", head, scenario=frozen)
-        again = replace(padded, checkpointing={})
-        yield Case(f"{head} choices", "choices", head, scenario=again)
+        yield self.case("operators with a frozen head", "operators", scenario=frozen)
+        yield self.case("choices", "choices", scenario=replace(padded, checkpointing={}))
 
     def promises(self, head: str, changed: Sequence[str] = ()) -> Iterator[Case]:
         """Two ways to run the variant that must give the same, as its parts promise.
@@ -282,48 +247,46 @@ class _Selection:
         A norm that is `changed` is held against the parent's alone.
         """
         if self.has("loss"):  # a narrow dtype shows what is not summed in float32
-            name, kind = f"{head} bfloat16 loss beside logits", "loss beside logits"
-            yield Case(name, kind, head, "bfloat16", scenario=Scenario(train=True))
+            kind, scenario = "loss beside logits", Scenario(train=True)
+            yield self.case(f"bfloat16 {kind}", kind, "bfloat16", head=head, scenario=scenario)
         if self.has("norm") or any("Norm" in name for name in changed):
-            yield Case(f"{head} bfloat16 norms alone", "norms", head, "bfloat16")
+            yield self.case("bfloat16 norms alone", "norms", "bfloat16", head=head)
         # Other heads give one result a row, whatever is in it.
         if self.has("flash") and head.endswith(("Model", "ForMaskedLM", "ForCausalLM")):
-            name, scenario = f"{head} texts in one row", Scenario(labels=False)
-            yield Case(name, "isolation", head, "float64", scenario=scenario)
+            how: Any = {"head": head, "scenario": Scenario(labels=False)}
+            yield self.case("texts in one row", "isolation", "float64", **how)
 
-    def planted(self, dtypes: Sequence[str]) -> Iterator[Case]:
+    def planted(self) -> Iterator[Case]:
         """Each error that a part lists.  The comparison must notice it."""
-        for dtype in dtypes:
+        for dtype in self.plan.dtypes:
             for check in self.checks:
                 for error in check.planted_errors:
-                    name = f"{self.head} {dtype} planted: {error.name} ({check.part})"
+                    name = f"{dtype} planted: {error.name} ({check.part})"
                     how: Any = {"detail": f"{check.part}:{error.name}", "scenario": error.scenario}
-                    yield Case(name, "planted", self.head, dtype, **how)
+                    yield self.case(name, "planted", dtype, **how)
 
     def interface(self) -> Iterator[Case]:
         """Each attention function, if the model calls transformers' attention interface."""
         if not any(check.by_flags for check in self.checks):
             return
-        for how in INTERFACE:
+        for detail in INTERFACE:
             for rows in UNPACKED_ROWS:
-                asked: Any = {"scenario": self.training(rows), "detail": how}
-                name = f"{self.head} float64 {rows} by {how}"
-                yield Case(name, "interface", self.head, "float64", **asked)
-        asked = {"scenario": Scenario(rows="left"), "detail": "eager"}
-        yield Case(f"{self.head} float32 left by eager", "interface", self.head, **asked)
+                how: Any = {"scenario": self.training(rows), "detail": detail}
+                yield self.case(f"float64 {rows} by {detail}", "interface", "float64", **how)
+        how = {"scenario": Scenario(rows="left"), "detail": "eager"}
+        yield self.case("float32 left by eager", "interface", **how)
 
     def padding_and_dropout(self) -> Iterator[Case]:
         """Dropout of layers that draw in another order, so that no single step can be compared."""
         if all(check.same_rng_order for check in self.checks):
             return
         for rows in ROWS[1:3] if self.has("flash") else ():
-            name = f"{self.head} {rows} gives zeros at padding"
-            yield Case(name, "zeros", self.head, "float64", scenario=Scenario(rows=rows))
+            scenario = Scenario(rows=rows)
+            yield self.case(f"{rows} gives zeros at padding", "zeros", "float64", scenario=scenario)
         for rate in RATES.split():
             for rows in ROWS[:2]:
-                scenario = Scenario(rows=rows, labels=False)
-                name = f"{self.head} {rows} drops by {rate}"
-                yield Case(name, "drops", self.head, scenario=scenario, detail=rate)
+                how: Any = {"scenario": Scenario(rows=rows, labels=False), "detail": rate}
+                yield self.case(f"{rows} drops by {rate}", "drops", **how)
 
     # --- ways to train and to call
 
@@ -351,53 +314,48 @@ class _Selection:
         for name, scenario in scenarios.items():
             if not scenario.autocast or "bfloat16" in self.plan.dtypes:
                 yield compare_numbers(self.head, "float32", name, scenario)
-        weights = f"{self.head} float32 attention weights"
-        yield Case(weights, "weights", self.head, scenario=replace(padded, train=False))
-        dropped = replace(padded, dropout=DROPOUT)
-        yield Case(f"{weights}, dropout", "weights", self.head, scenario=dropped)
+        name, kind = "float32 attention weights", "weights"
+        yield self.case(name, kind, scenario=replace(padded, train=False))
+        yield self.case(f"{name}, dropout", kind, scenario=replace(padded, dropout=DROPOUT))
 
     def calls(self) -> Iterator[Case]:
         """A case for each way to call the model, in training with every part active."""
         for name, scenario in CALLS.items():
             yield compare_numbers(self.head, "float64", name, scenario)
         checkpointing = self.training().checkpointing
-        for name, (ways, pads) in TRAINING_CALLS.items():
-            scenario = Scenario("right" if pads else "full", True, 0.0, checkpointing, ways=ways)
+        for name, (rows, ways) in TRAINING_CALLS.items():
+            scenario = Scenario(rows, True, 0.0, checkpointing, ways=ways)
             yield compare_numbers(self.head, "float64", f"trained {name}", scenario)
         yield compare_numbers(self.head, "float64", "trained long", self.training(length=LONG))
         for rows in ODD_ROWS:
-            for dtype in (
-                ("float64", "bfloat16") if "bfloat16" in self.plan.dtypes else ("float64",)
-            ):
+            for dtype in ("float64", *({"bfloat16"} & {*self.plan.dtypes})):
                 yield from self.numbers(dtype, [rows], "{} train")
         for rows in EVAL_ROWS:
-            evaluated = Scenario(rows=rows, dropout=DROPOUT)
-            label = f"{rows} eval, both eager"
+            evaluated, label = Scenario(rows=rows, dropout=DROPOUT), f"{rows} eval, both eager"
             yield compare_numbers(self.head, "float64", label, evaluated, route=2)
             yield from self.numbers("float64", [rows], "{} train, both eager", 2)
-        name, kind = f"{self.head} float64 attention weights", "weights"
+        name, kind = "float64 attention weights", "weights"
         asked = Scenario(rows="left", ways=(BY_CONFIGURATION,))
-        yield Case(f"{name} by configuration", kind, self.head, "float64", scenario=asked)
-        yield Case(f"{name}, full", kind, self.head, "float64")
+        yield self.case(f"{name} by configuration", kind, "float64", scenario=asked)
+        yield self.case(f"{name}, full", kind, "float64")
 
     def pace(self) -> Iterator[Case]:
         """Ways to train in which the variant must call as few kernels as in the plain step."""
         for rows in ROWS if "bfloat16" in self.plan.dtypes else ():
-            recipes = {
-                "autocast": ("float32", self.training(rows, autocast=True)),
-                "bfloat16": ("bfloat16", self.training(rows)),
-                "dropout": ("bfloat16", self.training(rows, dropout=DROPOUT)),
-            }
-            for recipe, (dtype, scenario) in recipes.items():
-                name = f"{self.head} pace of {recipe}, {rows}"
-                yield Case(name, "pace", self.head, dtype, scenario=scenario, detail=recipe)
+            for recipe, dtype, more in (
+                ("autocast", "float32", {"autocast": True}),
+                ("bfloat16", "bfloat16", {}),
+                ("dropout", "bfloat16", {"dropout": DROPOUT}),
+            ):
+                how: Any = {"scenario": self.training(rows, **more), "detail": recipe}
+                yield self.case(f"pace of {recipe}, {rows}", "pace", dtype, **how)
         if not self.has("moe"):  # a mixture has more to compute than the parent's FFN
-            yield Case(f"{self.head} work", "work", self.head, scenario=Scenario(labels=False))
+            yield self.case("work", "work", scenario=Scenario(labels=False))
             training = self.training(states=False, checkpointing=None)
-            yield Case(f"{self.head} work in training", "work", self.head, scenario=training)
+            yield self.case("work in training", "work", scenario=training)
         if self.plan.full:  # it traces both sides for three lengths
-            name, kind = f"{self.head} compiled over lengths", "compiled over lengths"
-            yield Case(name, kind, self.head, scenario=self.training())
+            kind = "compiled over lengths"
+            yield self.case(kind, kind, scenario=self.training())
 
     # --- other configurations
 
@@ -409,12 +367,10 @@ class _Selection:
 
     def settings(self) -> Iterator[Case]:
         """Settings that the module mentions, those of checkpoints, and what changed lines read."""
+        cross = (("add_cross_attention", True), ("is_decoder", True))
         known: dict[str, tuple[str, Any]] = {
             "sliding_window": (self.head, (("sliding_window", 5),)),
-            "add_cross_attention": (
-                self.decoder,
-                (("add_cross_attention", True), ("is_decoder", True)),
-            ),
+            "add_cross_attention": (self.decoder, cross),
         }
         for setting in self.variant.settings:
             head, changes = known[setting]
@@ -425,8 +381,7 @@ class _Selection:
                         for case in self.numbers(dtype, [rows], label, route, head):
                             yield replace(case, changes=changes)
         for each in find_settings(self.variant):
-            is_decoder = "is_decoder" in each.changes
-            head = self.decoder if is_decoder else head_for(self.variant, each)
+            head = self.decoder if "is_decoder" in each.changes else head_for(self.variant, each)
             for case in self.of_setting(each, head):
                 changes = tuple(each.changes.items())
                 yield replace(case, changes=changes, whole=True, drawn=each.drawn)
@@ -447,12 +402,11 @@ class _Selection:
         # In float32 too: only there does GPT-2's upcast change anything.
         yield from self.numbers("float32", [last], f"{{}} eager{named}", 2, head)
         if setting.changes.get("is_decoder") or setting.changes.get("add_cross_attention"):
+            how: Any = {"head": head, "route": route, "scenario": Scenario("left", labels=False)}
             if "add_cross_attention" not in setting.changes:
-                asked: Any = {"detail": "greedy", "scenario": Scenario(rows="left", labels=False)}
-                yield Case(f"{head} generates{named}", "generated", head, route=route, **asked)
-            scenario = Scenario(labels=False)
-            name = f"{head} cache{named}"
-            yield Case(name, "cache", head, "float64", route=route, scenario=scenario)
+                yield self.case(f"generates{named}", "generated", detail="greedy", **how)
+            how["scenario"] = Scenario(labels=False)
+            yield self.case(f"cache{named}", "cache", "float64", **how)
 
     def lengths_and_heads(self) -> Iterator[Case]:
         """Texts longer than each integer of the changed lines; what changed heads read."""
@@ -472,21 +426,20 @@ class _Selection:
 
     def usage(self) -> Iterator[Case]:
         """The cache, generation, each attention, and `torch.compile`."""
-        head, full = self.head, self.plan.full
+        full = self.plan.full
         yield from self.read_by_cache()
         for way in ("greedy", "sampled", "beams", "static cache") if full else ("greedy",):
-            asked: Any = {"scenario": Scenario(rows="left", labels=False), "detail": way}
-            yield Case(f"{head} generates: {way}", "generated", head, **asked)
+            how: Any = {"scenario": Scenario(rows="left", labels=False), "detail": way}
+            yield self.case(f"generates: {way}", "generated", **how)
         is_declared = any(check.attentions is not None for check in self.checks)
         for name in ATTENTIONS:
             # The parent's own flex attention compiles for seconds, and is then refused on a CPU.
             if name != "flex_attention" or is_declared or full:
-                yield Case(f"{head} attn_implementation {name}", "attention", head, detail=name)
+                yield self.case(f"attn_implementation {name}", "attention", detail=name)
         for backend in ("aot_eager", "inductor") if full else ("aot_eager",):
-            for rows in ("full", "packed") if full else ("full",):
-                name = f"{head} compiled by {backend}{', packed' if rows == 'packed' else ''}"
-                asked = {"scenario": self.training(rows), "detail": backend}
-                yield Case(name, "compiled", head, **asked)
+            for rows, suffix in (("full", ""), ("packed", ", packed"))[: 1 + full]:
+                how = {"scenario": self.training(rows), "detail": backend}  # type: ignore[arg-type]
+                yield self.case(f"compiled by {backend}{suffix}", "compiled", **how)
 
     def read_by_cache(self) -> Iterator[Case]:
         """A text in pieces, by each attention and cache, full and behind padding."""
@@ -494,15 +447,15 @@ class _Selection:
             for kind in ("", "static"):
                 for rows in EVAL_ROWS:
                     behind = "behind padding" if rows == "left" else ""
-                    name = " ".join(filter(None, (self.head, how, kind, "cache", behind)))
+                    name = " ".join(filter(None, (how, kind, "cache", behind)))
                     asked: Any = {"scenario": Scenario(rows=rows, labels=False), "detail": kind}
-                    yield Case(name, "cache", self.head, "float64", attention=how, **asked)
+                    yield self.case(name, "cache", "float64", attention=how, **asked)
 
     def itself(self) -> Iterator[Case]:
         """Each other way of running that must give the same."""
         for way in WAYS:
             if way not in IN_DTYPES or IN_DTYPES[way] in self.plan.dtypes:
-                yield Case(f"{self.head} itself: {way}", "itself", self.head, "float64", detail=way)
+                yield self.case(f"itself: {way}", "itself", "float64", detail=way)
 
     def declared(self) -> Iterator[Case]:
         """What differs on purpose: equal at its neutral point, and right with each setting."""

@@ -21,7 +21,8 @@ from transformers import DataCollatorWithFlattening
 from patchgen.runtime.grouped_gemm import GROUPED_MM, grouped_linear, sort_pairs
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases import Case
-from patchgen.verify.checks.numbers import compare, measure_planted_error
+from patchgen.verify.checks.context import View
+from patchgen.verify.checks.numbers import measure_planted_error
 from patchgen.verify.differences import MARGIN, REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
@@ -260,7 +261,7 @@ def test_a_planted_error_is_seen(where, planted_error, dtype):
         observed = both.observe_variant(
             both.routes[0], dtype, planted_error.scenario, model=model
         )  # it runs, and is wrong
-    largest = compare(both, both.routes[0], dtype, planted_error.scenario, observed)[0].largest
+    largest = View(both, both.routes[0], dtype, planted_error.scenario).compare(observed)[0].largest
     assert largest >= MARGIN * REORDERED.at(dtype)
 
 

@@ -158,9 +158,8 @@ SPARE = 6  # places of a static cache that stay empty
 # Where a text is cut, from its end.  A piece of two tokens needs a mask.  One token, or the whole
 # text, would be right without one.
 CUTS = ((4, 2, 1, 0), (4, 3, 2, 1, 0))
-TEXT = frozenset(
-    "input_ids attention_mask decoder_input_ids encoder_hidden_states encoder_attention_mask".split()
-)
+TEXT = {"input_ids", "attention_mask", "decoder_input_ids"}
+TEXT |= {"encoder_hidden_states", "encoder_attention_mask"}
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {"do_sample": False},
     "sampled": {"do_sample": True, "top_k": 20},

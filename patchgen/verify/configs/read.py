@@ -9,8 +9,8 @@ something else:
     if config.kind == "sum":               kind: "sum"
     bias=config.attention_bias             attention_bias: not as by default
 
-What the parent reads counts as well: an option that a change forgets is in its lines alone.  Nothing
-is imported.
+What the parent reads counts as well: an option that a change forgets is in its lines alone.
+Nothing is imported.
 """
 
 from __future__ import annotations

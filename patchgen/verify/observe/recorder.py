@@ -11,9 +11,9 @@
 
 Only what a listener overrides is recorded.
 
-`compute_in_float64()` computes everything in float64, also what a model deliberately computes in
-float32: Llama its norm, its softmax and its rotary embedding.  Two float64 models that differ in the
-last bit before a norm would otherwise differ by a float32 rounding behind it.  It is for comparisons
+`compute_in_float64()` computes all in float64, also what a model deliberately computes in float32:
+Llama its norm, its softmax and its rotary embedding.  Two float64 models that differ in the last
+bit before a norm would otherwise differ by a float32 rounding behind it.  It is for comparisons
 only: it hides a difference between casts to float32, which the comparison in bfloat16 shows.
 """
 

@@ -1,9 +1,9 @@
 """The loss of a language model without the logits of all tokens: the parts `loss` and `liger`.
 
-Value and gradients are the parent's.  The parts work only in training with labels, so everything is
-checked there.  Errors are planted around the functions that a forward calls.  Kernels of Liger, which
-run on a GPU, compute what the parent's statements do, in float32; errors are planted around the
-functions of Liger that the generated file calls too.
+Value and gradients are the parent's.  The parts work only in training with labels, so all is
+checked there.  Errors are planted around the functions that a forward calls.  Kernels of Liger,
+which run on a GPU, compute what the parent's statements do, in float32; errors are planted around
+the functions of Liger that the generated file calls too.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ are made different without changing their function: each has its inner features 
 In addition, each time a variant is observed, one of its mixtures runs with experts that differ, and
 is compared with a formula that runs every expert on every token in float64.
 
-grouped: grouped GEMMs run the experts, and give each token what the parent's loop gives it.  This is
-no part of patchgen: it is checked if a diff uses transformers' grouped experts.  Errors are planted
-in the modules that hold stacked weights, whichever implementation runs them, because torch has no
-grouped GEMM in float64.
+grouped: grouped GEMMs run the experts, and give each token what the parent's loop gives it.  This
+is no part of patchgen: it is checked if a diff uses transformers' grouped experts.  Errors are
+planted in the modules that hold stacked weights, whichever implementation runs them, because torch
+has no grouped GEMM in float64.
 
 stacked: weights have another layout, and checkpoints stay the parent's.  Gradients are compared in
 the parent's terms: they are split as transformers splits weights that it saves.

@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.cases import select_cases
-from patchgen.verify.parts.combine import find_part_checks, training_scenario
+from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.variants import Plan, Variant
 
 
@@ -44,11 +44,3 @@ def test_autocast_meets_a_mask():
         made[name].scenario.autocast for name in ("float32 autocast", "float32 autocast, padded")
     )
     assert not [name for name in planned("sdpa", dtypes=("float32",)) if "autocast" in name]
-
-
-def test_a_short_plan_trains_with_every_part_at_work():
-    part_checks = find_part_checks(("checkpoint",))
-    made = planned("checkpoint", short=True)
-    assert made["float32 right closest"].scenario == training_scenario(part_checks, "right")
-    kinds = {case.kind for case in made.values()}
-    assert kinds == {"checkpoints", "effect", "fresh", "kept", "numbers", "planted"}

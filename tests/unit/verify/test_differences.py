@@ -19,14 +19,13 @@ from patchgen.verify.differences import (
     find_other_dtypes,
     measure_in_noise,
     nearer,
-    observe,
-    rounding,
     usual,
     worst,
 )
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
 from patchgen.verify.observe.evidence import traced
+from tests.parity.observed import observe, rounding
 
 
 def test_names_that_a_model_has_of_its_own_are_found():
