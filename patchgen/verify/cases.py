@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from patchgen.facts.published import Setting
+from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.itself import WAYS
 from patchgen.verify.configs.read import changed_heads, find_settings, head_for, read_of
 from patchgen.verify.inputs.arguments import WHOLE_ENCODER
@@ -33,30 +34,6 @@ ROUTES = ("closest", "independent")
 DROPOUT = 0.2
 # Tokens: longer than any window, so that scores become larger than what they are made of.
 LONG = 37
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One question about a variant.  `kind` is a key of `checks.CHECKS`."""
-
-    name: str
-    kind: str
-    head: str
-    dtype: str = "float32"
-    route: int = 0  # 0: the closest, 1: the most independent, 2: both sides eager
-    scenario: Scenario = Scenario()
-    # Changes of the configuration.  It must have the first name, and may have the others.
-    changes: tuple[tuple[str, Any], ...] = ()
-    # An argument of the kind: the name of a planted error, of an attention, of a compiler.
-    detail: str = ""
-    # Apply all of `changes`, whether the configuration lists such names or not.
-    whole: bool = False
-    # The attention function of a cache: a key of `checks.interface`; "" is the variant's own.
-    attention: str = ""
-    # Beside the parent itself, at the neutral point that the modular file names.
-    neutral: bool = False
-    # Nothing says that the model takes `changes`: if it refuses them, there is nothing to compare.
-    drawn: bool = False
 
 
 def compare_numbers(

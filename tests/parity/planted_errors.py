@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import Case, select_cases
+from patchgen.verify.cases import select_cases
+from patchgen.verify.checks.context import Case
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.report import Result
 from patchgen.verify.variants import Plan, Variant, find_variant_at

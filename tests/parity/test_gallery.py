@@ -19,7 +19,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import Case, select_cases
+from patchgen.verify.cases import select_cases
+from patchgen.verify.checks.context import Case
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.report import Result
 from patchgen.verify.variants import Plan, Variant

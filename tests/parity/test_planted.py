@@ -20,8 +20,7 @@ from transformers import DataCollatorWithFlattening
 
 from patchgen.runtime.grouped_gemm import GROUPED_MM, grouped_linear, sort_pairs
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import Case
-from patchgen.verify.checks.context import View
+from patchgen.verify.checks.context import Case, View
 from patchgen.verify.checks.numbers import measure_planted_error
 from patchgen.verify.differences import MARGIN, REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild

@@ -24,8 +24,8 @@ from patchgen.author.declare.variant import Draft, flatten_draft
 from patchgen.project.lock import Record
 from patchgen.project.outcome import variant_diff
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import Case
 from patchgen.verify.cases import select_cases
+from patchgen.verify.checks.context import Case
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair

@@ -1,4 +1,4 @@
-"""The argument of a check, `CheckContext`, its result, `Verdict`, and what rounding may do.
+"""A `Case`, the argument of its check, `CheckContext`, its `Verdict`, and what rounding may do.
 
 How far two right computations are apart depends on the model (T5 does not divide its scores, so
 random weights spread them widely), on the inputs and on the processor: one without instructions for
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 
@@ -32,9 +32,6 @@ from patchgen.verify.models.pair import Pair
 from patchgen.verify.parts.part_check import Observation, Route, Scenario
 from patchgen.verify.report import Status
 
-if TYPE_CHECKING:
-    from patchgen.verify.cases import Case
-
 DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, the case's own first
 # Two ways to sum are so many times further apart than float32 is from float64: at most 6.4 were
 # measured, where T5 computes keys and values by one product.
@@ -43,6 +40,30 @@ REORDERING = 16
 
 class NothingToCompare(Exception):
     """There is nothing to compare; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question about a variant.  `kind` is a key of `checks.CHECKS`."""
+
+    name: str
+    kind: str
+    head: str
+    dtype: str = "float32"
+    route: int = 0  # 0: the closest, 1: the most independent, 2: both sides eager
+    scenario: Scenario = Scenario()
+    # Changes of the configuration.  It must have the first name, and may have the others.
+    changes: tuple[tuple[str, Any], ...] = ()
+    # An argument of the kind: the name of a planted error, of an attention, of a compiler.
+    detail: str = ""
+    # Apply all of `changes`, whether the configuration lists such names or not.
+    whole: bool = False
+    # The attention function of a cache: a key of `checks.interface`; "" is the variant's own.
+    attention: str = ""
+    # Beside the parent itself, at the neutral point that the modular file names.
+    neutral: bool = False
+    # Nothing says that the model takes `changes`: if it refuses them, there is nothing to compare.
+    drawn: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from typing import Literal
 import torch
 from transformers import set_seed
 
-from patchgen.verify.cases import COSTS, Case, order_cases, select_cases
+from patchgen.verify.cases import COSTS, order_cases, select_cases
 from patchgen.verify.checks import CHECKS
-from patchgen.verify.checks.context import CheckContext, NothingToCompare
+from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import Case
+from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.interface import CUTS
 from patchgen.verify.parts.part_check import Scenario, replaced
 from tests.gallery import BY_NAME

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import Case
 from patchgen.verify.checks import speed
+from patchgen.verify.checks.context import Case
 from patchgen.verify.differences import REFORMULATED, REORDERED
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import Scenario
