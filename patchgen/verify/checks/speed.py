@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._dynamo.utils import counters
 from torch.library import opcheck
 from torch.utils._pytree import tree_map_only
-from transformers import PreTrainedModel
 
 from patchgen.runtime.checkpointing import ChangedInPlace
 from patchgen.verify.checks.context import (
@@ -30,9 +25,8 @@ from patchgen.verify.differences import REFORMULATED, REORDERED, Bound, differen
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.evidence import (
-    Compiled,
     Pace,
-    count_compiled,
+    compiling,
     count_fast_path,
     gather_evidence,
 )
@@ -141,26 +135,24 @@ def check_recompilation(context: CheckContext) -> Verdict:
     """Check that several lengths give no more graphs, breaks and masks than in the parent."""
     pair, scenario = context.pair, context.case.scenario
     require_scenario(pair, scenario)
-    theirs, ours = (
-        _compiled(pair, model, scenario)
-        for model in pair.models(pair.routes[0], torch.float32, fresh=True)
-    )
+    asked = {"use_cache": False} if takes_cache(pair.parent_class) else {}
+    both, notes = [], []
+    for model in pair.models(pair.routes[0], torch.float32, fresh=True):
+        model.train(scenario.train)
+        with compiling(model) as made:
+            for length in LENGTHS:  # without hidden states, whose hooks alone break a graph
+                inputs = pair.inputs(replace(scenario, length=length), torch.float32)
+                model(**inputs.given, **asked)
+        masked = f"{made.masked} of {made.attentions} attentions with a mask"
+        notes.append(f"{made.graphs} graphs, {len(made.breaks)} breaks, {masked}")
+        both.append(made)
+    theirs, ours = both
     if not ours.graphs:
         return Verdict("FAIL", "nothing was compiled")
     # transformers warns when it looks up a loss, so two look-ups are two graph breaks.
-    more = ours.graphs > theirs.graphs or ours.reasons - theirs.reasons
-    return judge(not (more or ours.masked > theirs.masked), f"{ours}; the parent {theirs}")
-
-
-def _compiled(pair: Pair, model: PreTrainedModel, scenario: Scenario) -> Compiled:
-    model.train(scenario.train)
-    asked = {"use_cache": False} if takes_cache(type(model)) else {}
-
-    def step(length: int) -> None:
-        # Without hidden states, whose hooks alone break a graph.
-        model(**pair.inputs(replace(scenario, length=length), torch.float32).given, **asked)
-
-    return count_compiled(model, [functools.partial(step, length) for length in LENGTHS])
+    more = ours.graphs > theirs.graphs or ours.breaks.keys() - theirs.breaks.keys()
+    note = f"{notes[1]}; the parent {notes[0]}"
+    return judge(not (more or ours.masked > theirs.masked), note)
 
 
 # --- Check that selective checkpointing keeps what it promises, and computes the rest again
@@ -319,12 +311,12 @@ def check_compiled(context: CheckContext) -> Verdict:
     # end its graphs.
     parent, variant = pair.built(pair.routes[0], torch.float32)
     reference = observe_step(variant, inputs, scenario)
-    with _compiling(variant, backend) as ours:
+    with compiling(variant, backend, dynamic=False) as ours:
         observed = observe_step(variant, inputs, scenario)
     if not ours.graphs:
         return Verdict("FAIL", f"{backend} was given no graph: nothing was compiled")
     if ours.breaks:
-        with _compiling(parent, "eager") as theirs:
+        with compiling(parent, "eager", dynamic=False) as theirs:
             checkpoints = parent.supports_gradient_checkpointing
             observe_step(parent, inputs, scenario, checkpointing=checkpoints)
         documented = {reason for check in pair.part_checks for reason in check.ends_graphs}
@@ -339,34 +331,6 @@ def check_compiled(context: CheckContext) -> Verdict:
     verdict = decide(context, found, route, "itself uncompiled")
     graphs = f"{ours.graphs} graphs of {ours.operations} operations"
     return replace(verdict, note=f"{verdict.note}; {graphs}")
-
-
-@dataclass(slots=True)
-class _Graphs:
-    """What torch.compile did."""
-
-    graphs: int = 0
-    operations: int = 0
-    # The reasons of graph breaks without names, and each of them with names.
-    breaks: dict[str, str] = field(default_factory=dict)
-
-
-@contextmanager
-def _compiling(model: PreTrainedModel, backend: str) -> Iterator[_Graphs]:
-    """A context in which `model` is compiled.  It yields a record that is filled at its end."""
-    found = _Graphs()
-    torch._dynamo.reset()
-    counters.clear()
-    model.compile(backend=backend, dynamic=False)
-    try:
-        yield found
-    finally:
-        found.graphs = counters["stats"]["unique_graphs"]
-        found.operations = counters["stats"]["calls_captured"]
-        # The first line is the kind; the lines below name the function, the model and a remedy.
-        for kind, *rest in (reason.split("\n") for reason in counters["graph_break"]):
-            found.breaks[kind] = " ".join([kind, *rest[:1]])
-        torch._dynamo.reset()
 
 
 def of_kernels(own: float) -> Bound:

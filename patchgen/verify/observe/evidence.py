@@ -149,13 +149,6 @@ class SavedStorages(Listener):
             self.storages.append(Saved(tuple(tensor.shape), tensor.dtype, storage.nbytes()))
 
 
-def count_saved_bytes(run: Callable[[], Any], model: nn.Module) -> int:
-    """The bytes that `run`, a forward pass of `model`, makes autograd save."""
-    with listening(saved := SavedStorages(model)):
-        run()
-    return sum(each.bytes for each in saved.storages)
-
-
 def _address(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
@@ -320,41 +313,42 @@ def count_fast_path() -> Iterator[Pace]:
 
 @dataclass(slots=True)
 class Compiled:
-    """What torch.compile made of a model over several lengths."""
+    """What torch.compile made of a model."""
 
     graphs: int = 0  # those of recompilations too
-    breaks: int = 0
-    reasons: frozenset[str] = frozenset()  # of the breaks
+    operations: int = 0
+    # The reasons of graph breaks without names, and each of them with names.
+    breaks: dict[str, str] = field(default_factory=dict)
     attentions: int = 0
     masked: int = 0  # attentions that were given a mask
 
-    def __str__(self) -> str:
-        masked = f"{self.masked} of {self.attentions} attentions with a mask"
-        return f"{self.graphs} graphs, {self.breaks} breaks, {masked}"
 
+@contextmanager
+def compiling(model: PreTrainedModel, backend: str = "", **how: Any) -> Iterator[Compiled]:
+    """A context in which `model` is compiled.  It yields a record that is filled at its end.
 
-def count_compiled(model: PreTrainedModel, steps: Sequence[Callable[[], Any]]) -> Compiled:
-    """What torch compiles of `model` in `steps`, which call it, with a backend that only counts."""
-    compiled = Compiled()
+    Without a name the backend only counts attentions.
+    """
+    found = Compiled()
 
     def count(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        compiled.graphs += 1
         for node in graph.graph.nodes:
             if node.target is F.scaled_dot_product_attention:
                 mask = node.kwargs.get("attn_mask", node.args[3] if len(node.args) > 3 else None)
-                compiled.attentions += 1
-                compiled.masked += mask is not None
+                found.attentions += 1
+                found.masked += mask is not None
         return graph.forward
 
     torch._dynamo.reset()
     counters.clear()
-    model.compile(backend=count)
+    model.compile(backend=backend or count, **how)
     try:
-        for step in steps:
-            step()
+        yield found
     finally:
-        compiled.breaks = sum(counters["graph_break"].values())
-        compiled.reasons = frozenset(counters["graph_break"])
+        found.graphs = counters["stats"]["unique_graphs"]
+        found.operations = counters["stats"]["calls_captured"]
+        # The first line is the kind; the lines below name the function, the model and a remedy.
+        for kind, *rest in (reason.split("\n") for reason in counters["graph_break"]):
+            found.breaks[kind] = " ".join([kind, *rest[:1]])
         model._compiled_call_impl = None
         torch._dynamo.reset()
-    return compiled
