@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,13 +63,12 @@ def verify(
     )
     wanted = Wanted(plan, device or find_best_device(), Limits(seconds, megabytes))
     printer = _Printer(form, verbose)
-    listeners: list[Callable[[Result], None]] = [printer]
-    if report is not None:
-        listeners.append(_Reporter(Path(report), gallery, wanted))
+    reporter = _Reporter(Path(report), gallery, wanted) if report is not None else None
 
     def progress(result: Result) -> None:
-        for listener in listeners:
-            listener(result)
+        printer(result)
+        if reporter is not None:
+            reporter(result)
 
     results = run(chosen, wanted, jobs, progress, printer.began)
     if report is not None:
