@@ -94,7 +94,11 @@ def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation
     Raises NothingToCompare if it refuses a guessed setting, or what a part says that it refuses.
     """
     try:
-        return view.variant(seed)
+        observed = view.variant(seed)
+        refuses = any(check.refuses_a_loss(view.pair.changes) for check in view.pair.part_checks)
+        if refuses and "loss" in observed and observed["loss"].isnan():
+            raise NothingToCompare("the loss is NaN, as its part says")
+        return observed
     except ChangedInPlace as error:
         raise NothingToCompare(str(error)) from error
     except (ValueError, NotImplementedError) as error:

@@ -172,6 +172,7 @@ _SHIFT = ("shift lost", "each token has the label of another", _lost_shift)
 _DETACHED = ("states detached", "the head learns, the layers do not", _lost_gradient)
 _DOUBLED = ("scaled", "logits are twice what they are", _scaled)
 _NEIGHBOUR = "tokens have the label of the one before"
+FEW_PLACES = 0.9
 ACCUMULATED = Scenario(train=True, accumulate=2)
 LOSS = PartCheck(
     part="loss",
@@ -186,6 +187,8 @@ LOSS = PartCheck(
             lambda scenario, changes: scenario.labels and changes.get("loss_chunk_size") != 0,
         ),
     ),
+    # Where more tokens have a label than there are places: a loss of some would be silently wrong.
+    refuses_a_loss=lambda changes: (changes.get("max_labelled_fraction") or 1) < FEW_PLACES,
     planted_errors=(
         *errors("causal_loss", _ITEMS, scenario=ACCUMULATED, fits=_shifts),
         *errors(

@@ -272,6 +272,8 @@ class PartCheck:
     effect_scenario: Scenario = Scenario(train=True)
     hides: tuple[Hidden, ...] = ()
     refuses: tuple[Refusal, ...] = ()
+    # Whether the loss is NaN on purpose, under these changes of the configuration.
+    refuses_a_loss: Callable[[Mapping[str, Any]], bool] = lambda changes: False
     # Make the variant from the parent, which is on the CPU with weights that show errors, in an
     # empty folder, with the route's settings.  One part of a variant at most has its own.
     build: Build = reload
