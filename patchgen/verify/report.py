@@ -45,10 +45,16 @@ class MutantResult:
     note: str = ""  # the case that saw it, or why it failed
     cases: int = 0  # how many it was run in
     digest: str = ""
+    crashes: int = 0  # how many of the first cases crashed
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:  # of a report that an earlier patchgen wrote
             raise ValueError(f"{self.outcome} is no outcome")
+
+    @property
+    def only_crashes(self) -> bool:
+        """Whether it says nothing: nobody can overlook it."""
+        return self.outcome == "crashed" and 2 * self.crashes > self.cases
 
     @property
     def name(self) -> str:
@@ -245,7 +251,7 @@ dropped, a condition inverted, a gradient detached, a statement removed. Each mu
 the cases of `patchgen verify` that run its line are run. Those come first that bring another
 padding, head, configuration, way to call the model or changed line. What only crashes is left out:
 each error is first evaluated beside the right expression, and has to give the same types, shapes
-and dtypes.
+and dtypes. One that makes most of its first cases crash gives its place to the next.
 
 - **seen**: one of the cases fails, by its usual bound.
 - **unseen**: no case fails, and some compute something else. Each is listed below.

@@ -81,19 +81,14 @@ def make_mutants(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
     return tuple(mutant for mutant in in_order if mutant.text(text) != text)
 
 
-def drawn(
-    mutants: tuple[Mutant, ...], text: str, number: int | None, seed: str
-) -> tuple[Mutant, ...]:
-    """`number` of them (None: all), the same in every run: one of each line first."""
-    if number is None or number >= len(mutants):
-        return mutants
+def drawn(mutants: tuple[Mutant, ...], text: str, seed: str) -> list[Mutant]:
+    """All in an order that is the same in every run: one of each line first."""
     met: dict[int, int] = {}
     ranked: list[tuple[int, int, Mutant]] = []
     for mutant in sorted(mutants, key=lambda mutant: mutant.digest(text, seed)):
         ranked.append((met.get(mutant.line, 0), len(ranked), mutant))
         met[mutant.line] = met.get(mutant.line, 0) + 1
-    chosen = {mutant for _, _, mutant in sorted(ranked, key=lambda each: each[:2])[:number]}
-    return tuple(mutant for mutant in mutants if mutant in chosen)
+    return [mutant for _, _, mutant in sorted(ranked, key=lambda each: each[:2])]
 
 
 class Source:

@@ -308,10 +308,15 @@ class MutationTest:
                 judged(run.case, pairs.of(run.pair), run.limit + TRIAL_SECONDS)
         return tuple(filter(trials.goes_on, self._on_lines))
 
-    def mutants(self, number: int | None) -> tuple[Mutant, ...]:
-        """A sample of `number` of the possible ones, the same in every run; None: all."""
+    def mutants(self, number: int | None) -> tuple[tuple[Mutant, ...], Iterator[Mutant]]:
+        """A sample of `number` of the possible ones (None: all), and those that come next.
+
+        The same in every run.
+        """
         possible = () if number == 0 else self.possible
-        return drawn(possible, self.flat.text, number, self.variant.name)
+        ranked = drawn(possible, self.flat.text, self.variant.name)
+        chosen = set(ranked[:number])
+        return tuple(one for one in possible if one in chosen), iter(ranked[len(chosen) :])
 
     def unknown(self, mutant: Mutant) -> MutantResult:
         """The result of `mutant` before it is planted."""
@@ -335,7 +340,7 @@ class MutationTest:
                         break
             except Exception as error:  # the text with the error is no module
                 note = f"{type(error).__name__}: {error}"[:200]
-                return replace(fate, outcome="crashed", note=note)
+                return replace(fate, outcome="crashed", note=note, crashes=1)
         return fate
 
     def _that_run(self, mutant: Mutant) -> list[Watched]:
@@ -373,7 +378,7 @@ class MutationTest:
         if not crashes:
             return fate
         note = f"{len(crashes)} of {tried} cases crashed: {crashes[0]}"
-        return replace(fate, outcome="crashed", note=note, cases=tried)
+        return replace(fate, outcome="crashed", note=note, cases=tried, crashes=len(crashes))
 
     def _everywhere(
         self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs

@@ -142,9 +142,11 @@ def _prove(
     say(lines=asdict(proof.lines_run()))
     # Which of them run is found out by running them all: where cases did not fit, they do not.
     if _is_late(plan, FOR_CASES):
-        return plan.mutants if plan.mutants is not None else len(proof.mutants(None))
+        return plan.mutants if plan.mutants is not None else len(proof.mutants(None)[0])
     say(begun="lines of errors that are tried")
-    for mutant in proof.mutants(plan.mutants):
+    chosen, others = proof.mutants(plan.mutants)
+    todo = list(chosen)
+    for mutant in todo:
         fate = proof.unknown(mutant)
         if fate.name in work.skip:
             continue
@@ -152,7 +154,13 @@ def _prove(
             unplanted += 1
             continue
         say(begun=fate.name, mutant=asdict(fate))
-        say(fate=asdict(proof.fate(mutant)))
+        fate = proof.fate(mutant)
+        following = next(others, None) if fate.only_crashes else None
+        if following is not None:  # it has the place of what says nothing
+            todo.append(following)
+            say(left=fate.name)
+        else:
+            say(fate=asdict(fate))
     return unplanted
 
 

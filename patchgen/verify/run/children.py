@@ -218,6 +218,8 @@ def run_work(
             elif "fate" in answer:
                 fates.append(MutantResult(**answer["fate"]))
                 work, at, mutant = work.without(fates[-1].name), None, None
+            elif "left" in answer:
+                work, at, mutant = work.without(answer["left"]), None, None
             elif "refused" in answer:
                 yield Result(variant, "all", "FAIL", note=answer["refused"])
                 return

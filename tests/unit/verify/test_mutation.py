@@ -247,10 +247,17 @@ def test_only_changed_lines_have_errors():
 def test_a_sample_is_the_same_each_time_and_has_one_of_each_line_first():
     made = make_mutants(TOY, EVERY)
     lines = len({mutant.line for mutant in made})
-    few = drawn(made, TOY, lines, "toy")
-    assert few == drawn(made, TOY, lines, "toy") and {m.line for m in few} == {m.line for m in made}
-    assert drawn(made, TOY, lines, "another") != few
-    assert drawn(made, TOY, None, "toy") == made and drawn(made, TOY, 0, "toy") == ()
+    few = drawn(made, TOY, "toy")[:lines]
+    assert few == drawn(made, TOY, "toy")[:lines]
+    assert {m.line for m in few} == {m.line for m in made}
+    assert drawn(made, TOY, "another")[:lines] != few
+    assert set(drawn(made, TOY, "toy")) == set(made)
+
+
+def test_what_only_crashes_says_nothing():
+    assert a_fate("crashed", cases=5, crashes=3).only_crashes
+    assert not a_fate("crashed", cases=15, crashes=1).only_crashes
+    assert not a_fate("seen", cases=1).only_crashes
 
 
 # --- planting
