@@ -150,10 +150,10 @@ def check_recompilation(context: CheckContext) -> Verdict:
     theirs, ours = both
     if not ours.graphs:
         return Verdict("FAIL", "nothing was compiled")
-    # transformers warns when it looks up a loss, so two look-ups are two graph breaks.  Where a part
-    # says that graphs end, there are more of them.
+    # transformers warns when it looks up a loss, so two look-ups are two graph breaks.  Where a
+    # part says that graphs end, there are more of them.
     documented = {reason for check in pair.part_checks for reason in check.ends_graphs}
-    more = ours.breaks.keys() - theirs.breaks.keys() - documented
+    more = bool(ours.breaks.keys() - theirs.breaks.keys() - documented)
     more = more or (ours.graphs > theirs.graphs and not documented & ours.breaks.keys())
     note = f"{notes[1]}; the parent {notes[0]}"
     return judge(not (more or ours.masked > theirs.masked), note)
