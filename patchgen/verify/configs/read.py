@@ -77,42 +77,41 @@ def find_reads(
     found: dict[str, list[Any]] = {}
     readers: dict[str, set[str]] = {}
     for node in map(_Aliases().visit, (*changed, *theirs)):
-        for name, others in (*_tested(node), *_read_plainly(node)):
+        for name, others in _reads(node):
             values = found.setdefault(name, [])
             readers.setdefault(name, set()).add(node.name)
             default = defaults.get(name, others.default)
             values.extend(v for v in _values(name, default, others) if v not in values)
-    classes = tuple(node.name for node in changed if isinstance(node, ast.ClassDef))
-    lengths = sorted({number for node in changed for number in _numbers(node, lines)})
-    values_of = {name: tuple(values) for name, values in found.items() if values}
-    read_by = {name: frozenset(names) for name, names in readers.items()}
-    return Read(classes, values_of, tuple(lengths)[:MOST_LENGTHS], read_by)
-
-
-def _numbers(node: ast.stmt, lines: frozenset[int]) -> Iterator[int]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Constant) and type(each.value) is int and each.lineno in lines:
-            if each.value in LENGTHS:
-                yield each.value
+    constants = (
+        each.value
+        for node in changed
+        for each in ast.walk(node)
+        if isinstance(each, ast.Constant) and type(each.value) is int and each.lineno in lines
+    )
+    return Read(
+        tuple(node.name for node in changed if isinstance(node, ast.ClassDef)),
+        {name: tuple(values) for name, values in found.items() if values},
+        tuple(sorted({each for each in constants if each in LENGTHS}))[:MOST_LENGTHS],
+        {name: frozenset(names) for name, names in readers.items()},
+    )
 
 
 def find_defaults(text: str) -> dict[str, Any]:
     """The constant defaults that the classes of a configuration file give their fields."""
-    fields = (
-        (field.target.id, field.value)
-        for node in ast.parse(text).body
-        if isinstance(node, ast.ClassDef)
-        for field in node.body
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-    )
-    return {name: value.value for name, value in fields if isinstance(value, ast.Constant)}
+    classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+    found = {}
+    for field_ in (field_ for node in classes for field_ in node.body):
+        match field_:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=value)):
+                found[name] = value
+    return found
 
 
 def _holds(node: ast.stmt, lines: frozenset[int]) -> bool:
-    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
-    return isinstance(node, Definition) and any(
-        first <= line <= (node.end_lineno or first) for line in lines
-    )
+    if not isinstance(node, Definition):
+        return False
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return any(first <= line <= (node.end_lineno or first) for line in lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,42 +124,27 @@ class _Others:
     values: tuple[Any, ...] = ()  # what it may be, if the code says that
 
 
-def _tested(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
-    """Names of the configuration that a test of `node` reads, its own flags among them."""
-    flags = dict(_flags(node))
-    for test in _tests(node):
-        constants = tuple(each.value for each in ast.walk(test) if isinstance(each, ast.Constant))
-        constants = tuple(value for value in constants if isinstance(value, str))
-        for each in ast.walk(test):
-            config = _of_config(each)
-            if config is not None:
-                yield config[0], _Others(config[1], constants)
-            elif (own := _bound(each)) in flags:
-                name, default = flags[own]
-                yield name, _Others(default, constants)
-
-
-def _tests(node: ast.stmt) -> Iterator[ast.expr]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.If | ast.IfExp | ast.While):
-            yield each.test
-        elif isinstance(each, ast.BoolOp | ast.Compare):
-            yield each
-
-
-def _flags(node: ast.stmt) -> Iterator[tuple[str, tuple[str, Any]]]:
-    """Attributes of a class, and local names, that are one value of its configuration."""
-    for each in ast.walk(node):
+def _reads(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
+    """Names of the configuration that `node` reads: first in tests, by its own flags too."""
+    every, tests = list(ast.walk(node)), list[ast.expr]()
+    flags: dict[str, tuple[str, Any]] = {}  # attributes and local names that are one value of it
+    for each in every:
         if isinstance(each, ast.Assign) and (own := _bound(each.targets[0])):
             value = each.value.body if isinstance(each.value, ast.IfExp) else each.value
-            config = _of_config(value)
-            if config is not None:
-                yield own, config
-
-
-def _read_plainly(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
-    """Names of the configuration that `node` reads, in a test or not."""
-    for each in ast.walk(node):
+            if (config := _of_config(value)) is not None:
+                flags[own] = config
+        elif isinstance(each, ast.If | ast.IfExp | ast.While):
+            tests.append(each.test)
+        elif isinstance(each, ast.BoolOp | ast.Compare):
+            tests.append(each)
+    for test in tests:
+        inside = list(ast.walk(test))
+        constants = (each.value for each in inside if isinstance(each, ast.Constant))
+        words = tuple(value for value in constants if isinstance(value, str))
+        for each in inside:
+            if (config := _of_config(each) or flags.get(_bound(each))) is not None:
+                yield config[0], _Others(config[1], words)
+    for each in every:
         match each:
             case ast.Name(id=name) if name == TIES:
                 yield "tie_word_embeddings", _Others(is_tested=False)
@@ -199,43 +183,34 @@ class _Aliases(ast.NodeTransformer):
 
 def _of_config(node: ast.AST) -> tuple[str, Any] | None:
     """`config.name`, or `getattr(config, "name", default)`: the name and the default."""
-    if isinstance(node, ast.Attribute) and node.attr.endswith("_config"):
+    match node:
+        case ast.Attribute(value=owner, attr=name) if _is_config(owner):
+            default = None
+        case ast.Call(
+            func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *rest]
+        ) if _is_config(owner):
+            default = rest[0].value if rest and isinstance(rest[0], ast.Constant) else None
+        case _:
+            return None
+    if name.endswith("_config"):
         return None  # a configuration inside it, which is no value
-    if isinstance(node, ast.Attribute) and _is_config(node.value):
-        return f"{_inner(node.value)}{node.attr}", None
-    if (
-        isinstance(node, ast.Call)
-        and ast.unparse(node.func) == "getattr"
-        and _is_config(node.args[0])
-    ):
-        name, *default = (
-            each.value if isinstance(each, ast.Constant) else None for each in node.args[1:]
-        )
-        if isinstance(name, str) and not name.endswith("_config"):
-            return f"{_inner(node.args[0])}{name}", default[0] if default else None
-    return None
+    # "ffn_config." of `self.config.ffn_config`.
+    _, _, inner = ast.unparse(owner).removeprefix("self.").partition(".")
+    return f"{inner}.{name}" if inner else name, default
 
 
 def _is_config(node: ast.expr) -> bool:
     return re.fullmatch(r"(self\.)?config(\.\w+_config)?", ast.unparse(node)) is not None
 
 
-def _inner(node: ast.expr) -> str:
-    """ "ffn_config." for `self.config.ffn_config`."""
-    _, _, inner = ast.unparse(node).removeprefix("self.").partition(".")
-    return f"{inner}." if inner else ""
-
-
 def _bound(node: ast.AST) -> str:
     """`.name` for `self.name`, `name` for a name; "" for anything else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    is_own = (
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
-    )
-    return f".{node.attr}" if is_own and isinstance(node, ast.Attribute) else ""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return f".{name}"
+    return ""
 
 
 def _values(name: str, default: Any, others: _Others) -> Iterator[Any]:
@@ -268,12 +243,21 @@ ELSEWHERE = re.compile(
 
 
 def find_settings(variant: Variant) -> tuple[Setting, ...]:
-    """All known settings, those of checkpoints first."""
-    published = PUBLISHED.get(family_of(variant), ())
-    text = text_of(variant)
-    read = (name for name in OF_PARTS if re.search(rf"\b{name}\b", text))
-    known = (*published, *(setting for name in read for setting in OF_PARTS[name]))
-    return (*known, *_drawn(read_of(variant), known))
+    """All known settings, those of checkpoints first, and what changed lines read beside them."""
+    family = variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
+    path = _path(variant)
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    named = (name for name in OF_PARTS if re.search(rf"\b{name}\b", text))
+    known = [*PUBLISHED.get(family, ()), *(each for name in named for each in OF_PARTS[name])]
+    met, drawn = {name for setting in known for name in setting.changes}, []
+    for name, values in read_of(variant).values.items():
+        is_size = (name in SIZES or name in MORE_SIZES) and name not in VALUES
+        if not (is_size or name in met or ELSEWHERE.search(name)):
+            drawn += [
+                Setting(f"{name}={value!r}", {name: value}, ("left",), drawn=True)
+                for value in values
+            ]
+    return (*known, *drawn)
 
 
 def changed_heads(variant: Variant) -> tuple[str, ...]:
@@ -288,22 +272,6 @@ def head_for(variant: Variant, setting: Setting) -> str:
     heads = [head for name in setting.changes for head in readers.get(name, ())]
     is_read_elsewhere = not setting.drawn or set(heads) - set(variant.heads)
     return variant.heads[0] if is_read_elsewhere or not heads else min(heads)
-
-
-def _drawn(read: Read, known: tuple[Setting, ...]) -> Iterator[Setting]:
-    """A setting for each value of a name that changed lines test, where no known one has it."""
-    met = {name for setting in known for name in setting.changes}
-    for name, values in read.values.items():
-        is_size = (name in SIZES or name in MORE_SIZES) and name not in VALUES
-        if is_size or name in met or ELSEWHERE.search(name):
-            continue
-        for value in values:
-            yield Setting(f"{name}={value!r}", {name: value}, ("left",), drawn=True)
-
-
-def family_of(variant: Variant) -> str:
-    """The parent's folder in transformers."""
-    return variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
 
 
 @functools.cache
@@ -333,12 +301,6 @@ def _source_of(module: str) -> str:
     if spec is None or spec.origin is None:
         return ""
     return Path(spec.origin).read_text(encoding="utf-8")
-
-
-def text_of(variant: Variant) -> str:
-    """Of the output; nothing where it is not there."""
-    path = _path(variant)
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _path(variant: Variant) -> Path:
