@@ -1,8 +1,7 @@
-"""Make dummy inputs for one class of a model: text, images, speech.
+"""Make dummy inputs for one class of a model: text, images, speech, time series.
 
 From the class and its tiny configuration come the arguments of the forward, and which of the tokens
-are real.  What no model of text, images or speech takes (time series, codes of sound, places on a
-page) is not made here: `CannotBuild` is raised.
+are real.  If nothing fits, `CannotBuild` is raised.
 """
 
 from __future__ import annotations
@@ -42,6 +41,8 @@ PACKED = {"packed": ((BOUNDARY, LENGTH - BOUNDARY),), "several": ((LENGTH,), (1,
 FLOATING = ("regression", "multi_label_classification")
 # Classes that choose one of several for each row.
 CHOOSING = ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")
+ONE_ROW = ("tvp",)  # their forward is right for one row only, and takes labels of its own
+SQUARE = ("kimi_k25_vision",)  # whose patches are not flattened
 MEMORY = 7  # tokens of an encoder whose states are given
 FRAMES = 24  # of speech, as features
 SAMPLES = 4000  # of sound, as a wave
@@ -62,7 +63,13 @@ def make_inputs(
         made.given.update(_targets(model_class, made, config, seed))
     else:
         made.given.pop("labels", None)
-    return apply_argument_styles(scenario.ways, made, model_class, config)
+    made = apply_argument_styles(scenario.ways, made, model_class, config)
+    return made.rows(1, 2) if config.model_type in ONE_ROW else made
+
+
+def _drawn(seed: int, *shape: int) -> Tensor:
+    draw = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=draw, dtype=torch.float64)
 
 
 def _made(
@@ -75,11 +82,10 @@ def _made(
         raise CannotBuild("there is no text to pad")
     if "grid_thw" in names:
         return _patches(names, config, seed)
-    if "pixel_values" in names:
-        return images(config, seed)
-    if "pixel_values_videos" in names:
-        frames = images(config, seed).given["pixel_values"]
-        return Inputs({"pixel_values_videos": torch.stack([frames, frames.flip(-1)], 1)})
+    if "pixel_values" in names or "pixel_values_videos" in names:
+        return _seen(model_class, config, seed)
+    if "past_values" in names:
+        return _series(names, config, seed, labels=scenario.labels)
     return _speech(names, config, labels=scenario.labels)
 
 
@@ -128,11 +134,22 @@ def _text(
         real.append(answer.real)
         is_label = "labels" in names and scenario.labels
         given["labels" if is_label else "decoder_input_ids"] = answer.input_ids
-    elif "labels" in names and scenario.labels:
+    elif "labels" in names and scenario.labels and config.model_type not in ONE_ROW:
         given["labels"] = text.labels
         if (places := given.get("position_ids")) is not None:  # as collators of packed texts do
             given["labels"] = text.labels.masked_fill(places == 0, -100)
-    if _wants_image(model_class, config):
+    if "codebook_idx" in names:  # Bark's tokens have a code in each of its books
+        books = config.n_codes_total
+        given["codebook_idx"] = torch.tensor(books - 1)
+        given["input_ids"] = torch.stack([text.input_ids.roll(n, 1) for n in range(books)], -1)
+    if "bbox" in names:  # on its page: left, top, right, bottom, the latter two not less
+        draw = torch.Generator().manual_seed(seed + 4)
+        corner, size = torch.randint(1, 16, (2, ROWS, LENGTH, 2), generator=draw)
+        given["bbox"] = torch.cat([corner, corner + size], -1)
+    if "visual_feats" in names:  # of parts of an image, and where these are (LXMERT)
+        given["visual_feats"] = _drawn(seed + 5, ROWS, MEMORY, config.visual_feat_dim)
+        given["visual_pos"] = _drawn(seed + 6, ROWS, MEMORY, 4)
+    elif _wants_image(model_class, config):
         given.update(images(config, seed).given)
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
         given.update(_memory(config, seed))
@@ -168,16 +185,16 @@ def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -
     if pixels is None or hasattr(config, "image_token_id") or hasattr(config, "image_token_index"):
         return False
     both = hasattr(model_class, "get_image_features")
-    both = both or config.model_type in ("vilt", "bridgetower")
+    both = both or config.model_type in ("vilt", "bridgetower", "tvp")
+    both = both or "vision_embeds" in takes(model_class)  # SAM 3: an image, or what is made of it
     return both or pixels.default is inspect.Parameter.empty
 
 
 def _memory(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
     """An encoder's states, some of which are padding."""
-    draw = torch.Generator().manual_seed(seed + 2)
     mask = torch.ones(ROWS, MEMORY, dtype=torch.long)
     mask[1, -2:] = 0
-    states = torch.randn(ROWS, MEMORY, config.hidden_size, generator=draw, dtype=torch.float64)
+    states = _drawn(seed + 2, ROWS, MEMORY, config.hidden_size)
     return {"encoder_hidden_states": states, "encoder_attention_mask": mask}
 
 
@@ -192,6 +209,13 @@ def _targets(
             yield target, torch.randint(0, LENGTH - 6, (ROWS,), generator=draw)
     if "next_sentence_label" in names:
         yield "next_sentence_label", torch.randint(0, 2, (ROWS,), generator=draw)
+    if "duration_labels" in names:  # what each token is to sound like, and for how many frames
+        durations = 1 + torch.arange(LENGTH) % 2
+        yield "duration_labels", durations.repeat(ROWS, 1)
+        frames = int(durations.sum())
+        yield "spectrogram_labels", _drawn(seed + 3, ROWS, frames, config.num_mel_bins)
+        for at, target in enumerate(("pitch_labels", "energy_labels")):
+            yield target, _drawn(seed + 7 + at, ROWS, LENGTH, 1)
     if "labels" not in names:
         return
     classes = max(config.num_labels, 2)
@@ -220,10 +244,25 @@ def _choices(made: Inputs) -> Inputs:
     return Inputs({**text, "labels": torch.zeros(ROWS, dtype=torch.long)}, real)
 
 
-# --- images and speech
+# --- images, speech and time series
 
 
-def images(config: PreTrainedConfig, seed: int) -> Inputs:
+def _seen(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Inputs:
+    """Images or frames, and what is asked about them."""
+    names = takes(model_class)
+    made = images(config, seed, pair="KeypointMatching" in model_class.__name__)
+    if "pixel_values" not in names:
+        frames = made.given["pixel_values"]
+        return Inputs({"pixel_values_videos": torch.stack([frames, frames.flip(-1)], 1)})
+    asked = batch("none", rows=ROWS, length=LENGTH, seed=seed).input_ids
+    texts = dict.fromkeys(("task_inputs", "tasks_input_ids", "classes_input_ids"), asked)
+    masks = ("tasks_attention_mask", "classes_attention_mask")
+    more = {**texts, **dict.fromkeys(masks, torch.ones_like(asked))}
+    more["classes_structure"] = torch.ones(ROWS, dtype=torch.long)
+    return Inputs({**made.given, **{name: each for name, each in more.items() if name in names}})
+
+
+def images(config: PreTrainedConfig, seed: int, *, pair: bool = False) -> Inputs:
     """By the configuration, or by that of the model of images, or of its backbone."""
     inner = getattr(config, "vision_config", None) or getattr(config, "image_config", None)
     owner = inner or config
@@ -235,20 +274,20 @@ def images(config: PreTrainedConfig, seed: int) -> Inputs:
     )
     size = next(filter(None, sizes), IMAGE if backbone is None else PYRAMID)
     height, width = size if isinstance(size, list | tuple) else (size, size)
-    frames = [config.num_frames] if hasattr(config, "num_frames") else []
-    shape = (ROWS, *frames, getattr(owner, "num_channels", 3), height, width)
-    draw = torch.Generator().manual_seed(seed)
-    return Inputs({"pixel_values": torch.randn(shape, generator=draw, dtype=torch.float64)})
+    # An axis of time, or of the two images that are matched.
+    several = [2] if pair else [config.num_frames] if hasattr(config, "num_frames") else []
+    shape = (ROWS, *several, getattr(owner, "num_channels", 3), height, width)
+    return Inputs({"pixel_values": _drawn(seed, *shape)})
 
 
 def _patches(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Inputs:
     """The patches of all images, one after the other, and how many each image has."""
     called = ("in_channels", "in_chans", "num_channels")
     channels = [getattr(config, name) for name in called if hasattr(config, name)]
-    size = (*channels, 3)[0] * config.patch_size**2 * getattr(config, "temporal_patch_size", 1)
-    count = sum(map(math.prod, GRIDS))
-    draw = torch.Generator().manual_seed(seed)
-    patches = torch.randn(count, size, generator=draw, dtype=torch.float64)
+    shape = [(*channels, 3)[0], config.patch_size, config.patch_size]
+    if config.model_type not in SQUARE:
+        shape = [math.prod(shape) * getattr(config, "temporal_patch_size", 1)]
+    patches = _drawn(seed, sum(map(math.prod, GRIDS)), *shape)
     given = {"hidden_states" if "hidden_states" in names else "pixel_values": patches}
     if "merge_sizes" in names:
         given["merge_sizes"] = torch.full((len(GRIDS),), 2)
@@ -257,7 +296,8 @@ def _patches(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Inpu
 
 def _speech(names: frozenset[str], config: PreTrainedConfig, *, labels: bool) -> Inputs:
     """Features or a wave of sound, and what a decoder says to it."""
-    first = next((name for name in ("input_features", "input_values") if name in names), None)
+    named = ("input_features", "input_values", "hidden_states")  # a tower may call them so
+    first = next((name for name in named if name in names), None)
     shape: tuple[int, ...] = ()
     if first == "input_features" and hasattr(config, "input_feat_per_channel"):
         shape = (ROWS, FRAMES, config.input_feat_per_channel)
@@ -267,11 +307,12 @@ def _speech(names: frozenset[str], config: PreTrainedConfig, *, labels: bool) ->
         shape = (ROWS, config.num_mel_bins, 2 * half)
     elif first == "input_values" and (hasattr(config, "conv_stride") or config.is_encoder_decoder):
         shape = (ROWS, SAMPLES)
+    elif first == "hidden_states" and hasattr(config, "input_dim"):
+        shape = (ROWS, FRAMES, config.input_dim)
     if first is None or not shape:
         known = ", ".join(sorted(names - {"self"}))
         raise CannotBuild(f"no inputs are known for a forward of {known}")
-    draw = torch.Generator().manual_seed(0)
-    heard = Inputs({first: torch.randn(shape, generator=draw, dtype=torch.float64)})
+    heard = Inputs({first: _drawn(0, *shape)})
     if "input_features_mask" in names and len(shape) == 3:
         heard.given["input_features_mask"] = torch.ones(ROWS, shape[-1], dtype=torch.long)
     if "decoder_input_ids" not in names:
@@ -279,3 +320,22 @@ def _speech(names: frozenset[str], config: PreTrainedConfig, *, labels: bool) ->
     answer = batch("none", rows=ROWS, length=ANSWER, seed=1)
     name = "labels" if labels and "labels" in names else "decoder_input_ids"
     return replace(heard, given={**heard.given, name: answer.input_ids}, real=(answer.real,))
+
+
+def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, labels: bool) -> Inputs:
+    """What was measured, and what came after it."""
+    lengths = {"past": config.context_length + max(getattr(config, "lags_sequence", [0]))}
+    # Where a decoder goes on from them, it reads them too.
+    if "future_values" in names and (labels or config.is_encoder_decoder):
+        after = [getattr(config, name, None) for name in ("prediction_length", "horizon_length")]
+        lengths["future"] = next(length for length in after if length)
+    given: dict[str, Tensor] = {}
+    for at, (time, length) in enumerate(lengths.items()):
+        widths = [n for n in (getattr(config, "num_input_channels", 1),) if n > 1]
+        given[f"{time}_values"] = _drawn(seed + at, ROWS, length, *widths)
+        if f"{time}_time_features" in names:
+            features = _drawn(seed + at + 2, ROWS, length, config.num_time_features)
+            given[f"{time}_time_features"] = features
+    if "past_observed_mask" in names and "past_time_features" in names:
+        given["past_observed_mask"] = torch.ones_like(given["past_values"])
+    return Inputs(given)

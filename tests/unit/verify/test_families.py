@@ -14,11 +14,16 @@ from patchgen.verify.models.build import build_parent
 from patchgen.verify.parts.part_check import Scenario
 
 CLASSES = {
+    "autoformer": "AutoformerForPrediction",
+    "bros": "BrosForTokenClassification",
     "codegen": "CodeGenForCausalLM",
+    "fastspeech2_conformer": "FastSpeech2ConformerModel",
     "glmasr": "GlmAsrEncoder",
     "got_ocr2": "GotOcr2ForConditionalGeneration",
+    "kimi_k25": "Kimi_K25VisionModel",
     "layoutlmv3": "LayoutLMv3ForQuestionAnswering",
     "levit": "LevitForImageClassification",
+    "lxmert": "LxmertForPreTraining",
     "perceiver": "PerceiverForMaskedLM",
     "pvt": "PvtForImageClassification",
     "qwen3_asr": "Qwen3ASREncoder",
@@ -26,6 +31,9 @@ CLASSES = {
     "sam2": "Sam2Model",
     "speecht5": "SpeechT5ForSpeechToText",
     "squeezebert": "SqueezeBertForMaskedLM",
+    "superglue": "SuperGlueForKeypointMatching",
+    "timesfm": "TimesFmModelForPrediction",
+    "tvp": "TvpForVideoGrounding",
     "video_llama_3": "VideoLlama3VisionModel",
     "vilt": "ViltForMaskedLM",
     "voxtral": "VoxtralEncoder",
