@@ -47,14 +47,13 @@ def compare_numbers(
 
 # `Scenario.ways` are keys of `OF_ARGUMENTS` and `OF_MODELS`.  All run in float64, the most
 # sensitive dtype.
+_OF_TOKENS = ("types of tokens", "positions", "embeddings")
 CALLS: Mapping[str, Scenario] = {
     "typed": Scenario(rows="right", ways=("types of tokens",)),
     "embedded": Scenario(rows="right", ways=("embeddings",)),
     "placed": Scenario(ways=("positions",)),
     "placed, padded": Scenario(rows="left", ways=("positions",)),
-    "typed, placed, embedded": Scenario(
-        "left", ways=("types of tokens", "positions", "embeddings")
-    ),
+    "typed, placed, embedded": Scenario("left", ways=_OF_TOKENS),
     "mask of ones": Scenario(ways=("mask of ones",)),
     "mask of floats": Scenario(rows="right", ways=("mask of floats",)),
     "mask of floats, left": Scenario(rows="left", ways=("mask of floats",)),
@@ -79,13 +78,11 @@ TRAINING_CALLS: Mapping[str, tuple[Rows, tuple[str, ...]]] = {
     "as a tuple": ("right", ("a tuple",)),
 }
 # By the ending of a head: what it may be trained for, and settings that no model has by default.
+_SEVERAL = {"problem_type": "multi_label_classification", "num_labels": 3}
 OF_HEADS: Mapping[str, Mapping[str, dict[str, Any]]] = {
     "SequenceClassification": {
         "trained for a number": {"problem_type": "regression", "num_labels": 1},
-        "trained for several classes": {
-            "problem_type": "multi_label_classification",
-            "num_labels": 3,
-        },
+        "trained for several classes": _SEVERAL,
     },
     "TokenClassification": {
         "without a bias": {"token_classification_bias": False},
@@ -156,17 +153,10 @@ class _Selection:
                     yield from self.numbers(dtype, (rows,), f"{{}} {called}", route)
             for rows in EVAL_ROWS:
                 yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
-        yield from self.planted()
-        yield from self.ways_to_train()
-        yield from self.calls()
-        yield from self.interface()
-        yield from self.pace()
-        yield from self.padding_and_dropout()
-        yield from self.settings()
-        yield from self.lengths_and_heads()
-        yield from self.usage()
-        yield from self.itself()
-        yield from self.declared()
+        to_train = (self.ways_to_train, self.calls, self.interface, self.pace)
+        to_set = (self.padding_and_dropout, self.settings, self.lengths_and_heads)
+        for select in (self.planted, *to_train, *to_set, self.usage, self.itself, self.declared):
+            yield from select()
         changed = {*self.variant.heads[1:2], *changed_heads(self.variant)}
         for head in self.variant.heads[1:]:
             if self.plan.full or head in changed:
@@ -179,7 +169,7 @@ class _Selection:
     ) -> Iterator[Case]:
         """A training step in which all parts are active, with rows of each kind."""
         for rows in every:
-            named = label.format(rows)
+            named = label.replace("{}", rows, 1)  # names of settings may have braces
             yield compare_numbers(head or self.head, dtype, named, self.training(rows), route)
 
     def loading(self, head: str) -> Iterator[Case]:
@@ -224,13 +214,13 @@ class _Selection:
         A norm that is `changed` is held against the parent's alone.
         """
         if self.has("loss"):  # a narrow dtype shows what is not summed in float32
-            kind, scenario = "loss beside logits", Scenario(train=True)
-            yield self.case(f"bfloat16 {kind}", kind, "bfloat16", head=head, scenario=scenario)
+            how: Any = {"head": head, "scenario": Scenario(train=True)}
+            yield self.case("bfloat16 loss beside logits", "loss beside logits", "bfloat16", **how)
         if self.has("norm") or any("Norm" in name for name in changed):
             yield self.case("bfloat16 norms alone", "norms", "bfloat16", head=head)
         # Other heads give one result a row, whatever is in it.
         if self.has("flash") and head.endswith(("Model", "ForMaskedLM", "ForCausalLM")):
-            how: Any = {"head": head, "scenario": Scenario(labels=False)}
+            how = {"head": head, "scenario": Scenario(labels=False)}
             yield self.case("texts in one row", "isolation", "float64", **how)
 
     def planted(self) -> Iterator[Case]:
@@ -308,13 +298,12 @@ class _Selection:
             for dtype in ("float64", *({"bfloat16"} & {*self.plan.dtypes})):
                 yield from self.numbers(dtype, [rows], "{} train")
         for rows in EVAL_ROWS:
-            evaluated, label = Scenario(rows=rows, dropout=DROPOUT), f"{rows} eval, both eager"
-            yield compare_numbers(self.head, "float64", label, evaluated, route=2)
+            how: Any = {"scenario": Scenario(rows=rows, dropout=DROPOUT), "route": 2}
+            yield compare_numbers(self.head, "float64", f"{rows} eval, both eager", **how)
             yield from self.numbers("float64", [rows], "{} train, both eager", 2)
-        name, kind = "float64 attention weights", "weights"
-        asked = Scenario(rows="left", ways=(BY_CONFIGURATION,))
-        yield self.case(f"{name} by configuration", kind, "float64", scenario=asked)
-        yield self.case(f"{name}, full", kind, "float64")
+        name, asked = "float64 attention weights", Scenario(rows="left", ways=(BY_CONFIGURATION,))
+        yield self.case(f"{name} by configuration", "weights", "float64", scenario=asked)
+        yield self.case(f"{name}, full", "weights", "float64")
 
     def pace(self) -> Iterator[Case]:
         """Ways to train in which the variant must call as few kernels as in the plain step."""
@@ -331,8 +320,7 @@ class _Selection:
             training = self.training(states=False, checkpointing=None)
             yield self.case("work in training", "work", scenario=training)
         if self.plan.full:  # it traces both sides for three lengths
-            kind = "compiled over lengths"
-            yield self.case(kind, kind, scenario=self.training())
+            yield self.case(*["compiled over lengths"] * 2, scenario=self.training())
 
     # --- other configurations
 
@@ -509,5 +497,4 @@ def _traits(case: Case, path: frozenset[int]) -> frozenset[tuple[object, ...]]:
         ("autocast", asked.autocast),
         ("accumulated", asked.accumulate),
     }
-    lines, ways = (("line", line) for line in path), (("way", way) for way in asked.ways)
-    return frozenset({*own, *lines, *ways})
+    return frozenset({*own, *(("line", n) for n in path), *(("way", way) for way in asked.ways)})

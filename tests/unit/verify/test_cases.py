@@ -8,6 +8,7 @@ pytest.importorskip("transformers")
 from patchgen.verify.cases import select_cases
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.variants import Plan, Variant
+from tests.gallery import BY_NAME
 
 
 def planned(*parts, **how):
@@ -44,3 +45,10 @@ def test_autocast_meets_a_mask():
         made[name].scenario.autocast for name in ("float32 autocast", "float32 autocast, padded")
     )
     assert not [name for name in planned("sdpa", dtypes=("float32",)) if "autocast" in name]
+
+
+def test_settings_of_several_values_have_cases():
+    """Their names have braces."""
+    variant = BY_NAME["dbrx_grouped"]
+    made = select_cases(variant, find_part_checks(variant.checked_parts))
+    assert any("={'" in case.name for case in made)
