@@ -85,34 +85,28 @@ def known_styles() -> frozenset[str]:
 
 def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str:
     """What is wrong with a module under `style`; `rules` are those of its parameters."""
-    if style in COLUMNS and not hasattr(module, "out_features"):
-        return f"{style} is for linear layers, and {_named(module)} has no out_features"
-    if style in ROWS and not hasattr(module, "in_features"):
-        return f"{style} is for linear layers, and {_named(module)} has no in_features"
+    kind = type(module).__name__
+    for styles, wanted in ((COLUMNS, "out_features"), (ROWS, "in_features")):
+        if style in styles and not hasattr(module, wanted):
+            return f"{style} is for linear layers, and {kind} has no {wanted}"
     if style in EMBEDDINGS and not isinstance(module, nn.Embedding):
-        return f"{style} is for embeddings, and this is a {_named(module)}"
-    if style in ("moe_tp_experts", "ep_dispatch_experts"):
-        return _unfit_experts(style, module, rules)
-    return ""
-
-
-def _unfit_experts(style: str, module: nn.Module, rules: Mapping[str, str]) -> str:
-    whole = [
-        name
-        for name, _ in module.named_parameters(recurse=False)
-        if rules.get(name) not in SPLITTING
-    ]
+        return f"{style} is for embeddings, and this is a {kind}"
+    if style not in ("moe_tp_experts", "ep_dispatch_experts"):
+        return ""
+    parameters = (name for name, _ in module.named_parameters(recurse=False))
+    whole = [name for name in parameters if rules.get(name) not in SPLITTING]
+    listed = ", ".join(whole[:3]) + (f" and {len(whole) - 3} more" if len(whole) > 3 else "")
     if style == "moe_tp_experts":
         # What each rank adds whole is in the sum of all ranks as many times as there are ranks.
-        return f"each rank would add its {_listed(whole)}, and outputs are summed" if whole else ""
+        return f"each rank would add its {listed}, and outputs are summed" if whole else ""
     if not isinstance(getattr(module, "num_experts", None), int):
-        return f"{_named(module)} does not say num_experts"
+        return f"{kind} does not say num_experts"
     if whole:
-        return f"its {_listed(whole)} would not be split by expert"
+        return f"its {listed} would not be split by expert"
     given = inspect.signature(module.forward).parameters.values()
     taken = sum(each.default is each.empty for each in given)
     called = "is not called with tokens, their experts and gates"
-    return "" if taken == 3 else f"{_named(module)} {called}, but takes {taken} arguments"
+    return "" if taken == 3 else f"{kind} {called}, but takes {taken} arguments"
 
 
 def unfit_parameter(style: str, owner: nn.Module, name: str) -> str:
@@ -127,13 +121,7 @@ def unfit_parameter(style: str, owner: nn.Module, name: str) -> str:
     return ""
 
 
-def _named(module: nn.Module) -> str:
-    return type(module).__name__
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
+# --- each name of a model
 
 Kind = Literal["tp", "ep"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -176,9 +164,6 @@ def refusal_of(model: Any, kind: Kind) -> str:
     return next((reasons[kind] for reasons in refusals if kind in reasons), "")
 
 
-# --- each name of a model
-
-
 def find_plan_faults(model: Any) -> tuple[Finding, ...]:
     """Everything that the model carries by name, and that is not right of it."""
     modules: dict[str, list[nn.Module]] = {}
@@ -197,7 +182,8 @@ def find_plan_faults(model: Any) -> tuple[Finding, ...]:
                 what = "no module and no parameter is called so"
                 faults.append(Finding(kind, rule, "PG840", what))
             else:
-                inner = _rules_within(rule, plan)
+                paths = [path for path in plan if path.startswith(f"{rule}.")]
+                inner = {path.removeprefix(f"{rule}."): plan[path] for path in paths}
                 unfit = [unfit_module(style, each, inner) for each in modules.get(rule, ())]
                 unfit += [unfit_parameter(style, *each) for each in owners.get(rule, ())]
                 faults += [Finding(kind, rule, "PG841", what) for what in unfit if what][:1]
@@ -207,11 +193,6 @@ def find_plan_faults(model: Any) -> tuple[Finding, ...]:
         for name in sorted({*_undivided(model)} - classes)
     ]
     return tuple(faults)
-
-
-def _rules_within(rule: str, plan: Mapping[str, str]) -> dict[str, str]:
-    inner = (path for path in plan if path.startswith(f"{rule}."))
-    return {path.removeprefix(f"{rule}."): plan[path] for path in inner}
 
 
 def _undivided(model: Any) -> Iterable[str]:
