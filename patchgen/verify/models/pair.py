@@ -193,11 +193,10 @@ class Pair:
         key = (route.name, dtype, repr(replace(scenario, checkpointing=None)), weights, seed)
         if key not in self._observations:
             parent, _ = self.models(route, dtype, scenario.dropout)
-            inputs = self.inputs(scenario, dtype, seed)
+            inputs, how = self.inputs(scenario, dtype, seed), {"checkpointing": False}
             try:
-                self._observations[key] = observe_step(
-                    parent, inputs, scenario, weights=weights, checkpointing=False
-                )
+                observed = observe_step(parent, inputs, scenario, weights=weights, **how)
+                self._observations[key] = observed
             except Exception as error:  # each has its own: XLNet's positions are always float32
                 raise CannotBuild(f"the parent itself does not run so: {error}") from error
         return self._observations[key]
@@ -214,9 +213,8 @@ class Pair:
     ) -> Observation:
         """The variant's side, in the parent's terms."""
         variant = model if model is not None else self.models(route, dtype, scenario.dropout)[1]
-        observed: Observation = observe_step(
-            variant, self.inputs(scenario, dtype, seed), scenario, weights=weights
-        )
+        inputs = self.inputs(scenario, dtype, seed)
+        observed: Observation = observe_step(variant, inputs, scenario, weights=weights)
         for part_check in self.part_checks:
             observed = part_check.terms(observed, variant)
         if self.is_neutral:
