@@ -79,10 +79,15 @@ class Verdict:
     cause: str = ""
 
 
-def judge(is_right: bool, note: str, difference: float | None = None, *measured: object) -> Verdict:
-    """PASS or FAIL; of what was measured the difference, the bound and the unit."""
-    bound, unit = measured or (None, "")
-    return Verdict("PASS" if is_right else "FAIL", note, difference, bound, unit=unit)  # type: ignore[arg-type]
+def judge(
+    is_right: bool,
+    note: str,
+    difference: float | None = None,
+    bound: float | None = None,
+    unit: str = "",
+) -> Verdict:
+    """PASS or FAIL."""
+    return Verdict("PASS" if is_right else "FAIL", note, difference, bound, unit=unit)
 
 
 @dataclass(frozen=True, slots=True)
