@@ -36,7 +36,7 @@ from patchgen.project.markdown import table_lines
 from patchgen.project.versions import release_of
 from patchgen.syntax.errors import PatchgenError, Refusals, problems_of
 from patchgen.syntax.locate import Environment, make_environment
-from patchgen.verify.run.process import resident
+from patchgen.verify.run.children import resident
 
 Entry = dict[str, Any]
 Book = dict[str, dict[str, Entry]]
@@ -127,9 +127,9 @@ def by_structure(env: Environment, module: Module, part: str) -> tuple[Entry, Dr
         what = f"by the converter: {first.at}: {first.code} {first.what}"
         return {"status": "refused", "why": what}, None
     texts = [module.source.text, *(file.name + file.text for file in flat.files)]
-    checks = [REPOSITORY / f"patchgen/verify/parts/{part}.py"]
+    checks = sorted((REPOSITORY / "patchgen/verify/parts").glob("*.py"))
     checks.append(REPOSITORY / "patchgen/author/declare/proof.py")
-    texts += [path.read_text(encoding="utf-8") for path in checks if path.exists()]
+    texts += [path.read_text(encoding="utf-8") for path in checks]
     key = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
     return {"status": "written", "key": key}, draft
 

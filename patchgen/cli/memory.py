@@ -42,7 +42,7 @@ def memory(
     from patchgen.training.memory.report import Report, as_json, as_markdown, as_text, draw
     from patchgen.training.memory.step import Setup, predict_step
     from patchgen.training.memory.target import Choice, default_length, find_target
-    from patchgen.verify.report.pages import find_best_device
+    from patchgen.verify.report import find_best_device
 
     if not predict and (not measure or card or figure):
         raise click.UsageError(

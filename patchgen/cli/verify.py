@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ import click
 from patchgen.cli.report import table
 
 if TYPE_CHECKING:
-    from patchgen.verify.report.result import Result
+    from patchgen.verify.report import Result
     from patchgen.verify.run.children import Wanted
     from patchgen.verify.variants import Variant
 
@@ -39,12 +39,10 @@ def verify(
     fail_on: str | None = None,
 ) -> int:
     """Verify the variants `names`; 1 if a case failed, or nothing of a variant was compared."""
-    from patchgen.verify.report.pages import find_best_device
-    from patchgen.verify.report.result import find_unproven
+    from patchgen.verify.report import find_best_device, find_unproven
     from patchgen.verify.run.children import Limits, Wanted
     from patchgen.verify.run.children import verify as run
-    from patchgen.verify.selection import DTYPES, SECONDS, Plan
-    from patchgen.verify.variants import find_variants, home_of
+    from patchgen.verify.variants import DTYPES, SECONDS, Plan, find_variants, home_of
 
     try:
         chosen = find_variants(home_of(names), names)
@@ -65,13 +63,12 @@ def verify(
     )
     wanted = Wanted(plan, device or find_best_device(), Limits(seconds, megabytes))
     printer = _Printer(form, verbose)
-    listeners: list[Callable[[Result], None]] = [printer]
-    if report is not None:
-        listeners.append(_Reporter(Path(report), gallery, wanted))
+    reporter = _Reporter(Path(report), gallery, wanted) if report is not None else None
 
     def progress(result: Result) -> None:
-        for listener in listeners:
-            listener(result)
+        printer(result)
+        if reporter is not None:
+            reporter(result)
 
     results = run(chosen, wanted, jobs, progress, printer.began)
     if report is not None:
@@ -144,7 +141,7 @@ class _Reporter:
         self.found: list[Result] = []
 
     def __call__(self, result: Result) -> None:
-        from patchgen.verify.report.result import LINES, MUTANTS
+        from patchgen.verify.report import LINES, MUTANTS
 
         self.found.append(result)
         if result.case not in (LINES, MUTANTS):
@@ -169,8 +166,7 @@ def _show(
     wanted: Wanted,
     form: str,
 ) -> None:
-    from patchgen.verify.report.pages import as_json, describe_run
-    from patchgen.verify.report.result import LEFT_OUT, causes
+    from patchgen.verify.report import LEFT_OUT, as_json, causes, describe_run
 
     if form == "json":
         made = describe_run("patchgen " + " ".join(_arguments()), wanted.device)
@@ -189,7 +185,7 @@ def _show(
 def _write(
     folder: Path, gallery: Sequence[Variant], results: Sequence[Result], wanted: Wanted
 ) -> None:
-    from patchgen.verify.report.pages import describe_run, write_report
+    from patchgen.verify.report import describe_run, write_report
 
     made = describe_run("patchgen " + " ".join(_arguments()), wanted.device)
     write_report(folder, gallery, results, made)
@@ -205,9 +201,8 @@ def _arguments() -> list[str]:
 
 
 def _table(chosen: Sequence[Variant], results: Sequence[Result]) -> str:
-    from patchgen.verify.report.pages import format_lines, format_mutants
-    from patchgen.verify.report.result import counts
-    from patchgen.verify.selection import DTYPES
+    from patchgen.verify.report import counts, format_lines, format_mutants
+    from patchgen.verify.variants import DTYPES
 
     rows = []
     for variant in chosen:

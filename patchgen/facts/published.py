@@ -223,5 +223,6 @@ OF_PARTS: Mapping[str, tuple[Setting, ...]] = {
     "max_labelled_fraction": (
         # 36 of 39 tokens have one.
         Setting("a place for each label", {"max_labelled_fraction": 0.92}, ("full", "right")),
+        Setting("too few places", {"max_labelled_fraction": 0.5}),
     ),
 }

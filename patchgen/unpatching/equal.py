@@ -24,14 +24,13 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from patchgen.unpatching.capture import Difference, own_module
-from patchgen.verify.compare.differences import differences as differences_of
-from patchgen.verify.compare.differences import worst
 from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.differences import differences as differences_of
+from patchgen.verify.differences import worst
 from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.models.build import build_parent
-from patchgen.verify.models.interpreter import complete_interpreter, is_interpreted
+from patchgen.verify.models.build import build_parent, complete_interpreter, is_interpreted
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import Scenario
 
 SCENARIOS = {"evaluation": Scenario(), "training": Scenario(train=True)}
 # Sums in another order: the flat file computes what the patched model does, so this is generous.

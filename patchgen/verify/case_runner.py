@@ -1,4 +1,12 @@
-"""Run the cases of one variant.  Pairs of models are built once and kept."""
+"""Run the cases of one variant, and say of what they fail.  Pairs are built once and kept.
+
+A wrong scale in one attention changes nearly every tensor of a step.  Which of them differs most
+says little; which module computes it says all::
+
+    model.layers.0.self_attn.q_proj   equal inputs, equal outputs
+    model.layers.0.self_attn          equal inputs, other outputs: it is here
+    model.layers.0.mlp                other inputs
+"""
 
 from __future__ import annotations
 
@@ -7,23 +15,24 @@ import functools
 import math
 import re
 import time
-from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten_with_path
+from transformers import PreTrainedModel
 
-from patchgen.verify.cases.case import Case
 from patchgen.verify.checks import CHECKS
-from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
+from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare, Verdict
 from patchgen.verify.checks.numbers import measure_planted_error
-from patchgen.verify.compare.blame import say_ties, say_where
 from patchgen.verify.inputs.arguments import CannotBuild, takes
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import DoesNotLoad
-from patchgen.verify.report.result import Result, Status
+from patchgen.verify.report import Result, Status
 from patchgen.verify.variants import SETTING, Variant
 
 # Kinds that hold the variant against itself: what its parent fails of too is no fault of its own.
@@ -49,9 +58,9 @@ class CaseRunner:
         if key not in self._pairs:
             variant, changes = self.variant, dict(case.changes)
             if case.neutral:
-                variant = replace(variant, differs=())
                 values = dict(variant.equal_if).items()
                 changes |= {n.removeprefix(SETTING): v for n, v in values if n.startswith(SETTING)}
+                variant = replace(variant, differs=())
             self._pairs[key] = Pair(
                 variant, case.head, self.device, changes, self.seed, is_neutral=case.neutral
             )
@@ -73,7 +82,32 @@ class CaseRunner:
             case = _possible(self.pair(replace(case, changes=())), case)
         return case, self.pair(case)
 
-    def _explain_declared(self, case: Case) -> None:
+    def _verdict(self, case: Case) -> Verdict:
+        pair: Pair | None = None
+        try:
+            self._require_compared(case)
+            case, pair = self.ready(case)
+            verdict = self._check(case, pair)
+        except (NothingToCompare, CannotBuild) as reason:
+            return Verdict("NONE", str(reason))
+        except Exception as error:  # a model raises what it likes
+            if pair is None:
+                return Verdict("FAIL", say_error(error))
+            # A guessed value of an option that the variant adds, of which nothing is known.
+            theirs = pair.parent_class.config_class()
+            names = [name.split(".")[0] for name, _ in case.changes]
+            if case.drawn and not any(hasattr(theirs, name) for name in names):
+                return Verdict("NONE", f"refused: {say_error(error)}")
+            verdict = Verdict("FAIL", say_error(error), cause=say_error(error, in_short=True))
+        if verdict.status != "FAIL":
+            return verdict
+        is_variant = self.variant.module != self.variant.parent
+        if is_variant and case.kind in WITHOUT_PARENT and self._fails(case, pair.of_parent()):
+            status: Status = "NONE" if case.kind == "itself" else "WARN"
+            return Verdict(status, f"the parent fails of it too: {verdict.note}")
+        return replace(verdict, cause=verdict.cause or _find_cause(case, pair))
+
+    def _require_compared(self, case: Case) -> None:
         """Raises NothingToCompare where the case compares what differs on purpose."""
         if case.kind in WITHOUT_PARENT or case.neutral:
             return
@@ -82,30 +116,6 @@ class CaseRunner:
         for name, why in self.variant.differs:
             if name == mode or name in changed:
                 raise NothingToCompare(f"{name} differs on purpose: {why}")
-
-    def _verdict(self, case: Case) -> Verdict:
-        try:
-            self._explain_declared(case)
-            possible, pair = self.ready(case)
-        except (NothingToCompare, CannotBuild) as reason:
-            return Verdict("NONE", str(reason))
-        except Exception as error:
-            return Verdict("FAIL", say_error(error))
-        try:
-            verdict = self._check(possible, pair)
-        except (NothingToCompare, CannotBuild) as reason:
-            return Verdict("NONE", str(reason))
-        except Exception as error:
-            if _is_own_option(possible, pair):
-                return Verdict("NONE", f"refused: {say_error(error)}")
-            verdict = Verdict("FAIL", say_error(error), cause=say_error(error, in_short=True))
-        if verdict.status != "FAIL":
-            return verdict
-        is_variant = self.variant.module != self.variant.parent
-        if is_variant and case.kind in WITHOUT_PARENT and self._fails(possible, pair.of_parent()):
-            status: Status = "NONE" if case.kind == "itself" else "WARN"
-            return Verdict(status, f"the parent fails of it too: {verdict.note}")
-        return replace(verdict, cause=_find_cause(possible, pair, verdict))
 
     def _check(self, case: Case, pair: Pair) -> Verdict:
         return CHECKS[case.kind](CheckContext(pair, case, self.find_smallest_planted))
@@ -127,65 +137,15 @@ class CaseRunner:
 
         None if no planted error fits.  A bound is compared with this number.
         """
-        main = replace(case, head=self.variant.heads[0], changes=())
-        key = (main.head, case.dtype)
-        if key not in self._smallest:
-            pair, dtype = self.pair(main), getattr(torch, case.dtype)
-            self._smallest[key] = min(_fitting(pair, dtype), default=math.nan)
-        smallest = self._smallest[key]
+        if case.dtype not in self._smallest:
+            pair = self.pair(replace(case, head=self.variant.heads[0], changes=()))
+            found = []
+            for error in (error for check in pair.part_checks for error in check.planted_errors):
+                with contextlib.suppress(NothingToCompare, CannotBuild):
+                    found.append(measure_planted_error(pair, error, getattr(torch, case.dtype)))
+            self._smallest[case.dtype] = min(found, default=math.nan)
+        smallest = self._smallest[case.dtype]
         return None if math.isnan(smallest) else smallest
-
-
-def _fitting(pair: Pair, dtype: torch.dtype) -> Iterator[float]:
-    """How far each planted error that fits moves the variant."""
-    for planted_error in (
-        planted_error
-        for part_check in pair.part_checks
-        for planted_error in part_check.planted_errors
-    ):
-        with contextlib.suppress(NothingToCompare, CannotBuild):
-            yield measure_planted_error(pair, planted_error, dtype)
-
-
-def say_error(error: Exception, *, in_short: bool = False) -> str:
-    """An error in a line, with the innermost file and line that it was raised at.
-
-    In short it ends before the first name or list, which differ from case to case.
-    """
-    words = " ".join(str(error).split())[:400]
-    if isinstance(error, DoesNotLoad):
-        return "" if in_short else words
-    words = re.split(r"[\[({'\"]", words)[0].strip() if in_short else words
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        if Path(place.tb_next.tb_frame.f_code.co_filename).name == "float64.py":
-            break  # it stands between the model and torch
-        place = place.tb_next
-    at = f" ({Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})" if place else ""
-    return f"{type(error).__name__}: {words}{at}"
-
-
-def _is_own_option(case: Case, pair: Pair) -> bool:
-    """Whether a guessed value is of an option that the variant adds, of which nothing is known."""
-    theirs = pair.parent_class.config_class()
-    return case.drawn and not any(hasattr(theirs, name.split(".")[0]) for name, _ in case.changes)
-
-
-def _find_cause(case: Case, pair: Pair, verdict: Verdict) -> str:
-    """What many cases fail of: the module that computes something else, in words."""
-    if verdict.cause or case.kind not in ("numbers", "weights"):
-        return verdict.cause
-    route = pair.weights_route if case.kind == "weights" else pair.route(case.route)
-    scenario, dtype = case.scenario, getattr(torch, case.dtype)
-    try:
-        models = pair.models(route, dtype, scenario.dropout)
-        if tied := say_ties(*models):
-            return tied
-        inputs = pair.inputs(scenario, dtype)
-        plain = replace(scenario, checkpointing=None)
-        return say_where(*models, lambda model: observe_step(model, inputs, plain))
-    except Exception:  # a model raises what it likes, and the verdict has words of its own
-        return ""
 
 
 def _possible(pair: Pair, case: Case) -> Case:
@@ -203,3 +163,135 @@ def _possible(pair: Pair, case: Case) -> Case:
     if first == "add_cross_attention" and "encoder_hidden_states" not in takes(pair.parent_class):
         raise NothingToCompare("its forward takes no encoder_hidden_states")
     return replace(case, changes=tuple((name, v) for name, v in case.changes if name in known))
+
+
+# --- causes
+
+
+def say_error(error: Exception, *, in_short: bool = False) -> str:
+    """An error in a line, with the innermost file and line that it was raised at.
+
+    In short it ends before the first name or list, which differ from case to case.
+    """
+    words = " ".join(str(error).split())[:400]
+    if isinstance(error, DoesNotLoad):
+        return "" if in_short else words
+    words = re.split(r"[\[({'\"]", words)[0].strip() if in_short else words
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        if Path(place.tb_next.tb_frame.f_code.co_filename).name == "recorder.py":
+            break  # it stands between the model and torch
+        place = place.tb_next
+    at = f" ({Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})" if place else ""
+    return f"{type(error).__name__}: {words}{at}"
+
+
+def _find_cause(case: Case, pair: Pair) -> str:
+    """What many cases fail of: the module that computes something else, in words."""
+    if case.kind not in ("numbers", "weights"):
+        return ""
+    route = pair.weights_route if case.kind == "weights" else pair.route(case.route)
+    try:
+        models = pair.models(route, getattr(torch, case.dtype), case.scenario.dropout)
+        return _say_ties(*models) or _say_where(
+            *models, pair, replace(case.scenario, checkpointing=None)
+        )
+    except Exception:  # a model raises what it likes, and the verdict has words of its own
+        return ""
+
+
+def _say_ties(*models: PreTrainedModel) -> str:
+    """The first weight that one of both shares with another place, and the other does not."""
+    ties: list[dict[str, str]] = []  # each parameter that has an earlier name, and that
+    for model in models:
+        first: dict[int, str] = {}
+        named = model.named_parameters(remove_duplicate=False)
+        earlier = {name: first.setdefault(id(parameter), name) for name, parameter in named}
+        ties.append({name: one for name, one in earlier.items() if one != name})
+    theirs, ours = ties
+    for name, one in {**ours, **theirs}.items():
+        if ours.get(name) != theirs.get(name):
+            side, other = ("variant", "parent") if name in ours else ("parent", "variant")
+            return f"`{name}` is `{one}` in the {side}, and not in the {other}"
+    return ""
+
+
+# Relative to the largest entry: far above what sums round, and below any error.
+CLOSE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.bfloat16: 5e-2}
+# Floating tensors and masks by where they stand.
+Placed = dict[str, Tensor]
+
+
+def _say_where(parent: PreTrainedModel, variant: PreTrainedModel, pair: Pair, scenario: Any) -> str:
+    """The first module of both that computes other outputs from equal inputs, in words."""
+    inputs, close = (
+        pair.inputs(scenario, variant.dtype),
+        CLOSE.get(variant.dtype, CLOSE[torch.bfloat16]),
+    )
+    theirs, ours = (_record_calls(model, inputs, scenario) for model in (parent, variant))
+    for name, (given, out) in ours.items():
+        if name in theirs and _are_close(given, theirs[name][0], close):
+            if not _are_close(out, theirs[name][1], close):
+                of_class = type(variant.get_submodule(name)).__name__
+                at = f" (`{name.rpartition('.')[2]}`)" if name else ""
+                return f"`{of_class}`{at} gives other values than the parent's for equal inputs"
+    return ""
+
+
+def _record_calls(
+    model: PreTrainedModel, inputs: Any, scenario: Any
+) -> dict[str, tuple[Placed, Placed]]:
+    """The inputs and outputs of the first call of each module, in the order in which they end."""
+    calls: dict[str, tuple[Placed, Placed]] = {}
+
+    def note(name: str, module: Any, given: Any, named: Any, out: Any) -> None:
+        if name not in calls:
+            calls[name] = _floats((given, named)), _floats(out)
+
+    with ExitStack() as stack:
+        for name, module in model.named_modules():
+            hook = functools.partial(note, name)
+            stack.callback(module.register_forward_hook(hook, with_kwargs=True).remove)
+        observe_step(model, inputs, scenario)
+    return calls
+
+
+def _floats(values: Any) -> Placed:
+    return {
+        str(path): tensor.detach().clone()
+        for path, tensor in tree_flatten_with_path(values)[0]
+        if isinstance(tensor, Tensor) and (tensor.is_floating_point() or tensor.dtype == torch.bool)
+    }
+
+
+def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:
+    """Whether what both have is the same; masks are compared where both have one of a form.
+
+    One side alone may have attention weights, or pass something by another name.
+    """
+    masks = (
+        [_visible(each) for each in side.values() if _is_mask(each)] for side in (ours, theirs)
+    )
+    for one, two in zip(*masks, strict=False):
+        if one.shape == two.shape and not torch.equal(one, two):
+            return False
+    first, second = (
+        {path: each for path, each in side.items() if not _is_mask(each)} for side in (ours, theirs)
+    )
+    both = [(first[path], second[path]) for path in first if path in second]
+    if not both and (first or second):
+        both = list(zip(first.values(), second.values(), strict=False))
+    for one, two in both:
+        top = float(two.abs().max()) if two.numel() else 0.0
+        how: Any = {"rtol": 0, "atol": close * top, "equal_nan": True}
+        if one.shape != two.shape or not torch.allclose(one.double(), two.double(), **how):
+            return False
+    return bool(both) or not (first or second)
+
+
+def _is_mask(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.bool or (tensor.dim() == 4 and tensor.shape[1] == 1)
+
+
+def _visible(mask: Tensor) -> Tensor:
+    return mask if mask.dtype == torch.bool else mask > -1e4

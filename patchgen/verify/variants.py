@@ -1,6 +1,7 @@
-"""What there is to verify: the variants in patchgen.lock, each with its parent and its parts.
+"""What there is to verify: the variants in patchgen.lock, and how much is run of each.
 
-Read from the lock and from the text of the outputs; nothing is imported.
+Read from the lock and from the texts of outputs and diffs; nothing is imported, so a process that
+starts a child needs no torch.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,95 @@ from patchgen.project.lock import Record, read_lock
 from patchgen.project.outcome import digest_of_bytes
 from patchgen.project.places import LOCK
 from patchgen.syntax.errors import did_you_mean
-from patchgen.verify.changes import changes_of
+
+DTYPES = ("float64", "float32", "bfloat16")
+# Of the processor, for one variant, unless everything is asked for: a minute with what is begun
+# by then, and with the process that shows it.
+SECONDS = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which cases run.
+
+    `full` adds every head, inductor and more ways to generate.  `lines` records which changed lines
+    run.  `mutants` is the number of errors planted in them; None plants all that can be made.
+    After `seconds` of the processor's time nothing more is begun.  `seed` draws weights, inputs and
+    dropout.
+    """
+
+    full: bool = False
+    dtypes: tuple[str, ...] = DTYPES
+    lines: bool = False
+    mutants: int | None = 0
+    seconds: float | None = None
+    seed: int = 0
+
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+def find_added_lines(diff: str) -> frozenset[int]:
+    """The numbers of the lines that a unified diff adds, in the new file."""
+    return frozenset(new for sign, _, new in _marked(diff) if sign == "+")
+
+
+def find_touched_lines(diff: str, *, of_old: bool = False) -> frozenset[int]:
+    """Those that a unified diff adds to or removes from a file, and what stands in their place."""
+    return frozenset(old if of_old else new for _, old, new in _marked(diff))
+
+
+def _marked(diff: str) -> Iterator[tuple[str, int, int]]:
+    """The sign of each line that is added or removed, and where that is in both files."""
+    old = new = 0
+    for line in diff.split("\n"):
+        begins = _HUNK.match(line)
+        if begins:
+            old, new = int(begins[1]), int(begins[2])
+        elif not new or line.startswith("\\"):
+            continue  # the names of both files, and a missing end of line
+        else:
+            if line.startswith(("+", "-")):
+                yield line[0], old, new
+            old += not line.startswith("+")
+            new += not line.startswith("-")
+
+
+# What shows in a diff that transformers' grouped GEMMs run the experts.
+_EXPERTS = re.compile(r"@use_experts_implementation|\b_grouped_linear\(")
+_LOOKUP = "ALL_ATTENTION_FUNCTIONS.get_interface"
+_FLAGS = {
+    "_supports_sdpa = True": "attention_interface",
+    "supports_gradient_checkpointing = True": "checkpoint",
+}
+
+
+def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ...]:
+    """The part checks that the diff beside `output` asks for; `text` is the output's text.
+
+    What a variant written by hand changes without a part of patchgen: a class that becomes a
+    `GradientCheckpointingLayer`, a flag, a call of the attention interface, grouped experts.
+    """
+    diff = output.with_suffix(".diff")
+    changed = find_added_lines(diff.read_text(encoding="utf-8")) if diff.is_file() else ()
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)) if changed else ():
+        if getattr(node, "lineno", None) not in changed:
+            continue
+        if isinstance(node, ast.ClassDef):
+            bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+            found |= {"checkpoint"} if "GradientCheckpointingLayer" in bases else set()
+        elif isinstance(node, ast.Assign):
+            found |= {_FLAGS.get(ast.unparse(node), "")}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == _LOOKUP:
+            found |= {"attention_interface"}
+    lines = text.splitlines()
+    if any(_EXPERTS.search(lines[number - 1]) for number in changed if number <= len(lines)):
+        found |= {"grouped"}
+    found -= {"checkpoint"} & {*parts} | ({"attention_interface"} if "sdpa" in parts else set())
+    order = ("checkpoint", "attention_interface", "grouped")
+    return tuple(name for name in order if name in found)
+
 
 # What a modular file declares, as plain values that no output gets (see `Variant`).
 DIFFERS, EQUAL_IF = "__differs__", "__equal_if__"
@@ -42,9 +131,8 @@ class Variant:
     module: str  # "generated.llama.modeling_llama_loss"
     parent: str  # "transformers.models.llama.modeling_llama"
     parts: tuple[str, ...]  # "sdpa"
-    heads: tuple[
-        str, ...
-    ]  # public model classes: the first with a loss comes first, the base model second
+    # Public model classes: the first with a loss comes first, the base model second.
+    heads: tuple[str, ...]
     home: str  # the folder that the module is imported from
     modular: str = ""  # as shown
     settings: tuple[str, ...] = ()  # those of `SETTINGS` that the module knows of
@@ -69,10 +157,6 @@ class Variant:
         names = (name for name, _ in self.differs)
         return tuple(n for n in names if n not in MODES and not n.startswith(SETTING))
 
-    @property
-    def main_heads(self) -> tuple[str, ...]:
-        return self.heads[:2]
-
 
 def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]:
     """The variants recorded at `home`, or those that `wanted` names.
@@ -81,11 +165,10 @@ def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]
     unreadable lock, and LookupError if no record has a name or if there are no records.
     """
     records = sorted(read_lock(home / LOCK).items())
-    variants = [record for output, record in records if _is_variant(output)]
+    variants = [record for output, record in records if Path(output).name.startswith("modeling_")]
     if not variants:
         raise LookupError(f"{home / LOCK} records no variant: run patchgen convert")
     known = [record for record in variants if (home / record.output).is_file()]
-    missing = [record.output for record in variants if not (home / record.output).is_file()]
     chosen: dict[str, Record] = {}
     for name in wanted:
         found = [record for record in known if _is_named(record, name, home)]
@@ -93,9 +176,10 @@ def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]
             hint = did_you_mean(name, map(_name_of, known))
             raise LookupError(f"{name} is no variant that {LOCK} records. {hint}")
         chosen.update((record.output, record) for record in found)
-    if missing and not chosen:
+    if len(known) < len(variants) and not chosen:
+        missing = next(record.output for record in variants if record not in known)
         raise LookupError(
-            f"{missing[0]} is recorded in {LOCK}, and is not there: run patchgen convert"
+            f"{missing} is recorded in {LOCK}, and is not there: run patchgen convert"
         )
     return tuple(describe_variant(record, home) for record in chosen.values() or known)
 
@@ -108,9 +192,8 @@ def find_variant_at(path: Path) -> Variant:
     home = find_config([path.resolve().parent]).home
     found = find_variants(home, [str(path.resolve())])
     if len(found) != 1:
-        raise LookupError(
-            f"{path} makes {len(found)} variants: {', '.join(variant.name for variant in found)}"
-        )
+        names = ", ".join(variant.name for variant in found)
+        raise LookupError(f"{path} makes {len(found)} variants: {names}")
     return found[0]
 
 
@@ -123,34 +206,26 @@ def home_of(names: Iterable[str]) -> Path:
 
 def describe_variant(record: Record, home: Path) -> Variant:
     """The variant that `record` describes."""
-    parents = Counter(
-        used.symbol.rpartition(".")[0]
-        for used in record.parents
-        if ".modeling_" in used.symbol.rpartition(".")[0]
-    )
-    ours = [name for name in parents if name.startswith("transformers.models.")]
-    parent = max(ours, key=lambda name: (parents[name], name))
-    used = {
-        each.symbol.split(".")[2]
-        for each in record.parents
-        if each.symbol.startswith("patchgen.parts.") and not each.symbol.startswith(_SHARED)
+    symbols = [used.symbol for used in record.parents]
+    modules = Counter(symbol.rpartition(".")[0] for symbol in symbols)
+    models = [n for n in modules if n.startswith("transformers.models.") and ".modeling_" in n]
+    parts = {
+        symbol.split(".")[2]
+        for symbol in symbols
+        if symbol.startswith("patchgen.parts.") and not symbol.startswith(_SHARED)
     }
-    parts = sorted(used)
     output = home / record.output
     text = output.read_text(encoding="utf-8")
-    changes = changes_of(output, text, parts)
-    settings = tuple(setting for setting in SETTINGS if setting in text)
-    name, module = _name_of(record), _module_of(record)
     return Variant(
-        name,
-        module,
-        parent,
-        tuple(parts),
+        _name_of(record),
+        _module_of(record),
+        max(models, key=lambda name: (modules[name], name)),
+        tuple(sorted(parts)),
         find_heads(text),
         str(home),
         record.modular,
-        settings,
-        changes,
+        tuple(setting for setting in SETTINGS if setting in text),
+        changes_of(output, text, parts),
         edited=digest_of_bytes(output.read_bytes()) != record.digest,
         **_read_declared(home / record.modular, text),
     )
@@ -182,19 +257,15 @@ def _read_declared(modular: Path, output: str) -> dict[str, Any]:
 
 def find_heads(text: str) -> tuple[str, ...]:
     """The public model classes in a module's `__all__`, heads of language models first."""
-    heads = [
-        name
-        for name in _listed(text)
-        if _HEAD.search(name) and not name.endswith("PreTrainedModel")
-    ]
-    bases = [
-        name
-        for name in heads
-        if name.endswith("Model") and not re.search("LMHead|DoubleHeads", name)
-    ]
-    others = sorted(
-        (n for n in heads if n not in bases), key=lambda n: _rank(n, "pixel_values" in text)
-    )
+    listed = (name for name in _listed(text) if _HEAD.search(name))
+    heads = [name for name in listed if not name.endswith("PreTrainedModel")]
+    bases = [n for n in heads if n.endswith("Model") and not re.search("LMHead|DoubleHeads", n)]
+    ranks = [each for each in _RANKS if each != _RANKS[1] or "pixel_values" not in text]
+
+    def rank(name: str) -> int:
+        return next((at for at, ending in enumerate(ranks) if name.endswith(ending)), len(ranks))
+
+    others = sorted((name for name in heads if name not in bases), key=rank)
     return (*others[:1], *sorted(bases, key=len), *others[1:])
 
 
@@ -222,6 +293,7 @@ def _listed(text: str) -> list[str]:
 
 # A class trained as a language model shows most of a variant.  A decoder's head on an encoder, as
 # BertLMHeadModel or RobertaForCausalLM, comes after the head that the encoder is trained with.
+# Where images are seen, the language model alone is ForCausalLM, and not the second.
 _RANKS = (
     "ForMaskedLM",
     "ForConditionalGeneration",
@@ -229,16 +301,6 @@ _RANKS = (
     "LMHeadModel",
     "ForImageClassification",
 )
-
-
-def _rank(name: str, sees_images: bool) -> int:
-    if sees_images and name.endswith("ForConditionalGeneration"):
-        return len(_RANKS)  # its language model alone is ForCausalLM
-    return next((i for i, ending in enumerate(_RANKS) if name.endswith(ending)), len(_RANKS))
-
-
-def _is_variant(output: str) -> bool:
-    return Path(output).name.startswith("modeling_")
 
 
 def _name_of(record: Record) -> str:
@@ -251,7 +313,6 @@ def _module_of(record: Record) -> str:
 
 def _is_named(record: Record, name: str, home: Path) -> bool:
     path = (Path.cwd() / name).resolve()
-    places = [(home / record.output).resolve(), (home / record.modular).resolve()]
-    return name in (_name_of(record), _module_of(record)) or any(
-        path == p or path in p.parents for p in places
-    )
+    places = [(home / each).resolve() for each in (record.output, record.modular)]
+    is_within = any(path == place or path in place.parents for place in places)
+    return is_within or name in (_name_of(record), _module_of(record))

@@ -48,7 +48,7 @@ def test_help_names_what_there_is():
     from patchgen.author.declare.request import WRITERS
     from patchgen.cli.commands.new import PARTS
     from patchgen.cli.commands.verify import DTYPES as COMMAND_DTYPES
-    from patchgen.verify.selection import DTYPES
+    from patchgen.verify.variants import DTYPES
 
     assert tuple(PARTS) == tuple(WRITERS)
     assert COMMAND_DTYPES == DTYPES

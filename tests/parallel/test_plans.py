@@ -19,14 +19,14 @@ from transformers import (
 
 from patchgen.syntax.errors import PatchgenError, problems_of
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.case import Case
+from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.state import both_on_meta, on_meta
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.plans.parent import parent_on_meta
-from patchgen.verify.plans.plans import (
+from patchgen.verify.plans import (
     compared,
     find_plan_faults,
     generic,
+    parent_on_meta,
     plan_of,
     require_plans,
     splits,
@@ -110,7 +110,7 @@ def test_the_gallery_has_plans_of_each_kind():
 
 
 def test_verify_has_a_case_for_every_head():
-    from patchgen.verify.cases.select import select_cases
+    from patchgen.verify.cases import select_cases
     from patchgen.verify.parts.combine import find_part_checks
 
     variant = BY_NAME["bert_mlm"]

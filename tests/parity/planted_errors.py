@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.case import Case
-from patchgen.verify.cases.select import select_cases
+from patchgen.verify.cases import select_cases
+from patchgen.verify.checks.context import Case
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.report.result import Result
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant, find_variant_at
+from patchgen.verify.report import Result
+from patchgen.verify.variants import Plan, Variant, find_variant_at
 from tests.gallery import BY_NAME
 from tests.toytree import REPOSITORY
 

@@ -19,14 +19,13 @@ from transformers.masking_utils import flash_attention_mask, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from patchgen.facts.sizes import SIZES
-from patchgen.verify.compare.differences import differences, observe, worst
-from patchgen.verify.compare.tolerance import BIT_EQUAL, rounding
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.batch import Batch, batch
-from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered
-from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.differences import differences, worst
+from patchgen.verify.inputs.arguments import Batch, batch
+from patchgen.verify.models.build import draw_weights, flash_reference, flex_on_cpu, registered
 from patchgen.verify.observe.evidence import traced
-from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.observe.recorder import compute_in_float64
+from tests.parity.observed import observe, rounding
 
 LAYERS = SIZES["num_hidden_layers"]
 SIDES = ("parent", "variant")
@@ -129,7 +128,7 @@ def test_eager_is_the_parent_to_the_last_bit(case, padding):
             for side in SIDES
         )
         assert any("attentions" in name for name in ours)
-        assert_equal(reference, ours, BIT_EQUAL)
+        assert_equal(reference, ours, 0.0)
 
 
 @each_case

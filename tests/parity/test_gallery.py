@@ -19,12 +19,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.case import Case
-from patchgen.verify.cases.select import select_cases
+from patchgen.verify.cases import select_cases
+from patchgen.verify.checks.context import Case
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.report.result import Result
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.report import Result
+from patchgen.verify.variants import Plan, Variant
 from tests.gallery import GALLERY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

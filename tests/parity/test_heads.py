@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.batch import batch
+from patchgen.verify.inputs.arguments import batch
 
 HEADS = [
     ("qwen3_norm", "Qwen3ForSequenceClassification", "model"),

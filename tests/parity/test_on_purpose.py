@@ -12,11 +12,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.select import select_cases
+from patchgen.verify.cases import select_cases
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.report.result import Result
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import find_variant_at
+from patchgen.verify.report import Result
+from patchgen.verify.variants import Plan, find_variant_at
 
 PYPROJECT = '[tool.patchgen]\nsources = ["mine"]\noutputs = {{ mine = "made_{name}" }}\n'
 PLAN = Plan(dtypes=("float64", "bfloat16"))

@@ -20,16 +20,14 @@ from transformers import DataCollatorWithFlattening
 
 from patchgen.runtime.grouped_gemm import GROUPED_MM, grouped_linear, sort_pairs
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.case import Case
-from patchgen.verify.checks.numbers import compare, measure_planted_error
-from patchgen.verify.compare.tolerance import MARGIN, REORDERED
+from patchgen.verify.checks.context import Case, View
+from patchgen.verify.checks.numbers import measure_planted_error
+from patchgen.verify.differences import MARGIN, REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import PlantedError, load_strictly
-from patchgen.verify.parts.planting import replaced
-from patchgen.verify.parts.scenario import Scenario
-from patchgen.verify.parts.sdpa import PART_CHECK
+from patchgen.verify.parts.attention import SDPA as PART_CHECK
+from patchgen.verify.parts.part_check import PlantedError, Scenario, load_strictly, replaced
 from patchgen.verify.variants import Variant
 from tests.gallery import BY_NAME
 
@@ -262,7 +260,7 @@ def test_a_planted_error_is_seen(where, planted_error, dtype):
         observed = both.observe_variant(
             both.routes[0], dtype, planted_error.scenario, model=model
         )  # it runs, and is wrong
-    largest = compare(both, both.routes[0], dtype, planted_error.scenario, observed)[0].largest
+    largest = View(both, both.routes[0], dtype, planted_error.scenario).compare(observed)[0].largest
     assert largest >= MARGIN * REORDERED.at(dtype)
 
 

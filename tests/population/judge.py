@@ -36,8 +36,8 @@ from patchgen.syntax.locate import make_environment
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import LARGEST, CannotBuild
 from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.models.build import draw_weights
+from patchgen.verify.parts.part_check import Scenario
 from tests.population.kinds import Case
 
 SECONDS = 60  # for what is done with one file

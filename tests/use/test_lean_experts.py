@@ -13,9 +13,10 @@ from transformers.integrations import use_experts_implementation
 
 import patchgen.runtime  # noqa: F401  (registers the implementation)
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.batch import batch
-from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.evidence import count_saved_bytes
+from patchgen.verify.inputs.arguments import batch
+from patchgen.verify.models.build import draw_weights
+from patchgen.verify.observe.evidence import SavedStorages
+from patchgen.verify.observe.recorder import listening
 
 EXPERTS, T, K, D, F = 5, 40, 3, 16, 24
 LEAN = SimpleNamespace(_experts_implementation="lean")
@@ -93,7 +94,9 @@ def test_values_and_every_gradient_are_those_of_the_loop(dtype, kind):
 def test_what_is_kept_is_one_product_and_the_arguments():
     experts, x_TD, choice_TK, weights_TK = drawn(torch.float32)
     x_TD.requires_grad_()
-    kept = count_saved_bytes(lambda: experts(x_TD, choice_TK, weights_TK), experts)
+    with listening(saved := SavedStorages(experts)):
+        experts(x_TD, choice_TK, weights_TK)
+    kept = sum(each.bytes for each in saved.storages)
     pairs = T * K
     assert kept == 4 * (pairs * 2 * F + T * D + T * K) + 8 * 2 * pairs + 4 * EXPERTS
 

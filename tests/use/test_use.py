@@ -27,8 +27,8 @@ import patchgen
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import Variant, find_variant, known_variants
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.batch import batch
-from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.inputs.arguments import batch
+from patchgen.verify.models.build import draw_weights
 from tests.toytree import REPOSITORY, environment
 from tests.use.wide import make_project
 

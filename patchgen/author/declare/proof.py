@@ -24,18 +24,17 @@ from patchgen.author.declare.variant import Draft, flatten_draft
 from patchgen.project.lock import Record
 from patchgen.project.outcome import variant_diff
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.case import Case
-from patchgen.verify.cases.select import select_cases
+from patchgen.verify.cases import select_cases
+from patchgen.verify.checks.context import Case
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.evidence import gather_evidence
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.parts.scenario import Scenario
-from patchgen.verify.report.result import Result
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant, describe_variant, find_towers
+from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.report import Result
+from patchgen.verify.variants import Plan, Variant, describe_variant, find_towers
 
 PACKAGE = "proved"  # outputs are imported from it
 HEADS = 4  # classes, of those that run what the part changes, that are tried until one is built

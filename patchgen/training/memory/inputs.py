@@ -8,9 +8,9 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.verify.inputs.arguments import ANSWER, LENGTH, ROWS, CannotBuild, takes
-from patchgen.verify.inputs.batch import batch as tokens
+from patchgen.verify.inputs.arguments import batch as tokens
 from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import Scenario
 
 # The decoder of an encoder-decoder needs one of them.
 _ANSWERS = frozenset({"labels", "decoder_input_ids"})

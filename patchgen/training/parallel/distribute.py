@@ -15,7 +15,7 @@ import torch
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import gather
-from patchgen.verify.plans.plans import generic, require_plans
+from patchgen.verify.plans import generic, require_plans
 
 FREED = "free_full_weight"  # of transformers: free a layer's gathered weights after use
 HEADS = ("num_attention_heads", "num_key_value_heads")

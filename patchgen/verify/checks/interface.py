@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,26 +15,56 @@ from transformers import PreTrainedModel, StaticCache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
-from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
-from patchgen.verify.checks.noise import REORDERING
-from patchgen.verify.checks.numbers import compare, require_scenario
-from patchgen.verify.compare.differences import Difference, differences
-from patchgen.verify.compare.tolerance import EQUAL, REORDERED, loosest
+from patchgen.verify.checks.context import (
+    REORDERING,
+    CheckContext,
+    NothingToCompare,
+    Verdict,
+    decide,
+    judge,
+    require_scenario,
+)
+from patchgen.verify.checks.itself import generate
+from patchgen.verify.differences import EQUAL, REORDERED, Difference, differences, loosest
 from patchgen.verify.inputs.arguments import Inputs
-from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered
-from patchgen.verify.models.build import silence_progress
+from patchgen.verify.models.build import (
+    flash_reference,
+    flex_on_cpu,
+    registered,
+    silence_progress,
+)
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.observe.step import observe_step, takes_cache
 from patchgen.verify.parts.combine import ATTENTION, EAGER
-from patchgen.verify.parts.part_check import Route, reload
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import Route, Scenario, reload
 
 # --- Check a model that calls transformers' attention interface with each attention function
-#
-# The case's detail names one: "eager", "flex_attention", "flash", or "registered", a user's own.
 
 OWN = "a_function_of_ones_own"
+
+
+@contextmanager
+def attending(how: str, pair: Pair) -> Iterator[tuple[Route, list[dict[str, Any]] | None]]:
+    """A context with the route to the parent under "eager", and the calls of a function of ours.
+
+    `how` is "eager", "flex_attention", "flash", or "registered", a user's own function.
+    """
+    name, bound = {"flash": "by_reference", "registered": OWN}.get(how, how), REORDERED
+    if how == "eager":  # bit for bit, unless other parts of the variant have larger bounds
+        others = [check for check in pair.part_checks if not check.by_flags]
+        bound = loosest([EQUAL, *(each.routes(pair.parent_class)[0].bound for each in others)])
+    route = Route(f"eager, the variant under {name}", bound, EAGER, {ATTENTION: name})
+    functions = {
+        "flash": (flash_reference, flash_attention_mask),
+        "registered": (sdpa_attention_forward, sdpa_mask),
+    }
+    if how in functions:
+        with registered(name, *functions[how]) as calls:
+            yield route, calls
+        return
+    with flex_on_cpu() if how == "flex_attention" else nullcontext():
+        yield route, None
 
 
 def check_interface(context: CheckContext) -> Verdict:
@@ -44,59 +74,13 @@ def check_interface(context: CheckContext) -> Verdict:
         raise NothingToCompare("its flags say that it does not take flex attention")
     if how == "flash" and not pair.variant_class._supports_flash_attn:
         raise NothingToCompare("its flags say that it does not take FlashAttention")
-    with ATTENTION_FUNCTIONS[how](pair) as (route, calls):
-        verdict = _compared(context, route)
+    with attending(how, pair) as (route, calls):
+        view = context.view(route)
+        view.parent()
+        verdict = decide(context, view.compare(view.variant()), route)
     if calls is not None and len(calls) < pair.config().num_hidden_layers:
         return Verdict("FAIL", f"the function was called {len(calls)} times; {verdict.note}")
     return verdict
-
-
-def _compared(context: CheckContext, route: Route) -> Verdict:
-    pair, scenario = context.pair, context.case.scenario
-    pair.observe_parent(route, context.dtype, scenario)
-    observed = pair.observe_variant(route, context.dtype, scenario)
-    return decide(context, compare(pair, route, context.dtype, scenario, observed), route)
-
-
-_RouteAndCalls = tuple[Route, list[dict[str, Any]] | None]
-
-
-def _route(name: str, bound: Any = REORDERED) -> Route:
-    return Route(f"eager, the variant under {name}", bound, EAGER, {ATTENTION: name})
-
-
-@contextmanager
-def _eager(pair: Pair) -> Iterator[_RouteAndCalls]:
-    """The bound: bit for bit, unless other parts of the variant have larger bounds."""
-    others = [check for check in pair.part_checks if not check.by_flags]
-    closest = [check.routes(pair.parent_class)[0] for check in others]
-    yield _route("eager", loosest([EQUAL, *(route.bound for route in closest)])), None
-
-
-@contextmanager
-def _flex(pair: Pair) -> Iterator[_RouteAndCalls]:
-    with flex_on_cpu():
-        yield _route("flex_attention"), None
-
-
-@contextmanager
-def _flash(pair: Pair) -> Iterator[_RouteAndCalls]:
-    with registered("by_reference", flash_reference, flash_attention_mask) as calls:
-        yield _route("by_reference"), calls
-
-
-@contextmanager
-def _registered(pair: Pair) -> Iterator[_RouteAndCalls]:
-    with registered(OWN, sdpa_attention_forward, sdpa_mask) as calls:
-        yield _route(OWN), calls
-
-
-ATTENTION_FUNCTIONS: dict[str, Callable[[Pair], Any]] = {
-    "eager": _eager,
-    "flex_attention": _flex,
-    "flash": _flash,
-    "registered": _registered,
-}
 
 
 # --- Check `attn_implementation`, and the attention weights that a user asks for
@@ -104,59 +88,45 @@ ATTENTION_FUNCTIONS: dict[str, Callable[[Pair], Any]] = {
 
 def check_attention_weights(context: CheckContext) -> Verdict:
     """Compare attention weights, which in transformers only eager attention returns."""
-    pair, dtype, scenario = context.pair, context.dtype, context.case.scenario
-    route = pair.weights_route
-    require_scenario(pair, scenario)
-    reference = pair.observe_parent(route, dtype, scenario, weights=True)
+    pair, view = context.pair, context.view(context.pair.weights_route, weights=True)
+    require_scenario(pair, view.scenario)
+    reference = view.parent()
     if not any("attentions" in name for name in reference):
         raise NothingToCompare("the parent returns none")
-    if not any("attentions" in name for name in pair.without_hidden(reference, scenario)):
-        raise NothingToCompare("; ".join(pair.explain_hidden("attentions.0", scenario)))
-    observed = pair.observe_variant(route, dtype, scenario, weights=True)
-    return decide(context, compare(pair, route, dtype, scenario, observed, weights=True), route)
+    if not any("attentions" in name for name in pair.without_hidden(reference, view.scenario)):
+        raise NothingToCompare("; ".join(pair.explain_hidden("attentions.0", view.scenario)))
+    return decide(context, view.compare(view.variant()), view.route)
 
 
 def check_attn_implementation(context: CheckContext) -> Verdict:
     """Check that the value is accepted or refused as the part checks or the parent say."""
     pair, name = context.pair, context.case.detail
-    declared = [
-        part_check.attentions
-        for part_check in pair.part_checks
-        if part_check.attentions is not None
-    ]
+    declared = [each.attentions for each in pair.part_checks if each.attentions is not None]
     ours = _tried(pair, pair.variant_class, name)
     if not declared:
         theirs = _tried(pair, pair.parent_class, name)
         note = f"{_outcome(ours)}; the parent: {_outcome(theirs)}"
-        if type(ours) is type(theirs):
-            return Verdict("PASS", note)
         # The parent needs a package that is not here, and the variant says by its flags that it
         # does not take it: a restriction, and no error.
-        is_restricted = isinstance(theirs, ImportError) and not supports(pair.variant_class, name)
-        return Verdict("WARN" if is_restricted else "FAIL", note)
+        restricted = isinstance(theirs, ImportError) and not supports(pair.variant_class, name)
+        if restricted and type(ours) is not type(theirs):
+            return Verdict("WARN", note)
+        return judge(type(ours) is type(theirs), note)
     if all(name in accepted for accepted in declared):
-        return Verdict(
-            "FAIL" if isinstance(ours, Exception) else "PASS", f"declared; {_outcome(ours)}"
-        )
-    if any(part_check.by_flags for part_check in pair.part_checks) and supports(
-        pair.variant_class, name
-    ):
+        return judge(ours is None, f"declared; {_outcome(ours)}")
+    by_flags = any(part_check.by_flags for part_check in pair.part_checks)
+    if by_flags and supports(pair.variant_class, name):
         # FlashAttention is not installed on a CPU, and transformers says so.
         right = isinstance(ours, ImportError) if name.startswith("flash") else ours is None
-        return Verdict("PASS" if right else "FAIL", f"supported by its flags; {_outcome(ours)}")
-    return Verdict(
-        "PASS" if isinstance(ours, ValueError) else "FAIL", f"not declared; {_outcome(ours)}"
-    )
+        return judge(right, f"supported by its flags; {_outcome(ours)}")
+    return judge(isinstance(ours, ValueError), f"not declared; {_outcome(ours)}")
 
 
 def supports(model_class: type[PreTrainedModel], name: str) -> bool:
     """Whether the flags of the class say that it takes `name`."""
-    if name.startswith("flash_attention"):
-        return model_class._supports_flash_attn
-    return {
-        "sdpa": model_class._supports_sdpa,
-        "flex_attention": model_class._supports_flex_attn,
-    }.get(name, False)
+    flags = {"sdpa": "_supports_sdpa", "flex_attention": "_supports_flex_attn"}
+    flag = "_supports_flash_attn" if name.startswith("flash_attention") else flags.get(name, "")
+    return getattr(model_class, flag, False)
 
 
 def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Exception | None:
@@ -170,7 +140,7 @@ def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Excepti
             model = model_class._from_config(pair.config(), attn_implementation=name)
         with flex_on_cpu() if pair.device == "cpu" else nullcontext():
             observe_step(model.to(pair.device), pair.inputs(Scenario(), torch.float32), Scenario())
-    except Exception as error:
+    except Exception as error:  # each model has its own
         return error
     return None
 
@@ -188,13 +158,8 @@ SPARE = 6  # places of a static cache that stay empty
 # Where a text is cut, from its end.  A piece of two tokens needs a mask.  One token, or the whole
 # text, would be right without one.
 CUTS = ((4, 2, 1, 0), (4, 3, 2, 1, 0))
-TEXT = {
-    "input_ids",
-    "attention_mask",
-    "decoder_input_ids",
-    "encoder_hidden_states",
-    "encoder_attention_mask",
-}
+TEXT = {"input_ids", "attention_mask", "decoder_input_ids"}
+TEXT |= {"encoder_hidden_states", "encoder_attention_mask"}
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {"do_sample": False},
     "sampled": {"do_sample": True, "top_k": 20},
@@ -220,7 +185,7 @@ def check_cache(context: CheckContext) -> Verdict:
     inputs = pair.inputs(context.case.scenario, context.dtype)
     if inputs.given.keys() - TEXT or "input_ids" not in inputs.given:
         raise NothingToCompare("it reads more than text")
-    with ATTENTION_FUNCTIONS[how](pair) if how else nullcontext((pair.routes[0], None)) as under:
+    with attending(how, pair) if how else nullcontext((pair.routes[0], None)) as under:
         route = replace(under[0], bound=REORDERED)
         try:
             parent, variant = pair.models(route, context.dtype)
@@ -262,49 +227,38 @@ def _in_chunks(
     given, real = dict(inputs.given), inputs.real[-1]
     ids = given.pop(name)
     mask = given.pop("attention_mask", None) if name == "input_ids" else None
-    length, parts, first = ids.shape[1], [], 0
+    length, parts, first = ids.shape[1], list[Tensor](), 0
     cache: Any = StaticCache(config=model.config, max_cache_len=length + SPARE) if static else None
 
-    def read(first: int, last: int, **asked: Any) -> Any:
+    def read(first: int, last: int, **asked: Any) -> tuple[Tensor, Any]:
         seen = {} if mask is None else {"attention_mask": mask[:, :last]}
-        return model(**given, **{name: ids[:, first:last]}, **seen, return_dict=True, **asked)
+        out = model(**given, **{name: ids[:, first:last]}, **seen, return_dict=True, **asked)
+        logits = next(out[each] for each in ("logits", "last_hidden_state") if each in out)
+        return logits, getattr(out, "past_key_values", None)
 
+    model.eval()
     with torch.no_grad(), compute_in_float64():
-        whole = _logits(model.eval() and read(0, length, use_cache=False))
+        whole, _ = read(0, length, use_cache=False)
         for last in (length - piece for piece in pieces):
-            out = read(first, last, past_key_values=cache, use_cache=True)
-            cache, first = getattr(out, "past_key_values", None), last
+            logits, cache = read(first, last, past_key_values=cache, use_cache=True)
             if cache is None:
                 return None
-            parts.append(_logits(out))
+            parts.append(logits)
+            first = last
     return differences({"logits": whole[real]}, {"logits": torch.cat(parts, 1)[real]})
-
-
-def _logits(out: Any) -> Tensor:
-    return next(tensor for name, tensor in out.items() if name in ("logits", "last_hidden_state"))
 
 
 def check_generation(context: CheckContext) -> Verdict:
     """Check that both generate the same tokens, by the method that the case's detail names."""
-    pair, way = context.pair, WAYS[context.case.detail]
+    pair, route = context.pair, context.pair.routes[0]
     if not pair.parent_class.can_generate():
         raise NothingToCompare("it generates no text")
     if not (pair.is_causal or pair.config().is_encoder_decoder):
         raise NothingToCompare("it is an encoder here")
-    route, made = pair.routes[0], []
-    given = dict(pair.inputs(context.case.scenario, torch.float32).given)
-    given.pop("decoder_input_ids", None)
+    given, made = pair.inputs(context.case.scenario, torch.float32).given, []
     for model in pair.models(route, torch.float32):
         torch.manual_seed(0)
-        out = model.eval().generate(
-            **given,
-            **way,
-            min_new_tokens=NEW_TOKENS,
-            max_new_tokens=NEW_TOKENS,
-            output_logits=True,
-            return_dict_in_generate=True,
-        )
-        made.append((out.sequences, torch.stack(out.logits, 1)))
+        made.append(generate(model, given, NEW_TOKENS, **WAYS[context.case.detail]))
     (theirs, logits), (ours, our_logits) = made
     if not torch.equal(ours, theirs):
         return Verdict("FAIL", "other tokens than the parent's")

@@ -9,10 +9,11 @@ Where the parent does not do so either, there is nothing to prove.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,28 +22,34 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, set_seed
 
-from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
-from patchgen.verify.compare.differences import differences
-from patchgen.verify.compare.tolerance import EQUAL, REORDERED, Bound
-from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
-from patchgen.verify.models.build import silence_progress
+from patchgen.verify.checks.context import (
+    CheckContext,
+    NothingToCompare,
+    Verdict,
+    decide,
+    judge,
+    require_checkpointing,
+)
+from patchgen.verify.differences import EQUAL, REORDERED, Bound, differences
+from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, Inputs, takes
+from patchgen.verify.models.build import draw_weights, silence_progress
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.dependence import is_causal
-from patchgen.verify.observe.float64 import compute_in_float64
-from patchgen.verify.observe.step import observe_step, outputs, takes_cache
+from patchgen.verify.observe.recorder import compute_in_float64
+from patchgen.verify.observe.step import is_causal, observe_step, run, takes_cache
 from patchgen.verify.parts.part_check import (
     DoesNotLoad,
+    Rows,
+    Scenario,
     load_strictly,
     nan_where_not_drawn,
     reload,
     shorten_names,
 )
-from patchgen.verify.parts.scenario import Rows, Scenario
-from patchgen.verify.report.result import Status
 
 Observed = Mapping[str, Tensor]
+Both = tuple[Observed, Observed]
 NEW_TOKENS = 4
+CACHES = (False, True)
 MORE_WORDS = 8
 SHARD = "20KB"
 # A narrow dtype rounds so much coarser; a model that is right is at most so many times further off.
@@ -59,25 +66,26 @@ class Itself:
     def pair(self) -> Pair:
         return self.context.pair
 
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.context.dtype
+    def both(self, dtype: torch.dtype, dropout: float = 0.0) -> tuple[PreTrainedModel, ...]:
+        return self.pair.models(self.pair.routes[0], dtype, dropout)
 
     def model(self, dtype: torch.dtype | None = None, *, fresh: bool = False) -> PreTrainedModel:
         pair = self.pair
-        return pair.models(pair.routes[0], dtype or self.dtype, fresh=fresh)[1]
+        return pair.models(pair.routes[0], dtype or self.context.dtype, fresh=fresh)[1]
 
     def step(self, rows: Rows) -> Scenario:
         """A step that draws no random numbers, which depend on the dtype."""
         differs = [name for name, _ in self.pair.variant.differs]
         return Scenario(rows=rows, train="training" not in differs)
 
+    def inputs(self, scenario: Scenario) -> Inputs:
+        return self.pair.inputs(scenario, self.context.dtype)
+
     def given(self, rows: Rows = "full", *, labels: bool = False) -> dict[str, Tensor]:
-        wanted = Scenario(rows=rows, labels=labels)
-        return self.pair.inputs(wanted, self.dtype).given
+        return self.inputs(Scenario(rows=rows, labels=labels)).given
 
 
-Way = Callable[[Itself], tuple[Observed, Observed] | Verdict]
+Way = Callable[[Itself], Both | Verdict]
 
 
 def check_itself(context: CheckContext) -> Verdict:
@@ -88,63 +96,56 @@ def check_itself(context: CheckContext) -> Verdict:
     found = way(Itself(context))
     if isinstance(found, Verdict):
         return found
-    expected, observed = found
     route = replace(pair.routes[0], bound=bound)
-    return decide(context, differences(expected, observed), route, "itself run otherwise")
+    return decide(context, differences(*found), route, "itself run otherwise")
 
 
-def run(model: PreTrainedModel, given: Mapping[str, Any], **asked: Any) -> dict[str, Tensor]:
-    """All outputs of a forward without gradients, in eval mode."""
-    if takes_cache(type(model)):
-        asked = {"use_cache": False, **asked}
-    with torch.no_grad(), compute_in_float64():
-        out = model.eval()(**given, **{"return_dict": True, **asked})
-    return dict(outputs(out))
+def _of_both(
+    one: Observed, two: Observed, fits: Callable[[Tensor], bool] = lambda tensor: True
+) -> Both:
+    """What is in both, and fits."""
+    names = [name for name in one if name in two and fits(one[name])]
+    return {name: one[name] for name in names}, {name: two[name] for name in names}
 
 
 # --- rows and lengths
 
 
-def _alone(itself: Itself) -> tuple[Observed, Observed]:
+def _alone(itself: Itself) -> Both:
     """Each row of a batch as a batch of one."""
     given, model = itself.given("right"), itself.model()
     whole = run(model, given)
     rows = len(next(iter(given.values())))
     alone = [run(model, {name: t[n : n + 1] for name, t in given.items()}) for n in range(rows)]
-    names = [name for name, t in whole.items() if t.dim() and len(t) == rows]
-    return (
-        {name: whole[name] for name in names},
-        {name: torch.cat([each[name] for each in alone]) for name in names},
-    )
+    wanted, _ = _of_both(whole, whole, lambda t: t.dim() > 0 and len(t) == rows)
+    return wanted, {name: torch.cat([each[name] for each in alone]) for name in wanted}
 
 
-def _reordered(itself: Itself) -> tuple[Observed, Observed]:
+def _reordered(itself: Itself) -> Both:
     """The rows of a batch in another order."""
     given, model = itself.given("right"), itself.model()
-    whole, flipped = run(model, given), run(model, {n: t.flip(0) for n, t in given.items()})
+    flipped = run(model, {name: tensor.flip(0) for name, tensor in given.items()})
     rows = len(next(iter(given.values())))
-    names = [name for name, t in whole.items() if t.dim() and len(t) == rows]
-    return {n: whole[n] for n in names}, {n: flipped[n].flip(0) for n in names}
+    wanted, ours = _of_both(run(model, given), flipped, lambda t: t.dim() > 0 and len(t) == rows)
+    return wanted, {name: tensor.flip(0) for name, tensor in ours.items()}
 
 
-def _first_token(itself: Itself) -> tuple[Observed, Observed]:
+def _first_token(itself: Itself) -> Both:
     """The first token of a text of which nothing else is there."""
     given, model = itself.given(), itself.model()
     if set(given) != {"input_ids"} or not itself.pair.is_causal:
         raise NothingToCompare("it is no decoder of texts")
-    whole, one = run(model, given), run(model, {"input_ids": given["input_ids"][:, :1]})
     length = given["input_ids"].shape[1]
-    names = [name for name, t in whole.items() if t.dim() > 2 and t.shape[1] == length]
-    return {n: whole[n][:, :1] for n in names}, {n: one[n] for n in names}
+    one = run(model, {"input_ids": given["input_ids"][:, :1]})
+    whole, ours = _of_both(run(model, given), one, lambda t: t.dim() > 2 and t.shape[1] == length)
+    return {name: tensor[:, :1] for name, tensor in whole.items()}, ours
 
 
 def _sees_earlier_tokens(itself: Itself) -> Verdict:
     """Nothing depends on later tokens, where nothing does in the parent as transformers has it."""
-    pair = itself.pair
-    inputs = pair.inputs(Scenario(labels=False), itself.dtype)
-    if "input_ids" not in inputs.given or not is_causal(
-        pair.plain_parent, inputs.to("cpu", itself.dtype)
-    ):
+    inputs = itself.inputs(Scenario(labels=False))
+    on_cpu = inputs.to("cpu", itself.context.dtype)
+    if "input_ids" not in inputs.given or not is_causal(itself.pair.plain_parent, on_cpu):
         raise NothingToCompare("its parent is no decoder of texts")
     if is_causal(itself.model(), inputs):
         return Verdict("PASS", "no output depends on a later token")
@@ -152,27 +153,25 @@ def _sees_earlier_tokens(itself: Itself) -> Verdict:
     return Verdict("WARN", "outputs depend on later tokens, and none of the parent's does")
 
 
-def _packed(itself: Itself) -> tuple[Observed, Observed]:
+def _packed(itself: Itself) -> Both:
     """Several rows of two texts, which positions tell apart, and each text alone."""
     pair, model = itself.pair, itself.model()
     if "position_ids" not in takes(type(model)) or not pair.isolates_packed_texts:
         raise NothingToCompare("positions do not keep texts apart in the parent")
     given = itself.given("packed")
-    packed = run(model, given)
-    texts: list[Observed] = []
-    for part in (slice(None, BOUNDARY), slice(BOUNDARY, None)):
-        texts.append(run(model, {name: tensor[:, part] for name, tensor in given.items()}))
-    length = given["input_ids"].shape[1]
-    names = [name for name, t in packed.items() if t.dim() > 2 and t.shape[1] == length]
-    return {n: torch.cat([each[n] for each in texts], 1) for n in names}, {
-        n: packed[n] for n in names
-    }
+    first, second = (
+        run(model, {name: tensor[:, part] for name, tensor in given.items()})
+        for part in (slice(None, BOUNDARY), slice(BOUNDARY, None))
+    )
+    packed, length = run(model, given), given["input_ids"].shape[1]
+    ours, _ = _of_both(packed, packed, lambda t: t.dim() > 2 and t.shape[1] == length)
+    return {name: torch.cat([first[name], second[name]], 1) for name in ours}, ours
 
 
 # --- how it is called
 
 
-def _as_tuple(itself: Itself) -> tuple[Observed, Observed]:
+def _as_tuple(itself: Itself) -> Both:
     """`return_dict=False` gives the same, in the same order."""
     given, model = itself.given(labels=True), itself.model()
     named, placed = run(model, given), run(model, given, return_dict=False)
@@ -181,11 +180,11 @@ def _as_tuple(itself: Itself) -> tuple[Observed, Observed]:
     return named, dict(zip(named, placed.values(), strict=True))
 
 
-def _as_tuple_in_training(itself: Itself) -> tuple[Observed, Observed]:
+def _as_tuple_in_training(itself: Itself) -> Both:
     """The loss of a training step, by name and first of a tuple."""
     given, model = itself.given(labels=True), itself.model().train()
+    asked = {"use_cache": False} if takes_cache(type(model)) else {}
     with torch.no_grad(), compute_in_float64():
-        asked = {"use_cache": False} if takes_cache(type(model)) else {}
         set_seed(0)
         named = model(**given, return_dict=True, **asked)
         set_seed(0)
@@ -195,7 +194,7 @@ def _as_tuple_in_training(itself: Itself) -> tuple[Observed, Observed]:
     return {"loss": named.loss}, {"loss": placed[0]}
 
 
-def _states_by_configuration(itself: Itself) -> tuple[Observed, Observed]:
+def _states_by_configuration(itself: Itself) -> Both:
     """`config.output_hidden_states` gives what the argument gives, at padding as well."""
     try:
         given = itself.given("right")
@@ -207,41 +206,36 @@ def _states_by_configuration(itself: Itself) -> tuple[Observed, Observed]:
     return asked, run(model, given)
 
 
-def _last_logits(itself: Itself) -> tuple[Observed, Observed]:
+def _last_logits(itself: Itself) -> Both:
     """`logits_to_keep` gives those logits, by a number and by places."""
     given, model = itself.given(), itself.model()
     if "logits_to_keep" not in takes(type(model)):
         raise NothingToCompare("its forward takes no logits_to_keep")
     whole, places = run(model, given)["logits"], torch.tensor([0, 3], device=model.device)
-    return {"of one": whole[:, -1:], "of places": whole[:, places], "all": whole}, {
-        "of one": run(model, given, logits_to_keep=1)["logits"],
-        "of places": run(model, given, logits_to_keep=places)["logits"],
-        "all": run(model, given, logits_to_keep=0)["logits"],
-    }
+    kept = {"of one": 1, "of places": places, "all": 0}
+    ours = {name: run(model, given, logits_to_keep=each)["logits"] for name, each in kept.items()}
+    return {"of one": whole[:, -1:], "of places": whole[:, places], "all": whole}, ours
 
 
-def _cache_by_default(itself: Itself) -> tuple[Observed, Observed]:
+def _cache_by_default(itself: Itself) -> Both:
     """A training step that says nothing of a cache, also with checkpointing."""
     if not takes_cache(type(itself.model())):
         raise NothingToCompare("it has no cache")
     model, plain = itself.model(fresh=True), Scenario(train=True)
-    inputs = itself.pair.inputs(plain, itself.dtype)
+    inputs = itself.inputs(plain)
     unasked = replace(inputs, options={**inputs.options, "use_cache": None})
     # transformers switches the cache off where layers are checkpointed.
-    ways: list[dict[str, Any] | None] = (
-        [None, {}] if model.supports_gradient_checkpointing else [None]
-    )
+    ways: list[Any] = [None, {}] if model.supports_gradient_checkpointing else [None]
     found: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
     for way in ways:
-        scenario = replace(plain, checkpointing=way)
         for side, given in zip(found, (inputs, unasked), strict=True):
-            observed = observe_step(model, given, scenario)
+            observed = observe_step(model, given, replace(plain, checkpointing=way))
             suffix = "" if way is None else ", checkpointed"
             side.update({f"{name}{suffix}": tensor for name, tensor in observed.items()})
     return found
 
 
-def _resized(itself: Itself) -> tuple[Observed, Observed]:
+def _resized(itself: Itself) -> Both:
     """With more words in its vocabulary it gives the same for those that it had."""
     given, model = itself.given(), itself.model(fresh=True)
     words = model.config.get_text_config().vocab_size
@@ -250,39 +244,31 @@ def _resized(itself: Itself) -> tuple[Observed, Observed]:
     before = run(model, given)
     with silence_progress():
         model.resize_token_embeddings(words + MORE_WORDS, mean_resizing=False)
-    after = run(model, given)
     return before, {
         name: tensor[..., :words] if tensor.shape[-1] == words + MORE_WORDS else tensor
-        for name, tensor in after.items()
+        for name, tensor in run(model, given).items()
     }
 
 
 # --- how it is trained
 
 
-def _checkpointed(itself: Itself) -> tuple[Observed, Observed]:
+def _checkpointed(itself: Itself) -> Both:
     """Layers that run again in the backward pass, dropout included."""
-    pair = itself.pair
-    if not pair.variant_class.supports_gradient_checkpointing:
-        raise NothingToCompare("it has no gradient checkpointing")
-    model = pair.models(pair.routes[0], itself.dtype, 0.2)[1]
+    require_checkpointing(itself.pair)
     scenario = Scenario(rows="right", train=True, dropout=0.2)
-    inputs = pair.inputs(scenario, itself.dtype)
+    model, inputs = itself.both(itself.context.dtype, 0.2)[1], itself.inputs(scenario)
     again = replace(scenario, checkpointing={})
     return observe_step(model, inputs, scenario), observe_step(model, inputs, again)
 
 
 def _finite(itself: Itself) -> Verdict:
     """Each parameter has a finite gradient, and one that the parent lacks is reached by one."""
-    pair = itself.pair
-    model = itself.model()
-    observed = observe_step(
-        model, pair.inputs(Scenario(train=True), itself.dtype), Scenario(train=True)
-    )
-    wrong = [name for name, tensor in observed.items() if not tensor.isfinite().all()]
-    if wrong:
+    training = Scenario(train=True)
+    observed = observe_step(itself.model(), itself.inputs(training), training)
+    if wrong := [name for name, tensor in observed.items() if not tensor.isfinite().all()]:
         return Verdict("FAIL", f"{shorten_names(wrong)} is not finite")
-    new = pair.new_parameters
+    new = itself.pair.new_parameters
     reached = {name.removeprefix("gradient of ") for name, t in observed.items() if t.any()}
     if missed := [name for name in new if name not in reached]:
         return Verdict("FAIL", f"no gradient reaches {shorten_names(missed)}")
@@ -290,90 +276,78 @@ def _finite(itself: Itself) -> Verdict:
     return Verdict("PASS", f"{len(observed)} outputs and gradients are finite{more}")
 
 
+def _in(itself: Itself, dtype: torch.dtype, side: int = 1, autocast: bool = False) -> Observed:
+    scenario = itself.step("left")
+    inputs = itself.pair.inputs(scenario, dtype)
+    return observe_step(itself.both(dtype)[side], inputs, replace(scenario, autocast=autocast))
+
+
 def _float32(itself: Itself) -> Verdict:
     """In float32 beside its own float64, and no more so than many times the parent."""
-    scenario, far = itself.step("left"), []
-    for side in (0, 1):
-        found = [
-            observe_step(
-                itself.pair.models(itself.pair.routes[0], dtype)[side],
-                itself.pair.inputs(scenario, dtype),
-                scenario,
-            )
-            for dtype in (torch.float64, torch.float32)
-        ]
-        far.append(differences(*found)[0])
-    bound = COARSER * max(far[0].largest, torch.finfo(torch.float32).eps)
-    status: Status = "PASS" if far[1].largest <= bound else "FAIL"
-    note = f"float32 beside its own float64, most in {far[1].name}"
-    return Verdict(status, note, far[1].largest, bound, unit="relative")
+    theirs, ours = (
+        differences(_in(itself, torch.float64, side), _in(itself, torch.float32, side))[0]
+        for side in (0, 1)
+    )
+    bound = COARSER * max(theirs.largest, torch.finfo(torch.float32).eps)
+    note = f"float32 beside its own float64, most in {ours.name}"
+    return judge(ours.largest <= bound, note, ours.largest, bound, "relative")
 
 
-def _dtype(dtype: torch.dtype, autocast: bool = False) -> Way:
-    def way(itself: Itself) -> Verdict:
-        """Beside its own float64, in units of its own float32 as coarse as this dtype."""
-        pair, scenario = itself.pair, itself.step("left")
-        exact, fine = (
-            observe_step(itself.model(wide), pair.inputs(scenario, wide), scenario)
-            for wide in (torch.float64, torch.float32)
-        )
-        run_in = torch.float32 if autocast else dtype
-        try:
-            narrow = observe_step(
-                itself.model(run_in),
-                pair.inputs(scenario, run_in),
-                replace(scenario, autocast=autocast),
-            )
-        except RuntimeError as error:
-            if "not implemented for" not in str(error):
-                raise
-            raise NothingToCompare(f"this machine cannot: {error}") from error
-        wrong = [name for name, tensor in narrow.items() if not tensor.isfinite().all()]
-        if wrong:
-            return Verdict("FAIL", f"{shorten_names(wrong)} is not finite in {dtype}")
-        ratio = torch.finfo(dtype).eps / torch.finfo(torch.float32).eps
-        own = {each.name: each for each in differences(exact, fine)}
-        sizes = sorted(each.rms for each in own.values() if math.isfinite(each.rms))
-        floor = sizes[len(sizes) // 2] if sizes else 0.0
-        found = [
-            (each.rms / (ratio * max(own[each.name].rms, floor)), each.name)
-            for each in differences(exact, narrow)
-            if not each.missing and not each.vanishes and each.name in own and floor
-        ]
-        if not found:
-            raise NothingToCompare("float32 gives its float64 exactly")
-        times, name = max(found)
-        note = f"{dtype} beside its own float64, most in {name}"
-        status: Status = "PASS" if times <= COARSER else "FAIL"
-        return Verdict(status, note, times, COARSER, unit="of its float32, as coarse")
-
-    return way
+def _narrow(dtype: torch.dtype, autocast: bool, itself: Itself) -> Verdict:
+    """Beside its own float64, in units of its own float32 as coarse as this dtype."""
+    exact, fine = _in(itself, torch.float64), _in(itself, torch.float32)
+    try:
+        narrow = _in(itself, torch.float32 if autocast else dtype, autocast=autocast)
+    except RuntimeError as error:
+        if "not implemented for" not in str(error):
+            raise
+        raise NothingToCompare(f"this machine cannot: {error}") from error
+    if wrong := [name for name, tensor in narrow.items() if not tensor.isfinite().all()]:
+        return Verdict("FAIL", f"{shorten_names(wrong)} is not finite in {dtype}")
+    ratio = torch.finfo(dtype).eps / torch.finfo(torch.float32).eps
+    own = {each.name: each for each in differences(exact, fine)}
+    sizes = sorted(each.rms for each in own.values() if math.isfinite(each.rms))
+    floor = sizes[len(sizes) // 2] if sizes else 0.0
+    found = [
+        (each.rms / (ratio * max(own[each.name].rms, floor)), each.name)
+        for each in differences(exact, narrow)
+        if not each.missing and not each.vanishes and each.name in own and floor
+    ]
+    if not found:
+        raise NothingToCompare("float32 gives its float64 exactly")
+    times, name = max(found)
+    note = f"{dtype} beside its own float64, most in {name}"
+    return judge(times <= COARSER, note, times, COARSER, "of its float32, as coarse")
 
 
 # --- generation
 
 
-def _generated(itself: Itself) -> tuple[Observed, Observed]:
+def _generated(itself: Itself) -> Both:
     """Generated with a cache and without."""
-    pair, model = itself.pair, itself.model()
-    if not type(model).can_generate() or not (pair.is_causal or model.config.is_encoder_decoder):
+    model = itself.model()
+    is_decoder = itself.pair.is_causal or model.config.is_encoder_decoder
+    if not type(model).can_generate() or not is_decoder:
         raise NothingToCompare("it generates no text")
-    given = dict(itself.given("left"))
-    given.pop("decoder_input_ids", None)
-    found = []
-    for cache in (False, True):
-        with torch.no_grad(), compute_in_float64():
-            out = model.eval().generate(
-                **given,
-                do_sample=False,
-                use_cache=cache,
-                min_new_tokens=NEW_TOKENS,
-                max_new_tokens=NEW_TOKENS,
-                output_logits=True,
-                return_dict_in_generate=True,
-            )
-        found.append({"logits": torch.stack(out.logits, 1)})
-    return found[0], found[1]
+    given = itself.given("left")
+    made = [
+        generate(model, given, NEW_TOKENS, use_cache=cache, do_sample=False) for cache in CACHES
+    ]
+    without, cached = ({"logits": logits} for _, logits in made)
+    return without, cached
+
+
+def generate(
+    model: PreTrainedModel, given: Mapping[str, Tensor], tokens: int, **asked: Any
+) -> tuple[Tensor, Tensor]:
+    """So many tokens behind a text, and their logits; a float64 model computes all in that."""
+    prompt = {name: tensor for name, tensor in given.items() if name != "decoder_input_ids"}
+    asked |= {"min_new_tokens": tokens, "max_new_tokens": tokens}
+    asked |= {"output_logits": True, "return_dict_in_generate": True}
+    is_wide = model.dtype == torch.float64
+    with torch.no_grad(), compute_in_float64() if is_wide else nullcontext():
+        out = model.eval().generate(**prompt, **asked)
+    return out.sequences, torch.stack(out.logits, 1)
 
 
 # --- saving and loading
@@ -385,25 +359,20 @@ def _folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _load(
-    model_class: type[PreTrainedModel], folder: Path, like: PreTrainedModel
-) -> PreTrainedModel:
-    return model_class.from_pretrained(
-        folder, dtype=like.dtype, attn_implementation=like.config._attn_implementation
-    )
+def _load(kind: type[PreTrainedModel], folder: Path, like: PreTrainedModel) -> PreTrainedModel:
+    attention = like.config._attn_implementation
+    return kind.from_pretrained(folder, dtype=like.dtype, attn_implementation=attention)
 
 
-def _of_common(one: PreTrainedModel, two: PreTrainedModel) -> tuple[Observed, Observed]:
+def _of_common(one: PreTrainedModel, two: PreTrainedModel) -> Both:
     """The weights of both by the names without a head's prefix; those of one alone left out."""
-    states = []
-    for model in (one, two):
-        prefix = f"{model.base_model_prefix}."
-        states.append({name.removeprefix(prefix): t for name, t in model.state_dict().items()})
-    names = [name for name in states[0] if name in states[1]]
-    if not names:
+    first, second = (
+        {n.removeprefix(f"{model.base_model_prefix}."): t for n, t in model.state_dict().items()}
+        for model in (one, two)
+    )
+    if first.keys().isdisjoint(second):
         raise NothingToCompare("both have no weight in common")
-    first, second = states
-    return {name: first[name] for name in names}, {name: second[name] for name in names}
+    return _of_both(first, second)
 
 
 def _base_class(itself: Itself, model: PreTrainedModel) -> type[PreTrainedModel]:
@@ -415,7 +384,7 @@ def _base_class(itself: Itself, model: PreTrainedModel) -> type[PreTrainedModel]
     return base
 
 
-def _sharded(itself: Itself) -> tuple[Observed, Observed]:
+def _sharded(itself: Itself) -> Both:
     """Saved in several files, and loaded."""
     model = itself.model()
     with _folder() as folder:
@@ -425,32 +394,26 @@ def _sharded(itself: Itself) -> tuple[Observed, Observed]:
         return model.state_dict(), _load(type(model), folder, model).state_dict()
 
 
-def _built(itself: Itself) -> tuple[Observed, Observed]:
+def _built(itself: Itself) -> Both:
     """Built from a configuration, saved, and loaded by the variant and by its parent."""
-    pair = itself.pair
-    like = itself.model()
+    pair, like = itself.pair, itself.model()
     set_seed(0)
-    built = type(like)._from_config(
-        copy.deepcopy(like.config),
-        dtype=like.dtype,
-        attn_implementation=like.config._attn_implementation,
-    )
-    draw_weights(built, itself.pair.seed + 1)  # what is not saved would come back as it was
+    attention = like.config._attn_implementation
+    config = copy.deepcopy(like.config)
+    built = type(like)._from_config(config, dtype=like.dtype, attn_implementation=attention)
+    draw_weights(built, pair.seed + 1)  # what is not saved would come back as it was
     with _folder() as folder:
         built.save_pretrained(folder)
-        expected, got = (
-            dict(built.state_dict()),
-            dict(_load(type(built), folder, like).state_dict()),
-        )
+        expected = dict(built.state_dict())
+        got = dict(_load(type(built), folder, like).state_dict())
         if pair.build is reload and not pair.variant.differs:
             parent = load_strictly(pair.parent_class, folder, dtype=like.dtype)
-            given = itself.given()
-            expected |= run(parent, given, output_hidden_states=True)
-            got |= run(built, given, output_hidden_states=True)
+            expected |= run(parent, itself.given(), output_hidden_states=True)
+            got |= run(built, itself.given(), output_hidden_states=True)
     return expected, got
 
 
-def _base_into_head(itself: Itself) -> tuple[Observed, Observed]:
+def _base_into_head(itself: Itself) -> Both:
     """A checkpoint of the base model, loaded by the head."""
     model = itself.model()
     _base_class(itself, model)
@@ -459,7 +422,7 @@ def _base_into_head(itself: Itself) -> tuple[Observed, Observed]:
         return _of_common(model.base_model, _load(type(model), folder, model).base_model)
 
 
-def _head_into_base(itself: Itself) -> tuple[Observed, Observed]:
+def _head_into_base(itself: Itself) -> Both:
     """A checkpoint of the head, loaded by the base model."""
     model = itself.model()
     base = _base_class(itself, model)
@@ -468,23 +431,19 @@ def _head_into_base(itself: Itself) -> tuple[Observed, Observed]:
         return _of_common(model.base_model, _load(base, folder, model))
 
 
-def _parents_base(itself: Itself) -> tuple[Observed, Observed]:
+def _parents_base(itself: Itself) -> Both:
     """A checkpoint of the parent's base model, loaded by the head."""
     pair, model = itself.pair, itself.model()
     if pair.build is not reload:
         raise NothingToCompare("its part converts the parent's weights")
-    parent = pair.plain_parent
     _base_class(itself, model)
     with _folder() as folder:
-        parent.base_model.save_pretrained(folder)
-        head = _load(type(model), folder, model)
-        theirs, ours = parent.base_model.state_dict(), head.base_model.state_dict()
-        return {n: theirs[n] for n in ours if n in theirs}, {
-            n: ours[n] for n in ours if n in theirs
-        }
+        pair.plain_parent.base_model.save_pretrained(folder)
+        ours = _load(type(model), folder, model).base_model.state_dict()
+        return _of_both(pair.plain_parent.base_model.state_dict(), ours)
 
 
-def _new_weights(itself: Itself) -> tuple[Observed, Observed]:
+def _new_weights(itself: Itself) -> Both:
     """What the parent lacks is drawn where the parent's checkpoint is loaded, and is saved."""
     pair, model = itself.pair, itself.model()
     new = pair.new_parameters
@@ -492,8 +451,7 @@ def _new_weights(itself: Itself) -> tuple[Observed, Observed]:
         raise NothingToCompare("it has no parameters that its parent lacks")
     with _folder() as folder:
         pair.plain_parent.save_pretrained(folder / "parent")
-        loaded = _load(type(model), folder / "parent", model)
-        state = dict(loaded.named_parameters())
+        state = dict(_load(type(model), folder / "parent", model).named_parameters())
         if unset := [name for name in new if not state[name].isfinite().all()]:
             raise DoesNotLoad({"missing_keys": unset}, unset)
         model.save_pretrained(folder / "variant")
@@ -518,9 +476,9 @@ WAYS: Mapping[str, tuple[Way, Bound]] = {
     "checkpointed": (_checkpointed, REORDERED),
     "gradients": (_finite, EQUAL),
     "float32": (_float32, EQUAL),
-    "bfloat16": (_dtype(torch.bfloat16), EQUAL),
-    "float16": (_dtype(torch.float16), EQUAL),
-    "autocast": (_dtype(torch.bfloat16, autocast=True), EQUAL),
+    "bfloat16": (functools.partial(_narrow, torch.bfloat16, False), EQUAL),
+    "float16": (functools.partial(_narrow, torch.float16, False), EQUAL),
+    "autocast": (functools.partial(_narrow, torch.bfloat16, True), EQUAL),
     "generated with a cache": (_generated, REORDERED),
     "saved in shards": (_sharded, EQUAL),
     "built, saved and loaded": (_built, REORDERED),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,226 +12,116 @@ from transformers import PreTrainedModel
 
 from patchgen.runtime.checkpointing import ChangedInPlace
 from patchgen.verify.checks.context import (
+    DRAWS,
     CheckContext,
     NothingToCompare,
     Verdict,
+    View,
     decide,
+    judge,
+    require_scenario,
 )
-from patchgen.verify.checks.noise import (
-    DRAWS,
-    allowed,
-    is_narrow,
-    measure_bound,
-    measure_noise,
-    observe_exactly,
-)
-from patchgen.verify.compare.differences import (
-    Difference,
-    differences,
-    find_other_dtypes,
-    measure_in_noise,
-    nearer,
-    worst,
-)
-from patchgen.verify.compare.tolerance import MARGIN, REORDERED, loosest
+from patchgen.verify.differences import MARGIN, REORDERED, Difference, differences, loosest
 from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
-from patchgen.verify.inputs.calls import AS_TUPLE
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.float64 import compute_in_float64
-from patchgen.verify.observe.step import observe_step, outputs, takes_cache
-from patchgen.verify.parts.part_check import Observation, PlantedError, Route
-from patchgen.verify.parts.scenario import Scenario
-from patchgen.verify.report.result import Status
+from patchgen.verify.observe.step import observe_step, outputs, run
+from patchgen.verify.parts.part_check import Observation, PlantedError
 
 # --- Check that one training step of the variant gives the same numbers as the parent's
 
 
 def check_numbers(context: CheckContext) -> Verdict:
     """Compare along the case's route, in its scenario."""
-    pair, case, dtype = context.pair, context.case, context.dtype
-    route, scenario = pair.route(case.route), case.scenario
-    if case.route == 1 and pair.routes[0].name == pair.routes[1].name:
-        raise NothingToCompare(
-            f"the parent has one computation, {route.name}, and it is compared as the closest"
-        )
-    require_scenario(pair, scenario)
-    pair.observe_parent(
-        route, dtype, scenario
-    )  # first: the variant need not do what the parent cannot
-    enough = allowed(route.bound, dtype, scenario)
-    found = compare(pair, route, dtype, scenario, _of_variant(context, route), enough=enough)
-    if found[0].largest > allowed(route.bound, dtype, scenario) and _sums_anew(
-        pair, route, dtype, scenario
-    ):
-        route = replace(route, bound=loosest([route.bound, REORDERED]))
-    if found[0].largest > allowed(route.bound, dtype, scenario):
-        found, route = _beside_eager(context, found, route)
-    if is_narrow(dtype, scenario):
-        found = _of_other_draws(context, found, route)
-    return decide(context, found, route)
+    pair, view = context.pair, context.view()
+    if context.case.route == 1 and pair.routes[0].name == pair.routes[1].name:
+        name = view.route.name
+        what = f"the parent has one computation, {name}, and it is compared as the closest"
+        raise NothingToCompare(what)
+    require_scenario(pair, view.scenario)
+    view.parent()  # first: the variant need not do what the parent cannot
+    found = view.compare(_of_variant(context, view), enough=view.allowed)
+    if found[0].largest > view.allowed and _sums_anew(view):
+        view = view.bounded(loosest([view.route.bound, REORDERED]))
+    if found[0].largest > view.allowed:
+        found, view = _beside_eager(context, found, view)
+    if view.is_narrow:
+        found = _of_other_draws(context, found, view)
+    return decide(context, found, view.route)
 
 
 def _of_other_draws(
-    context: CheckContext, found: tuple[Difference, ...], route: Route
+    context: CheckContext, found: tuple[Difference, ...], view: View
 ) -> tuple[Difference, ...]:
     """The smallest of differences on several inputs, where those on the first are too large.
 
     What rounding makes is of one draw, and what an error makes is of all.
     """
-    pair, scenario, dtype = context.pair, context.case.scenario, context.dtype
     for seed in DRAWS[1:]:
-        bound = allowed(route.bound, dtype, scenario)
-        if found[0].largest > bound:
-            bound = measure_bound(route.bound, pair, route, dtype, scenario)
+        bound = view.allowed if found[0].largest <= view.allowed else view.measure_bound()
         if found[0].largest <= bound or math.isinf(found[0].largest):
             break
-        observed = _of_variant(context, route, seed)
-        again = compare(pair, route, dtype, scenario, observed, seed=seed)
+        again = view.compare(_of_variant(context, view, seed), seed=seed)
         found = min(found, again, key=lambda each: each[0].largest)
     return found
 
 
 def _beside_eager(
-    context: CheckContext, found: tuple[Difference, ...], route: Route
-) -> tuple[tuple[Difference, ...], Route]:
+    context: CheckContext, found: tuple[Difference, ...], view: View
+) -> tuple[tuple[Difference, ...], View]:
     """Beside the parent's eager attention, where that is as far from the parent as the variant is.
 
     At a query that sees nothing, which padding at the left makes, SDPA gives zeros and eager
     attention a mean.  Both are the parent, and a head may read them.
     """
-    pair, scenario, dtype = context.pair, context.case.scenario, context.dtype
-    if is_narrow(dtype, scenario) or context.case.route or pair.is_neutral:
-        return found, route
-    eager, bound = pair.eager_route, allowed(route.bound, dtype, scenario)
+    if view.is_narrow or context.case.route or context.pair.is_neutral:
+        return found, view
+    eager = replace(view, route=context.pair.eager_route)
     try:
-        other = pair.observe_parent(eager, dtype, scenario)
+        if differences(view.parent(), eager.parent())[0].largest <= view.allowed:
+            return found, view
     except (CannotBuild, ValueError):  # it has no other
-        return found, route
-    if differences(pair.observe_parent(route, dtype, scenario), other)[0].largest <= bound:
-        return found, route
-    for ours in (route, eager) if scenario.rows == "left" else (route,):
-        beside = compare(pair, eager, dtype, scenario, _of_variant(context, ours))
-        if beside[0].largest <= allowed(eager.bound, dtype, scenario):
+        return found, view
+    for ours in (view, eager) if view.scenario.rows == "left" else (view,):
+        beside = eager.compare(_of_variant(context, ours))
+        if beside[0].largest <= eager.allowed:
             return beside, eager
-    return found, route
+    return found, view
 
 
-def _of_variant(context: CheckContext, route: Route, seed: int = 0) -> Observation:
+def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation:
     """The variant's observation.
 
     Raises NothingToCompare if it refuses a guessed setting, or what a part says that it refuses.
     """
     try:
-        scenario = context.case.scenario
-        return context.pair.observe_variant(route, context.dtype, scenario, seed=seed)
+        observed = view.variant(seed)
+        refuses = any(check.refuses_a_loss(view.pair.changes) for check in view.pair.part_checks)
+        if refuses and "loss" in observed and observed["loss"].isnan():
+            raise NothingToCompare("the loss is NaN, as its part says")
+        return observed
     except ChangedInPlace as error:
         raise NothingToCompare(str(error)) from error
     except (ValueError, NotImplementedError) as error:
-        if not (context.case.drawn or _is_announced(context, error)):
+        ways, words = view.scenario.ways, str(error)
+        refusals = [each for check in context.pair.part_checks for each in check.refuses]
+        announced = any(each.way in ways and each.words in words for each in refusals)
+        if not (context.case.drawn or (announced and isinstance(error, ValueError))):
             raise
         raise NothingToCompare(f"refused: {error}") from error
 
 
-def _is_announced(context: CheckContext, error: Exception) -> bool:
-    """Whether a part of the variant says that it raises this error."""
-    ways, words = context.case.scenario.ways, str(error)
-    refusals = [each for part_check in context.pair.part_checks for each in part_check.refuses]
-    return isinstance(error, ValueError) and any(
-        refusal.way in ways and refusal.words in words for refusal in refusals
-    )
-
-
-def _sums_anew(pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario) -> bool:
+def _sums_anew(view: View) -> bool:
     """Whether checkpointing moves the parent's own gradients.
 
     Gradients of what layers share, such as T5's position bias, are then summed in another order.
     """
+    pair, scenario = view.pair, view.scenario
     if scenario.checkpointing is None or not pair.parent_class.supports_gradient_checkpointing:
         return False
-    parent, _ = pair.models(route, dtype, scenario.dropout)
-    observed = observe_step(
-        parent, pair.inputs(scenario, dtype), replace(scenario, checkpointing={})
-    )
-    return differences(pair.observe_parent(route, dtype, scenario), observed)[0].largest > 0
-
-
-def compare(
-    pair: Pair,
-    route: Route,
-    dtype: torch.dtype,
-    scenario: Scenario,
-    observed: Observation,
-    *,
-    weights: bool = False,
-    enough: float = 0.0,
-    seed: int = 0,
-) -> tuple[Difference, ...]:
-    """The differences between the parent's observation and `observed`, the largest first.
-
-    In a narrow dtype they are in units of noise, and each tensor is compared with the nearer of
-    two: the parent's own, and the parent's in float64, which that rounds.  A variant as near to the
-    truth as its parent, but on the other side, is not wrong, though it is two roundings from the
-    parent.  A tensor of another dtype is infinitely far, unless a part declares it.
-
-    Each draw of inputs and each route on which noise is measured may add to it, and takes time:
-    where the first alone shows differences of at most `enough`, that is the answer.
-    """
-    parent = pair.observe_parent(route, dtype, scenario, weights=weights, seed=seed)
-    reference, ours = pair.without_hidden(parent, scenario, observed), dict(observed)
-    found = differences(reference, ours)
-    if not is_narrow(dtype, scenario):
-        return found
-    own_dtypes = any(part_check.own_dtypes(scenario) for part_check in pair.part_checks)
-    others = () if own_dtypes else find_other_dtypes(reference, ours)
-    wide = observe_exactly(pair, route, scenario, weights, seed)
-    of_truth = differences(pair.without_hidden(wide, scenario, observed), ours)
-    draws = (seed, *(each for each in DRAWS if each != seed))
-    if enough:
-        first = measure_noise(pair, route, dtype, scenario, weights, draws[:1])
-        in_noises = nearer(measure_in_noise(found, first), measure_in_noise(of_truth, first))
-        if worst((*others, *in_noises)) <= enough:
-            return (*others, *in_noises)
-    noises = [measure_noise(pair, each, dtype, scenario, weights, draws) for each in pair.routes]
-    if own_dtypes and scenario.autocast:
-        # What autocast leaves in float32, such a part keeps in the narrow dtype, as the parent does
-        # whose weights are in that dtype.
-        plain = replace(scenario, autocast=False)
-        noises.append(measure_noise(pair, route, torch.bfloat16, plain, weights, draws))
-    return (*others, *nearer(measure_in_noise(found, *noises), measure_in_noise(of_truth, *noises)))
-
-
-def require_scenario(pair: Pair, scenario: Scenario) -> None:
-    """Raises NothingToCompare if the parent does not have what the scenario asks for."""
-    if scenario.rows in ("packed", "several") and not pair.isolates_packed_texts:
-        pair.inputs(scenario, torch.float32)
-        raise NothingToCompare("the parent does not keep packed rows apart")
-    if (
-        scenario.train
-        and scenario.dropout
-        and not all(part_check.same_rng_order for part_check in pair.part_checks)
-    ):
-        raise NothingToCompare("random numbers are drawn in another order")
-    if AS_TUPLE in scenario.ways and any(
-        hidden.when(scenario, pair.changes)
-        for part_check in pair.part_checks
-        for hidden in part_check.hides
-    ):
-        raise NothingToCompare("what it hides moves the others in a tuple")
-    if scenario.accumulate > 1 and (
-        "labels" not in pair.inputs(scenario, torch.float32).given or not _scales(pair)
-    ):
-        raise NothingToCompare("its loss takes no num_items_in_batch")
-    if (
-        scenario.checkpointing is not None
-        and not pair.variant_class.supports_gradient_checkpointing
-    ):
-        raise NothingToCompare("it has no gradient checkpointing")
-
-
-def _scales(pair: Pair) -> bool:
-    # `Trainer` finds it out in the same way.
-    kinds = {p.kind for p in inspect.signature(pair.parent_class.forward).parameters.values()}
-    return inspect.Parameter.VAR_KEYWORD in kinds
+    parent, _ = pair.models(view.route, view.dtype, scenario.dropout)
+    again = replace(scenario, checkpointing={})
+    observed = observe_step(parent, pair.inputs(scenario, view.dtype), again)
+    return differences(view.parent(), observed)[0].largest > 0
 
 
 # --- Check that the comparison notices an error that is planted in the variant
@@ -246,50 +135,48 @@ def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.
     """
     if not planted_error.fits(pair.facts):
         raise NothingToCompare("this error would change nothing in this class")
-    require_scenario(pair, planted_error.scenario)
-    route = pair.routes[0]
-    pair.observe_parent(route, dtype, planted_error.scenario)
-    _, variant = pair.models(route, dtype, planted_error.scenario.dropout, fresh=True)
+    scenario, route = planted_error.scenario, pair.routes[0]
+    view = View(pair, route, dtype, scenario)
+    require_scenario(pair, scenario)
+    view.parent()
+    _, variant = pair.models(route, dtype, scenario.dropout, fresh=True)
     observed: Observation | None
     with planted_error.apply(variant):
         try:
-            observed = pair.observe_variant(route, dtype, planted_error.scenario, model=variant)
+            observed = pair.observe_variant(route, dtype, scenario, model=variant)
         except (RuntimeError, ValueError):
             observed = None
     if observed is not None:
-        return compare(pair, route, dtype, planted_error.scenario, observed)[0].largest
+        return view.compare(observed)[0].largest
     try:
-        pair.observe_variant(route, dtype, planted_error.scenario)
+        view.variant()
     except (RuntimeError, ValueError) as error:
-        raise NothingToCompare(
-            f"the variant does not run so without the error either: {error}"
-        ) from error
+        what = f"the variant does not run so without the error either: {error}"
+        raise NothingToCompare(what) from error
     return math.inf
 
 
 def check_planted_error(context: CheckContext) -> Verdict:
     """Plant the error that the case's detail names, as PART:NAME."""
     pair, dtype = context.pair, context.dtype
-    part, _, name = context.case.detail.partition(":")
     planted_error = next(
-        p
+        error
         for part_check in pair.part_checks
-        if part_check.part == part
-        for p in part_check.planted_errors
-        if p.name == name
+        for error in part_check.planted_errors
+        if f"{part_check.part}:{error.name}" == context.case.detail
     )
     difference = measure_planted_error(pair, planted_error, dtype)
-    bound = max(allowed(route.bound, dtype, planted_error.scenario) for route in pair.routes)
-    unit = "noises" if is_narrow(dtype, planted_error.scenario) else "relative"
-    if not difference > bound:
-        # Rounding may hide it, on some inputs; a wide dtype hides nothing.
-        status: Status = "WARN" if is_narrow(dtype, planted_error.scenario) else "FAIL"
+    views = [View(pair, route, dtype, planted_error.scenario) for route in pair.routes]
+    bound, is_narrow = max(view.allowed for view in views), views[0].is_narrow
+    verdict = Verdict("PASS", f"seen: {planted_error.says}", difference, bound, difference)
+    verdict = replace(verdict, unit="noises" if is_narrow else "relative")
+    if not difference > bound:  # rounding may hide it, on some inputs; a wide dtype hides nothing
         note = f"not seen: {planted_error.says}"
-        return Verdict(status, note, difference, bound, difference, unit)
+        return replace(verdict, status="WARN" if is_narrow else "FAIL", note=note)
     if difference < MARGIN * bound:
         note = f"seen, but less than {MARGIN} times the bound: {planted_error.says}"
-        return Verdict("WARN", note, difference, bound, difference, unit)
-    return Verdict("PASS", f"seen: {planted_error.says}", difference, bound, difference, unit)
+        return replace(verdict, status="WARN", note=note)
+    return verdict
 
 
 # --- Check that a loss without logits is as exact as the loss of the logits
@@ -318,9 +205,7 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
         raise NothingToCompare("it has no loss here")
     difference = float((short.double() - whole.double()).abs() / whole.double().abs())
     note = "the loss of logits that are all there"
-    return Verdict(
-        "PASS" if difference <= CLOSE else "FAIL", note, difference, CLOSE, unit="relative"
-    )
+    return judge(difference <= CLOSE, note, difference, CLOSE, "relative")
 
 
 # --- Whether each norm alone rounds as the parent's does in a narrow dtype
@@ -336,20 +221,19 @@ def check_norms(context: CheckContext) -> Verdict:
 
     In a whole model the noise of the narrow dtype hides one rounding too many.
     """
-    pair = context.pair
-    parent, variant = pair.models(pair.routes[0], context.dtype)
-    theirs = dict(_find_norms(parent))
-    shares = {
-        name: _share_that_differs(norm, theirs[name])
-        for name, norm in _find_norms(variant)
-        if name in theirs
-    }
+    parent, variant = context.pair.models(context.pair.routes[0], context.dtype)
+    theirs, shares = dict(_find_norms(parent)), dict[str, float]()
+    for name, norm in _find_norms(variant):
+        if name in theirs:
+            weight, draw = norm.get_parameter("weight"), torch.Generator().manual_seed(0)
+            rows = torch.randn(ROWS, weight.shape[0], generator=draw).to(weight)
+            with torch.no_grad():
+                shares[name] = float((norm(rows) != theirs[name](rows)).float().mean())
     if not shares:
         raise NothingToCompare("it has no norm of its own")
-    name, worst = max(shares.items(), key=lambda item: item[1])
+    name, most = max(shares.items(), key=lambda item: item[1])
     note = f"of {len(shares)} norms, values of {name} that are not the parent's"
-    is_equal = worst <= MAY_DIFFER
-    return Verdict("PASS" if is_equal else "FAIL", note, worst, MAY_DIFFER, unit="share")
+    return judge(most <= MAY_DIFFER, note, most, MAY_DIFFER, "share")
 
 
 def _find_norms(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
@@ -359,14 +243,6 @@ def _find_norms(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
         is_own = type(module).__module__ == type(model).__module__
         if is_own and type(module).__name__.endswith("Norm") and isinstance(weight, Tensor):
             yield name, module
-
-
-def _share_that_differs(ours: nn.Module, theirs: nn.Module) -> float:
-    weight = ours.get_parameter("weight")
-    draw = torch.Generator().manual_seed(0)
-    rows = torch.randn(ROWS, weight.shape[0], generator=draw).to(weight)
-    with torch.no_grad():
-        return float((ours(rows) != theirs(rows)).float().mean())
 
 
 # --- Check that texts packed into one row, as `position_ids` show, do not see each other
@@ -382,40 +258,33 @@ def check_isolation(context: CheckContext) -> Verdict:
     if "position_ids" not in takes(pair.variant_class):
         raise NothingToCompare("its forward takes no position_ids")
     _, variant = pair.models(pair.routes[0], context.dtype)
-    given = pair.inputs(context.case.scenario, context.dtype).given
-    ids, start = given["input_ids"][:1], _first_position(variant)
+    ids = pair.inputs(context.case.scenario, context.dtype).given["input_ids"][:1]
+    paddings = {
+        name: getattr(module, "padding_idx", None)
+        for name, module in variant.named_modules()
+        if name.endswith("position_embeddings")
+    }
+    # RoBERTa's positions start after that of padding.
+    start = next((int(each) + 1 for each in paddings.values() if each is not None), 0)
     # One text is of one token, and the longest one is not the first.
     texts = (ids[:, :BOUNDARY], ids[:, BOUNDARY : BOUNDARY + 1], ids[:, BOUNDARY:])
     places = [start + torch.arange(text.shape[1], device=ids.device)[None] for text in texts]
-    joined = _run(variant, torch.cat(texts, 1), torch.cat(places, 1))
-    isolated = [_run(variant, *each) for each in zip(texts, places, strict=True)]
+
+    def of(text: Tensor, place: Tensor) -> Mapping[str, Tensor]:
+        return run(variant, {"input_ids": text, "position_ids": place})
+
+    joined = of(torch.cat(texts, 1), torch.cat(places, 1))
+    isolated = [of(*each) for each in zip(texts, places, strict=True)]
     tokens = sum(text.shape[1] for text in texts)
     expected = {
         name: torch.cat([one[name] for one in isolated], 1 if tensor.shape[1] == tokens else 0)
         for name, tensor in joined.items()
     }
-    wrong = [name for name in joined if joined[name].shape != expected[name].shape]
-    if wrong:
+    if wrong := [name for name in joined if joined[name].shape != expected[name].shape]:
         shapes = (f"{name} is {tuple(joined[name].shape)}" for name in wrong)
         return Verdict("FAIL", f"{', '.join(shapes)} for three texts in one row")
     route = replace(pair.routes[0], bound=REORDERED)
     return decide(context, differences(expected, joined), route, "each text alone")
-
-
-def _first_position(model: PreTrainedModel) -> int:
-    """The first position: RoBERTa's positions start after that of padding."""
-    for name, module in model.named_modules():
-        padding = getattr(module, "padding_idx", None)
-        if name.endswith("position_embeddings") and padding is not None:
-            return int(padding) + 1
-    return 0
-
-
-def _run(model: PreTrainedModel, ids: Tensor, places: Tensor) -> Mapping[str, Tensor]:
-    with torch.no_grad(), compute_in_float64():
-        cache = {"use_cache": False} if takes_cache(type(model)) else {}
-        out = model.eval()(input_ids=ids, position_ids=places, return_dict=True, **cache)
-    return dict(outputs(out))
 
 
 # --- Check the outputs at padding in a variant that does not compute it
@@ -426,18 +295,13 @@ def check_padding(context: CheckContext) -> Verdict:
     pair = context.pair
     _, variant = pair.models(pair.routes[0], context.dtype)
     inputs = pair.inputs(context.case.scenario, context.dtype)
-    base = variant.base_model.eval()
     if not pair.is_causal and not bool(inputs.real[0][:, 0].all()):
         raise NothingToCompare("heads read the first place of each row, which is padding here")
-    given = {
-        name: tensor
-        for name, tensor in inputs.given.items()
-        if name in ("input_ids", "attention_mask")
-    }
+    given = {name: inputs.given[name] for name in ("input_ids", "attention_mask")}
     with torch.no_grad():
-        states = base(**given, use_cache=False, return_dict=True).last_hidden_state
-    wrong = int(states[~inputs.real[0]].count_nonzero())
-    return Verdict("FAIL" if wrong else "PASS", f"{wrong} values are not zero at padding")
+        out = variant.base_model.eval()(**given, use_cache=False, return_dict=True)
+    wrong = int(out.last_hidden_state[~inputs.real[0]].count_nonzero())
+    return judge(not wrong, f"{wrong} values are not zero at padding")
 
 
 # --- Check that each dropout rate moves the variant as far as it moves the parent
@@ -459,30 +323,26 @@ def check_dropout(context: CheckContext) -> Verdict:
         raise NothingToCompare("it draws as the parent does, and is compared step by step")
     if name not in pair.config().to_dict():
         raise NothingToCompare(f"the configuration has no {name}")
-    route = pair.routes[0]
     with_dropout = Pair(pair.variant, pair.head, pair.device, {**pair.changes, name: RATE})
-    parent, variant = with_dropout.models(route, torch.float32)
-    theirs, ours = (_moved(model, context, with_dropout) for model in (parent, variant))
-    note = f"{name} of {RATE} moves outputs by {ours:.3g}, the parent's by {theirs:.3g}"
+    inputs = with_dropout.inputs(context.case.scenario, torch.float32)
+    moved = []
+    for model in with_dropout.models(pair.routes[0], torch.float32):
+        still = _first(model, inputs.given)
+        real = next((mask for mask in inputs.real if mask.shape == still.shape[:2]), ...)
+        torch.manual_seed(0)
+        noisy = (_first(model, inputs.given, train=True) for _ in range(STEPS))
+        noise = [(each[real] - still[real]).square().mean() for each in noisy]
+        # Root mean square of the change by dropout, relative to the output.
+        moved.append(float((torch.stack(noise).mean() / still[real].square().mean()).sqrt()))
+    theirs, ours = moved
     if not theirs:
         raise NothingToCompare(f"{name} moves nothing in the parent")
-    near = theirs / ALLOWED_FACTOR <= ours <= theirs * ALLOWED_FACTOR
-    return Verdict("PASS" if near else "FAIL", note)
+    note = f"{name} of {RATE} moves outputs by {ours:.3g}, the parent's by {theirs:.3g}"
+    return judge(theirs / ALLOWED_FACTOR <= ours <= theirs * ALLOWED_FACTOR, note)
 
 
 @torch.no_grad()
-def _moved(model: PreTrainedModel, context: CheckContext, pair: Pair) -> float:
-    """Root mean square of the change of the first output by dropout, relative to the output."""
-    inputs = pair.inputs(context.case.scenario, torch.float32)
-    still = _first(model.eval(), inputs.given)
-    real = next((mask for mask in inputs.real if mask.shape == still.shape[:2]), ...)
-    still = still[real]
-    model.train()
-    torch.manual_seed(0)
-    noise = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(STEPS)]
-    model.eval()
-    return float((torch.stack(noise).mean() / still.square().mean()).sqrt())
-
-
-def _first(model: PreTrainedModel, given: dict[str, Tensor]) -> Tensor:
-    return next(tensor for _, tensor in outputs(model(**given, return_dict=True)))
+def _first(model: PreTrainedModel, given: dict[str, Tensor], *, train: bool = False) -> Tensor:
+    """The first floating output."""
+    out = model.train(train)(**given, return_dict=True)
+    return next(tensor for _, tensor in outputs(out))

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, set_seed
 
-from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, judge
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.parts.part_check import load_strictly, nan_where_not_drawn, reload
-from patchgen.verify.plans.plans import Finding, compared
+from patchgen.verify.plans import Finding, compared
 
 # --- Check that parent and variant load each other's checkpoints
 
@@ -33,28 +33,19 @@ def check_checkpoints(context: CheckContext) -> Verdict:
         variant = pair.build(parent, pair.variant_class, place, dict(route.variant))
         variant.save_pretrained(Path(folder, "variant"))
         again = load_strictly(pair.variant_class, Path(folder, "variant"), **route.variant)
-        wrong = _unequal(variant, again)
-        if pair.build is not reload:
-            return _loaded(wrong, "made by its own conversion, saved and loaded again")
-        back = load_strictly(pair.parent_class, Path(folder, "variant"), **route.parent)
-        return _loaded([*wrong, *_unequal(parent, back)], "the parent's into the variant, and back")
+        wrong, what = _unequal(variant, again), "made by its own conversion, saved and loaded again"
+        if pair.build is reload:
+            back = load_strictly(pair.parent_class, Path(folder, "variant"), **route.parent)
+            wrong, what = wrong | _unequal(parent, back), "the parent's into the variant, and back"
+    note = f"{what}: differs in {', '.join(sorted(wrong)[:5])}" if wrong else what
+    return judge(not wrong, note)
 
 
-def _unequal(one: PreTrainedModel, two: PreTrainedModel) -> list[str]:
+def _unequal(one: PreTrainedModel, two: PreTrainedModel) -> set[str]:
     ours, theirs = one.state_dict(), two.state_dict()
-    return [
-        name
-        for name in {**ours, **theirs}
-        if name not in ours
-        or name not in theirs
-        or not torch.equal(ours[name].cpu(), theirs[name].cpu())
-    ]
-
-
-def _loaded(wrong: list[str], what: str) -> Verdict:
-    if wrong:
-        return Verdict("FAIL", f"{what}: differs in {', '.join(sorted(wrong)[:5])}")
-    return Verdict("PASS", what)
+    both = ours.keys() & theirs.keys()
+    differ = {name for name in both if not torch.equal(ours[name].cpu(), theirs[name].cpu())}
+    return differ | (ours.keys() ^ theirs.keys())
 
 
 # --- Check that a model that is not loaded draws its weights from the parent's distributions
@@ -76,19 +67,18 @@ def check_initialization(context: CheckContext) -> Verdict:
     with nan_where_not_drawn():
         variant = pair.variant_class(copy.deepcopy(laid_out.config))
     theirs, ours = laid_out.state_dict(), variant.state_dict()
-    for name in pair.new_parameters:  # they have a case of their own
-        del ours[name]
-    # A tensor that is not zero in a variant of zeros is no weight of the parent, such as a router.
+    # A tensor that is not zero in a variant of zeros is no weight of the parent, such as a router;
+    # new parameters have a case of their own.
     names = [
         name
         for name in ours
-        if name in theirs and ours[name].is_floating_point() and not blank[name].any()
+        if name in theirs and name not in pair.new_parameters
+        if ours[name].is_floating_point() and not blank[name].any()
     ]
     if not names:
         raise NothingToCompare("no tensor is in both")
-    wrong = [name for name in names if not _alike(theirs[name], ours[name])]
-    if wrong:
-        return Verdict("FAIL", f"drawn from other distributions: {', '.join(sorted(wrong)[:5])}")
+    if wrong := sorted(name for name in names if not _alike(theirs[name], ours[name])):
+        return Verdict("FAIL", f"drawn from other distributions: {', '.join(wrong[:5])}")
     return Verdict("PASS", f"{len(names)} tensors are drawn as the parent's")
 
 
@@ -100,26 +90,21 @@ def _parent_as_variant(pair: Pair, *, blank: bool = False) -> PreTrainedModel:
             setattr(config, name, RANGE)
     set_seed(SEED)
     parent = pair.parent_class(config)
-    if blank:
-        with torch.no_grad():
-            for parameter in parent.parameters():
-                parameter.zero_()
+    with torch.no_grad():
+        for parameter in parent.parameters() if blank else ():
+            parameter.zero_()
     with tempfile.TemporaryDirectory() as folder, silence_progress():
         return pair.build(parent, pair.variant_class, Path(folder), dict(pair.routes[0].variant))
 
 
 def _alike(one: Tensor, two: Tensor) -> bool:
     """Whether both may be samples of one distribution, by mean and standard deviation."""
-    if one.shape != two.shape:
-        return False
-    if one.numel() < 2:
-        return bool(torch.isfinite(two).all())
-    (spread, mean), (other_spread, other_mean) = (
-        torch.std_mean(each.double()) for each in (one, two)
-    )
-    wide = float(max(spread, other_spread))
-    error = ERRORS * wide / (one.numel() ** 0.5) + 1e-6
-    return abs(float(mean - other_mean)) <= 2 * error and abs(float(spread - other_spread)) <= error
+    if one.shape != two.shape or one.numel() < 2:
+        return one.shape == two.shape and bool(torch.isfinite(two).all())
+    spreads, means = zip(*(torch.std_mean(each.double()) for each in (one, two)), strict=True)
+    error = ERRORS * float(max(spreads)) / (one.numel() ** 0.5) + 1e-6
+    apart = abs(float(spreads[0] - spreads[1]))
+    return abs(float(means[0] - means[1])) <= 2 * error and apart <= error
 
 
 # --- Check that the plans and lists of names that a class carries match the model
@@ -129,16 +114,16 @@ MOST_NAMED = 4
 
 def check_plans(context: CheckContext) -> Verdict:
     """FAIL for a name that matches nothing in the variant and something in the parent."""
-    parent, variant = both_on_meta(context.pair)
-    found = compared(variant, parent)
+    found = compared(*reversed(both_on_meta(context.pair)))
     if found.wrong:
         return Verdict("FAIL", _listed(found.wrong))
-    note = f"{found.checked} rules and names, each of something that is there"
-    note += "".join(f"; no {why}" for why in found.refused)
     if found.inherited:
         too = f"the parent has these too: {_listed(found.inherited)}"
         return Verdict("WARN", f"{found.checked} rules and names; {too}")
-    return Verdict("PASS", note)
+    refused = "".join(f"; no {why}" for why in found.refused)
+    return Verdict(
+        "PASS", f"{found.checked} rules and names, each of something that is there{refused}"
+    )
 
 
 def both_on_meta(pair: Pair) -> tuple[PreTrainedModel, PreTrainedModel]:
@@ -149,14 +134,11 @@ def both_on_meta(pair: Pair) -> tuple[PreTrainedModel, PreTrainedModel]:
     try:
         parent = on_meta(pair.parent_class, pair.config())
     except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise CannotBuild(
-            f"{pair.parent_class.__name__} has no tiny configuration: {what}"
-        ) from error
-    own = pair.variant_class.config_class
-    config = (
-        pair.config() if own is pair.parent_class.config_class else own(**pair.config().to_dict())
-    )
+        name, what = pair.parent_class.__name__, f"{type(error).__name__}: {error}"
+        raise CannotBuild(f"{name} has no tiny configuration: {what}") from error
+    own, config = pair.variant_class.config_class, pair.config()
+    if own is not pair.parent_class.config_class:
+        config = own(**config.to_dict())
     return parent, on_meta(pair.variant_class, config)
 
 
@@ -168,6 +150,5 @@ def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Pre
 
 def _listed(findings: Iterable[Finding]) -> str:
     messages = [str(one) for one in findings]
-    return "; ".join(messages[:MOST_NAMED]) + (
-        f"; and {len(messages) - MOST_NAMED} more" if len(messages) > MOST_NAMED else ""
-    )
+    more = f"; and {len(messages) - MOST_NAMED} more" if len(messages) > MOST_NAMED else ""
+    return "; ".join(messages[:MOST_NAMED]) + more

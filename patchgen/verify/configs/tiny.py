@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
@@ -51,42 +50,38 @@ def tiny_config(
         owners = [part for part in default.sub_configs if _has(getattr(default, part), name)]
         if len(owners) == 1:
             inner[f"{owners[0]}.{name}"] = outer.pop(name)
-    made = _build_accepted(default, lambda concession: {**tiny, **concession, **outer})
+    made = _build_accepted(default, tiny, outer)
     for name, value in inner.items():  # of a configuration inside it: "ffn_config.moe_top_k"
         path, _, last = name.rpartition(".")
         setattr(operator.attrgetter(path)(made), last, value)
     return made
 
 
-def _build_accepted(
-    default: PreTrainedConfig, combine: Callable[[Changes], Changes]
-) -> PreTrainedConfig:
+def _build_accepted(default: PreTrainedConfig, tiny: Changes, wanted: Changes) -> PreTrainedConfig:
     """The configuration with the first concession that its class accepts."""
+    concessions: tuple[Changes, ...] = (
+        {},
+        # A key head for every query head.
+        _find_name(default, "num_key_value_heads", SIZES["num_attention_heads"]),
+        # One expert for each token.
+        _find_name(default, "num_experts_per_tok", 1),
+        # Lists with one entry a layer, cut to the number of layers: their last entries, or first.
+        _cut_layer_lists(default, slice(-SIZES["num_hidden_layers"], None)),
+        _cut_layer_lists(default, slice(SIZES["num_hidden_layers"])),
+    )
     refusals = []
-    for concession in _list_concessions(default):
+    for concession in concessions:
         try:
-            return type(default)(**combine(concession))
+            return type(default)(**{**tiny, **concession, **wanted})
         except Exception as error:  # each configuration raises its own
             refusals.append(error)
     raise refusals[0]
 
 
-def _list_concessions(default: PreTrainedConfig) -> Iterator[Changes]:
-    """What some models insist on."""
-    yield {}
-    # A key head for every query head.
-    yield dict.fromkeys(_find_name(default, "num_key_value_heads"), SIZES["num_attention_heads"])
-    # One expert for each token.
-    yield dict.fromkeys(_find_name(default, "num_experts_per_tok"), 1)
-    # Lists with one entry a layer, cut to the number of layers.
-    yield _cut_layer_lists(default)
-    yield _cut_layer_lists(default, keep_last=False)
-
-
-def _find_name(config: PreTrainedConfig, name: str) -> list[str]:
-    """The configuration's own name for `name`, in a list; empty if it has none."""
+def _find_name(config: PreTrainedConfig, name: str, value: Any) -> Changes:
+    """The configuration's own name for `name`, if it has one, with `value`."""
     own = config.attribute_map.get(name, name)
-    return [own] if _has(config, own) else []
+    return {own: value} if _has(config, own) else {}
 
 
 def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
@@ -95,9 +90,11 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
     known = {**family, **SET_BY_CHECKPOINTS.get(default.model_type, {})}
     changes = _find_sizes(default)
     # No two rates are equal, so that one cannot stand for another.
-    for place, rate in enumerate(_find_dropout_rates(default)):
+    values = default.to_dict()
+    rates = (name for name, value in values.items() if "drop" in name and isinstance(value, float))
+    for place, rate in enumerate(rates):
         changes[rate] = dropout * (1 + place / 8)
-    if "per_layer_config" in default.to_dict():
+    if "per_layer_config" in values:
         changes["per_layer_config"] = {}  # all layers of one kind
     for name in default.sub_configs:
         part = getattr(default, name) if name not in known else None
@@ -107,33 +104,27 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
 
 
 def _shrink_part(part: PreTrainedConfig, dropout: float) -> PreTrainedConfig:
-    tiny = {**part.to_dict(), **_cut_layer_lists(part), **_find_changes(part, dropout)}
+    kept = slice(-SIZES["num_hidden_layers"], None)
+    tiny = {**part.to_dict(), **_cut_layer_lists(part, kept), **_find_changes(part, dropout)}
     rope = getattr(part, "rope_parameters", None)
     if isinstance(rope, dict) and "rope_type" in rope:
-        tiny["rope_parameters"] = {**rope, "mrope_section": _split_frequencies(rope)}
-    return _build_accepted(part, lambda concession: {**tiny, **concession})
+        # The frequencies for time, height and width; a model that does not tell these apart
+        # ignores them.
+        features = SIZES["hidden_size"] // SIZES["num_attention_heads"]
+        frequencies = int(features * rope.get("partial_rotary_factor", 1.0)) // 2
+        third = frequencies // 3
+        sections = [frequencies - 2 * third, third, third]
+        tiny["rope_parameters"] = {**rope, "mrope_section": sections}
+    return _build_accepted(part, tiny, {})
 
 
-def _split_frequencies(rope: dict[str, Any]) -> list[int]:
-    """The frequencies of a rotary embedding for time, height and width.
-
-    A model that does not tell these apart ignores them.
-    """
-    features = SIZES["hidden_size"] // SIZES["num_attention_heads"]
-    frequencies = int(features * rope.get("partial_rotary_factor", 1.0)) // 2
-    third = frequencies // 3
-    return [frequencies - 2 * third, third, third]
-
-
-def _cut_layer_lists(default: PreTrainedConfig, *, keep_last: bool = True) -> Changes:
-    """Lists that have one entry a layer, cut to their last entries or to their first."""
-    layers, kept = getattr(default, "num_hidden_layers", None), SIZES["num_hidden_layers"]
-    place = slice(-kept, None) if keep_last else slice(kept)
-    cut = {}
-    for name, value in default.to_dict().items():
-        if isinstance(value, list) and len(value) == layers:
-            cut[name] = value[place]
-    return cut
+def _cut_layer_lists(default: PreTrainedConfig, kept: slice) -> Changes:
+    """Lists that have one entry a layer, cut."""
+    layers = getattr(default, "num_hidden_layers", None)
+    every = default.to_dict().items()
+    return {
+        n: value[kept] for n, value in every if isinstance(value, list) and len(value) == layers
+    }
 
 
 def _find_sizes(default: PreTrainedConfig) -> Changes:
@@ -152,14 +143,10 @@ def _find_sizes(default: PreTrainedConfig) -> Changes:
     values, sizes = default.to_dict(), {}
     for name, size in wanted.items():
         if _has(default, name) and name not in mapped:
-            sizes[name] = _repeat(size, values.get(name))
+            # As often as there are entries, if the configuration has a list there.
+            is_list = isinstance(values.get(name), list | tuple) and not isinstance(size, list)
+            sizes[name] = [size] * len(values[name]) if is_list else size
     return sizes
-
-
-def _repeat(size: Any, value: Any) -> Any:
-    """`size` as often as `value` has entries, if the configuration has a list there."""
-    is_list = isinstance(value, list | tuple) and not isinstance(size, list)
-    return [size] * len(value) if is_list else size
 
 
 def _find_optimum_sizes(default: PreTrainedConfig) -> Changes:
@@ -167,25 +154,20 @@ def _find_optimum_sizes(default: PreTrainedConfig) -> Changes:
     if NormalizedConfigManager is None or default.model_type not in NormalizedConfigManager._conf:
         return {}
     normal = NormalizedConfigManager.get_normalized_config_class(default.model_type)(default)
-    values, sizes = default.to_dict(), {}
-    for optimum_name, name in NORMALIZED.items():
-        if hasattr(type(normal), optimum_name):
-            own = getattr(normal, optimum_name)
-            if isinstance(values.get(own), int):
-                sizes[own] = SIZES[name]
-    return sizes
+    values = default.to_dict()
+    owns = ((getattr(normal, n), key) for n, key in NORMALIZED.items() if hasattr(type(normal), n))
+    return {own: SIZES[key] for own, key in owns if isinstance(values.get(own), int)}
 
 
 def _shrink_large(default: PreTrainedConfig) -> Changes:
     """Sizes for large values whose names no table has; the last ending that fits decides."""
-    sizes = {}
-    for name, value in default.to_dict().items():
-        if not isinstance(value, int) or isinstance(value, bool) or value <= LARGE:
-            continue
-        for ending, size in SHRUNK.items():
-            if re.search(ending, name):
-                sizes[name] = size
-    return sizes
+    return {
+        name: size
+        for name, value in default.to_dict().items()
+        if isinstance(value, int) and not isinstance(value, bool) and value > LARGE
+        for ending, size in SHRUNK.items()
+        if re.search(ending, name)
+    }
 
 
 def _has(config: PreTrainedConfig, name: str) -> bool:
@@ -196,8 +178,3 @@ def _has(config: PreTrainedConfig, name: str) -> bool:
         return hasattr(config, name)
     except Exception:  # Gemma 4 has values for each layer that cannot be read for all at once
         return True
-
-
-def _find_dropout_rates(default: PreTrainedConfig) -> list[str]:
-    values = default.to_dict().items()
-    return [name for name, value in values if "drop" in name and isinstance(value, float)]

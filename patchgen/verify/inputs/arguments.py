@@ -1,21 +1,28 @@
-"""The arguments of a forward, their sizes, and masks of the real tokens in them."""
+"""The arguments of a forward, masks of the real tokens in them, and other ways to call a model.
+
+`Scenario.ways` names a way.  `apply_argument_styles` raises `CannotBuild` if the model does not
+know it.  The ways that change the model itself are in `observe.step`.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from patchgen.facts.sizes import SIZES
 
 ROWS = 3
 LENGTH = 13  # of text
 ANSWER = 9  # tokens of a decoder behind an encoder
 BOUNDARY = 6  # of two texts in one row
 LARGEST = 5_000_000  # parameters
+FIRST_WORD = 3  # tokens below are special
 
 
 class CannotBuild(Exception):
@@ -28,15 +35,13 @@ class Inputs:
 
     given: dict[str, Tensor]
     real: tuple[Tensor, ...] = ()  # bool, (rows, length)
-    options: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # further arguments, which are no tensors
+    options: Mapping[str, Any] = field(default_factory=dict)  # further ones, which are no tensors
 
     def to(self, device: str, dtype: torch.dtype) -> Inputs:
         """Move all to `device`, and floating tensors to `dtype`."""
         given = {
-            name: t.to(device, dtype if t.is_floating_point() else None)
-            for name, t in self.given.items()
+            name: tensor.to(device, dtype if tensor.is_floating_point() else None)
+            for name, tensor in self.given.items()
         }
         return replace(self, given=given, real=tuple(mask.to(device) for mask in self.real))
 
@@ -54,3 +59,147 @@ class Inputs:
 def takes(model_class: type[PreTrainedModel]) -> frozenset[str]:
     """The names that the forward takes."""
     return frozenset(inspect.signature(model_class.forward).parameters)
+
+
+# --- random text
+
+Padding = Literal["none", "right", "left", "short"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Tokens of shape (rows, length), their labels, and which of the tokens are real."""
+
+    input_ids: Tensor
+    attention_mask: Tensor | None  # None: nothing is padded
+    labels: Tensor
+    real: Tensor  # bool
+
+    def inputs(self) -> dict[str, Tensor]:
+        """The arguments of a model's forward; no mask where nothing is padded."""
+        mask = {} if self.attention_mask is None else {"attention_mask": self.attention_mask}
+        return {"input_ids": self.input_ids, **mask, "labels": self.labels}
+
+
+def batch(padding: Padding = "none", *, rows: int = 3, length: int = 13, seed: int = 0) -> Batch:
+    """Random words.  Row n has five times n tokens of padding at the given side, row 0 has none.
+
+    "short" is padded on the right: two tokens less than all, one token, and a third of all.
+
+    A token that follows padding has no label: a causal model would predict it from a padded token,
+    whose output does not matter.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    ids = torch.randint(FIRST_WORD, SIZES["vocab_size"], (rows, length), generator=draw)
+    real = torch.ones(rows, length, dtype=torch.bool)
+    if padding != "none":
+        kept = length - 5 * torch.arange(rows)[:, None]
+        if padding == "short":
+            kept = torch.tensor([length - 2, 1, length // 3]).repeat(rows)[:rows, None]
+        place = torch.arange(length)[None, :]
+        real = place >= length - kept if padding == "left" else place < kept
+    ids = ids.masked_fill(~real, SIZES["pad_token_id"])
+    predicted_from_real = real & real.roll(1, dims=1)
+    predicted_from_real[:, 0] = False
+    labels = ids.masked_fill(~predicted_from_real, -100)
+    return Batch(ids, None if padding == "none" else real.long(), labels, real)
+
+
+# --- ways to call
+
+IGNORED = 96  # a label that a caller says does not count
+ITEMS = 7  # labels that a caller says are in the batch
+AS_TUPLE = "a tuple"
+FOUR_AXES = "mask of four axes"
+WHOLE_ENCODER = "an encoder without padding"  # every query sees all of its states
+# The arguments that the forward has to take for a way.
+_TAKEN = {
+    "types of tokens": "token_type_ids",
+    "embeddings": "inputs_embeds",
+    "positions": "position_ids",
+    "mask of ones": "attention_mask",
+}
+# The arguments that have to be given for a way, and what is missing where they are not.
+_GIVEN = {
+    "mask of floats": ("attention_mask", "padding"),
+    "mask of bools": ("attention_mask", "padding"),
+    FOUR_AXES: ("attention_mask", "padding"),
+    "ignore_index": ("labels", "label for each token"),
+    "shift_labels": ("labels", "label for each token"),
+    "num_items_in_batch": ("labels", "label"),
+    WHOLE_ENCODER: ("encoder_attention_mask", "encoder's mask"),
+}
+OF_ARGUMENTS = frozenset({*_TAKEN, *_GIVEN, AS_TUPLE})
+
+
+def apply_argument_styles(
+    ways: tuple[str, ...],
+    made: Inputs,
+    model_class: type[PreTrainedModel],
+    config: PreTrainedConfig,
+) -> Inputs:
+    """`made` changed by all of `ways` that change arguments."""
+    for way in ways:
+        if way in _TAKEN and _TAKEN[way] not in takes(model_class):
+            raise CannotBuild(f"its forward takes no {_TAKEN[way]}")
+        name, missing = _GIVEN.get(way, ("", ""))
+        if name and name not in made.given:
+            raise CannotBuild(f"there is no {missing}")
+        if way in ("num_items_in_batch", AS_TUPLE):
+            option = {"return_dict": False} if way == AS_TUPLE else {way: ITEMS}
+            made = replace(made, options={**made.options, **option})
+        elif way == WHOLE_ENCODER:
+            made = _without(made, name)
+        elif way in OF_ARGUMENTS:
+            made = _of_text(way, made, config)
+    return made
+
+
+def _without(made: Inputs, name: str) -> Inputs:
+    return replace(made, given={n: tensor for n, tensor in made.given.items() if n != name})
+
+
+def _of_text(way: str, made: Inputs, config: PreTrainedConfig) -> Inputs:
+    given = made.given
+    if "input_ids" not in given or given["input_ids"].dim() != 2:
+        raise CannotBuild("there is no text")
+    ids = given["input_ids"]
+    place = torch.arange(ids.shape[1])
+    new: dict[str, Tensor] = {}
+    if way == "types of tokens":  # the rest of each text is of another, in each row from elsewhere
+        kinds = getattr(config, "type_vocab_size", SIZES["vocab_size"])
+        if kinds < 2:
+            raise CannotBuild("it knows no types of tokens")
+        moved = (place + torch.arange(ids.shape[0])[:, None]) * kinds // ids.shape[1]
+        new["token_type_ids"] = moved.clamp(max=kinds - 1)
+    elif way == "embeddings":
+        text, draw = config.get_text_config(), torch.Generator().manual_seed(6)
+        width = getattr(text, "embedding_size", None) or text.hidden_size
+        states = torch.randn(*ids.shape, width, generator=draw, dtype=torch.float64)
+        made, new["inputs_embeds"] = _without(made, "input_ids"), states
+    elif way == "positions":
+        new["position_ids"] = (place + 2).expand_as(ids).contiguous()
+    elif way == FOUR_AXES:  # a token sees itself and earlier real ones, but not the third
+        offset = place[:, None] - place[None, :]
+        seen = given["attention_mask"].bool()[:, None, :] & (offset > 0) & (offset != 3)
+        scores = torch.zeros(seen.shape, dtype=torch.float64)
+        new["attention_mask"] = scores.masked_fill(~(seen | (offset == 0)), -1e9)[:, None]
+    elif way == "mask of ones":
+        new["attention_mask"] = torch.ones_like(ids)
+    elif way.startswith("mask of "):
+        dtype = torch.float64 if way == "mask of floats" else torch.bool
+        new["attention_mask"] = given["attention_mask"].to(dtype)
+    else:
+        made, new = _with_labels(way, made, given["labels"])
+    return replace(made, given={**made.given, **new})
+
+
+def _with_labels(way: str, made: Inputs, labels: Tensor) -> tuple[Inputs, dict[str, Tensor]]:
+    if labels.shape != made.given["input_ids"].shape:
+        raise CannotBuild("it has no label for each token")
+    if way == "shift_labels":  # by the caller, as for sequence parallelism; less than the model
+        return made, {"shift_labels": labels.roll(2, 1)}
+    ignored = labels.masked_fill(labels == -100, IGNORED)  # a label that the caller chooses
+    ignored[:, ::4] = IGNORED
+    options = {**made.options, "ignore_index": IGNORED}
+    return replace(made, options=options), {"labels": ignored}

@@ -1,8 +1,7 @@
-"""Make dummy inputs for one class of a model: text, images, time series or audio.
+"""Make dummy inputs for one class of a model: text, images, speech, time series.
 
 From the class and its tiny configuration come the arguments of the forward, and which of the tokens
-are real.  Text and labels are made here, the rest in `vision` and `audio`.  If nothing fits,
-`CannotBuild` is raised.
+are real.  If nothing fits, `CannotBuild` is raised.
 """
 
 from __future__ import annotations
@@ -10,8 +9,10 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import math
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,68 +23,75 @@ from patchgen.facts.sizes import SIZES
 from patchgen.verify.inputs.arguments import (
     ANSWER,
     BOUNDARY,
+    FIRST_WORD,
     LENGTH,
     ROWS,
+    Batch,
     CannotBuild,
     Inputs,
+    apply_argument_styles,
+    batch,
     takes,
 )
-from patchgen.verify.inputs.audio import by_optimum, series
-from patchgen.verify.inputs.batch import FIRST_WORD, Batch, batch
-from patchgen.verify.inputs.calls import apply_argument_styles
-from patchgen.verify.inputs.vision import image_inputs, images, patch_inputs
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import Scenario
 
-ONE_ROW = ("tvp",)  # their forward is right for one row only
 # The lengths of the texts in each row.
 PACKED = {"packed": ((BOUNDARY, LENGTH - BOUNDARY),), "several": ((LENGTH,), (1, 5, 7), (4, 9))}
 # What is wanted of a text is then no class.
 FLOATING = ("regression", "multi_label_classification")
+# Classes that choose one of several for each row.
+CHOOSING = ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")
+ONE_ROW = ("tvp",)  # their forward is right for one row only, and takes labels of its own
+SQUARE = ("kimi_k25_vision",)  # whose patches are not flattened
 MEMORY = 7  # tokens of an encoder whose states are given
+FRAMES = 24  # of speech, as features
+SAMPLES = 4000  # of sound, as a wave
+# Pixels each way where a configuration does not say how many; above a backbone.
+IMAGE, PYRAMID = 32, 96
+# In time, height and width; heights and widths can be merged by two or by four.
+GRIDS = ((1, 4, 4), (1, 4, 8), (1, 8, 4))
 
 
 def make_inputs(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int = 0
 ) -> Inputs:
     """The inputs of `model_class` in `scenario`, on the CPU.  Raises CannotBuild."""
-    made = apply_argument_styles(
-        scenario.ways, _inputs(model_class, config, scenario, seed), model_class, config
-    )
+    made = _made(model_class, config, scenario, seed)
+    if "MultipleChoice" in model_class.__name__:
+        made = _choices(made)
+    elif scenario.labels and not _raises_at_labels(inspect.unwrap(model_class.forward)):
+        made.given.update(_targets(model_class, made, config, seed))
+    else:
+        made.given.pop("labels", None)
+    made = apply_argument_styles(scenario.ways, made, model_class, config)
     return made.rows(1, 2) if config.model_type in ONE_ROW else made
 
 
-def _inputs(
+def _drawn(seed: int, *shape: int) -> Tensor:
+    draw = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=draw, dtype=torch.float64)
+
+
+def _made(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int
 ) -> Inputs:
     names = takes(model_class)
     if "input_ids" in names:
-        made = _text(model_class, config, scenario, seed)
-    elif scenario.rows != "full":
+        return _text(model_class, config, scenario, seed)
+    if scenario.rows != "full":
         raise CannotBuild("there is no text to pad")
-    elif "grid_thw" in names:
-        made = patch_inputs(names, config, seed)
-    elif "pixel_values" in names or "pixel_values_videos" in names:
-        made = image_inputs(model_class, config, seed)
-    elif "past_values" in names:
-        made = series(names, config, seed, labels=scenario.labels)
-    else:
-        made = by_optimum(names, config, labels=scenario.labels)
-    if "MultipleChoice" in model_class.__name__:
-        return _choices(made)
-    if scenario.labels and not _refuses_labels(model_class):
-        made.given.update(_targets(model_class, made, config, seed))
-    else:
-        made.given.pop("labels", None)
-    return made
-
-
-def _refuses_labels(model_class: type[PreTrainedModel]) -> bool:
-    """Whether the forward refuses labels because it was not made for training."""
-    return _raises_at_labels(inspect.unwrap(model_class.forward))
+    if "grid_thw" in names:
+        return _patches(names, config, seed)
+    if "pixel_values" in names or "pixel_values_videos" in names:
+        return _seen(model_class, config, seed)
+    if "past_values" in names:
+        return _series(names, config, seed, labels=scenario.labels)
+    return _speech(names, config, labels=scenario.labels)
 
 
 @functools.cache
 def _raises_at_labels(function: Callable[..., Any]) -> bool:
+    """Whether a forward refuses labels because it was not made for training."""
     [forward] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     return any(
         isinstance(node, ast.If)
@@ -93,17 +101,23 @@ def _raises_at_labels(function: Callable[..., Any]) -> bool:
     )
 
 
+# --- text
+
+
 def _text(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int
 ) -> Inputs:
     names = takes(model_class)
     padding: Any = scenario.rows if scenario.rows in ("right", "left", "short") else "none"
     text = batch(padding, rows=ROWS, length=scenario.length or LENGTH, seed=seed)
-    given, real = (
-        {"input_ids": _ended(text, config) if _is_pooled(model_class, config) else text.input_ids},
-        [text.real],
-    )
-    if _has_places(config) and "pixel_values" in names:
+    real = [text.real]
+    given = {
+        "input_ids": _ended(text, config) if _is_pooled(model_class, config) else text.input_ids
+    }
+    # None where the processor puts images into the text.
+    token = getattr(config, "image_token_id", None)
+    is_known = token is not None and token < SIZES["vocab_size"]
+    if is_known and hasattr(config, "image_seq_length") and "pixel_values" in names:
         given = {"input_ids": _with_places(text, config), **images(config, seed).given}
     if text.attention_mask is not None:
         if "attention_mask" not in names:
@@ -118,23 +132,23 @@ def _text(
     if config.is_encoder_decoder and "decoder_input_ids" in names:
         answer = batch("none", rows=ROWS, length=ANSWER, seed=seed + 1)
         real.append(answer.real)
-        if "labels" in names and scenario.labels:
-            given["labels"] = answer.input_ids
-        else:
-            given["decoder_input_ids"] = answer.input_ids
+        is_label = "labels" in names and scenario.labels
+        given["labels" if is_label else "decoder_input_ids"] = answer.input_ids
     elif "labels" in names and scenario.labels and config.model_type not in ONE_ROW:
         given["labels"] = text.labels
         if (places := given.get("position_ids")) is not None:  # as collators of packed texts do
             given["labels"] = text.labels.masked_fill(places == 0, -100)
     if "codebook_idx" in names:  # Bark's tokens have a code in each of its books
-        given["codebook_idx"] = torch.tensor(config.n_codes_total - 1)
-        given["input_ids"] = torch.stack(
-            [text.input_ids.roll(n, 1) for n in range(config.n_codes_total)], -1
-        )
-    if "bbox" in names:
-        given["bbox"] = _boxes(seed)
-    if "visual_feats" in names:
-        given.update(_regions(config, seed))
+        books = config.n_codes_total
+        given["codebook_idx"] = torch.tensor(books - 1)
+        given["input_ids"] = torch.stack([text.input_ids.roll(n, 1) for n in range(books)], -1)
+    if "bbox" in names:  # on its page: left, top, right, bottom, the latter two not less
+        draw = torch.Generator().manual_seed(seed + 4)
+        corner, size = torch.randint(1, 16, (2, ROWS, LENGTH, 2), generator=draw)
+        given["bbox"] = torch.cat([corner, corner + size], -1)
+    if "visual_feats" in names:  # of parts of an image, and where these are (LXMERT)
+        given["visual_feats"] = _drawn(seed + 5, ROWS, MEMORY, config.visual_feat_dim)
+        given["visual_pos"] = _drawn(seed + 6, ROWS, MEMORY, 4)
     elif _wants_image(model_class, config):
         given.update(images(config, seed).given)
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
@@ -157,14 +171,6 @@ def _ended(text: Batch, config: PreTrainedConfig) -> Tensor:
     return ids
 
 
-def _has_places(config: PreTrainedConfig) -> bool:
-    """Whether the tokens that an image stands at are in the tiny vocabulary."""
-    place = getattr(
-        config, "image_token_id", None
-    )  # None where the processor puts images into the text
-    return place is not None and place < SIZES["vocab_size"] and hasattr(config, "image_seq_length")
-
-
 def _with_places(text: Batch, config: PreTrainedConfig) -> Tensor:
     """Each row's tokens with those of an image among the real ones, and nowhere else."""
     ids = text.input_ids.masked_fill(text.input_ids == config.image_token_id, FIRST_WORD)
@@ -176,46 +182,19 @@ def _with_places(text: Batch, config: PreTrainedConfig) -> Tensor:
 def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
     """Whether an image stands beside the text, and not at a token of its own in it."""
     pixels = inspect.signature(model_class.forward).parameters.get("pixel_values")
-    if pixels is None or any(
-        hasattr(config, name) for name in ("image_token_id", "image_token_index")
-    ):
+    if pixels is None or hasattr(config, "image_token_id") or hasattr(config, "image_token_index"):
         return False
-    # SAM 3 takes an image, or what its vision model makes of it.
-    if "vision_embeds" in takes(model_class):
-        return True
-    both = hasattr(model_class, "get_image_features") or config.model_type in (
-        "vilt",
-        "bridgetower",
-        "tvp",
-    )
+    both = hasattr(model_class, "get_image_features")
+    both = both or config.model_type in ("vilt", "bridgetower", "tvp")
+    both = both or "vision_embeds" in takes(model_class)  # SAM 3: an image, or what is made of it
     return both or pixels.default is inspect.Parameter.empty
-
-
-def _boxes(seed: int) -> Tensor:
-    """Where each token stands on its page: left, top, right, bottom, the latter two not less."""
-    draw = torch.Generator().manual_seed(seed + 4)
-    corners = torch.randint(0, 16, (ROWS, LENGTH, 2), generator=draw)
-    return torch.cat(
-        [corners, corners + torch.randint(1, 16, (ROWS, LENGTH, 2), generator=draw)], -1
-    )
-
-
-def _regions(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
-    """Features of parts of an image, and where these are (LXMERT)."""
-    draw = torch.Generator().manual_seed(seed + 5)
-    sizes = {"visual_feats": config.visual_feat_dim, "visual_pos": 4}
-    return {
-        n: torch.randn(ROWS, MEMORY, s, generator=draw, dtype=torch.float64)
-        for n, s in sizes.items()
-    }
 
 
 def _memory(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
     """An encoder's states, some of which are padding."""
-    draw = torch.Generator().manual_seed(seed + 2)
     mask = torch.ones(ROWS, MEMORY, dtype=torch.long)
     mask[1, -2:] = 0
-    states = torch.randn(ROWS, MEMORY, config.hidden_size, generator=draw, dtype=torch.float64)
+    states = _drawn(seed + 2, ROWS, MEMORY, config.hidden_size)
     return {"encoder_hidden_states": states, "encoder_attention_mask": mask}
 
 
@@ -223,55 +202,140 @@ def _targets(
     model_class: type[PreTrainedModel], made: Inputs, config: PreTrainedConfig, seed: int
 ) -> Iterator[tuple[str, Tensor]]:
     """What is wanted of a class that is no language model."""
-    names, draw = takes(model_class), torch.Generator().manual_seed(seed + 3)
-    name = model_class.__name__
+    names, name = takes(model_class), model_class.__name__
+    draw = torch.Generator().manual_seed(seed + 3)
     if "start_positions" in names:
         for target in ("start_positions", "end_positions"):
             yield target, torch.randint(0, LENGTH - 6, (ROWS,), generator=draw)
     if "next_sentence_label" in names:
         yield "next_sentence_label", torch.randint(0, 2, (ROWS,), generator=draw)
-    if "duration_labels" in names:
-        yield from _speech(config, draw)
+    if "duration_labels" in names:  # what each token is to sound like, and for how many frames
+        durations = 1 + torch.arange(LENGTH) % 2
+        yield "duration_labels", durations.repeat(ROWS, 1)
+        frames = int(durations.sum())
+        yield "spectrogram_labels", _drawn(seed + 3, ROWS, frames, config.num_mel_bins)
+        for at, target in enumerate(("pitch_labels", "energy_labels")):
+            yield target, _drawn(seed + 7 + at, ROWS, LENGTH, 1)
     if "labels" not in names:
         return
-    if any(
-        kind in name
-        for kind in ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")
-    ):
+    classes = max(config.num_labels, 2)
+    if any(kind in name for kind in CHOOSING):
         if config.problem_type in FLOATING:
             shape = (ROWS, config.num_labels) if config.num_labels > 1 else (ROWS,)
             wanted = torch.rand(shape, generator=draw, dtype=torch.float64)
             yield "labels", wanted.round() if config.num_labels > 1 else wanted
         else:
-            yield "labels", torch.randint(0, max(config.num_labels, 2), (ROWS,), generator=draw)
+            yield "labels", torch.randint(0, classes, (ROWS,), generator=draw)
     elif "TokenClassification" in name:
-        classes = torch.randint(0, max(config.num_labels, 2), (ROWS, LENGTH), generator=draw)
-        yield "labels", classes.masked_fill(~made.real[0], -100)
+        chosen = torch.randint(0, classes, (ROWS, LENGTH), generator=draw)
+        yield "labels", chosen.masked_fill(~made.real[0], -100)
     elif "ForPreTraining" in name and "Electra" in name:
         yield "labels", torch.randint(0, 2, (ROWS, LENGTH), generator=draw)
 
 
-def _speech(config: PreTrainedConfig, draw: torch.Generator) -> Iterator[tuple[str, Tensor]]:
-    """What each token is to sound like, and for how many frames."""
-    durations = 1 + torch.arange(LENGTH) % 2
-    yield "duration_labels", durations.repeat(ROWS, 1)
-    frames = int(durations.sum())
-    yield (
-        "spectrogram_labels",
-        torch.randn(ROWS, frames, config.num_mel_bins, generator=draw, dtype=torch.float64),
-    )
-    for name in ("pitch_labels", "energy_labels"):
-        yield name, torch.randn(ROWS, LENGTH, 1, generator=draw, dtype=torch.float64)
-
-
 def _choices(made: Inputs) -> Inputs:
-    """Two texts a row, of which one is right."""
+    """Two texts a row, of which one is right.  A choice is a row inside."""
     text = {
-        name: torch.stack([t, t.flip(0)], 1)
-        for name, t in made.given.items()
+        name: torch.stack([tensor, tensor.flip(0)], 1)
+        for name, tensor in made.given.items()
         if name in ("input_ids", "attention_mask")
     }
-    real = tuple(
-        torch.stack([mask, mask.flip(0)], 1).flatten(0, 1) for mask in made.real
-    )  # a choice is a row inside
+    real = tuple(torch.stack([mask, mask.flip(0)], 1).flatten(0, 1) for mask in made.real)
     return Inputs({**text, "labels": torch.zeros(ROWS, dtype=torch.long)}, real)
+
+
+# --- images, speech and time series
+
+
+def _seen(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Inputs:
+    """Images or frames, and what is asked about them."""
+    names = takes(model_class)
+    made = images(config, seed, pair="KeypointMatching" in model_class.__name__)
+    if "pixel_values" not in names:
+        frames = made.given["pixel_values"]
+        return Inputs({"pixel_values_videos": torch.stack([frames, frames.flip(-1)], 1)})
+    asked = batch("none", rows=ROWS, length=LENGTH, seed=seed).input_ids
+    texts = dict.fromkeys(("task_inputs", "tasks_input_ids", "classes_input_ids"), asked)
+    masks = ("tasks_attention_mask", "classes_attention_mask")
+    more = {**texts, **dict.fromkeys(masks, torch.ones_like(asked))}
+    more["classes_structure"] = torch.ones(ROWS, dtype=torch.long)
+    return Inputs({**made.given, **{name: each for name, each in more.items() if name in names}})
+
+
+def images(config: PreTrainedConfig, seed: int, *, pair: bool = False) -> Inputs:
+    """By the configuration, or by that of the model of images, or of its backbone."""
+    inner = getattr(config, "vision_config", None) or getattr(config, "image_config", None)
+    owner = inner or config
+    backbone = getattr(owner, "backbone_config", None)
+    sizes = (
+        getattr(each, name, None)
+        for each in (owner, backbone)
+        for name in ("image_size", "max_img_size")
+    )
+    size = next(filter(None, sizes), IMAGE if backbone is None else PYRAMID)
+    height, width = size if isinstance(size, list | tuple) else (size, size)
+    # An axis of time, or of the two images that are matched.
+    several = [2] if pair else [config.num_frames] if hasattr(config, "num_frames") else []
+    shape = (ROWS, *several, getattr(owner, "num_channels", 3), height, width)
+    return Inputs({"pixel_values": _drawn(seed, *shape)})
+
+
+def _patches(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Inputs:
+    """The patches of all images, one after the other, and how many each image has."""
+    called = ("in_channels", "in_chans", "num_channels")
+    channels = [getattr(config, name) for name in called if hasattr(config, name)]
+    shape = [(*channels, 3)[0], config.patch_size, config.patch_size]
+    if config.model_type not in SQUARE:
+        shape = [math.prod(shape) * getattr(config, "temporal_patch_size", 1)]
+    patches = _drawn(seed, sum(map(math.prod, GRIDS)), *shape)
+    given = {"hidden_states" if "hidden_states" in names else "pixel_values": patches}
+    if "merge_sizes" in names:
+        given["merge_sizes"] = torch.full((len(GRIDS),), 2)
+    return Inputs({**given, "grid_thw": torch.tensor(GRIDS)})
+
+
+def _speech(names: frozenset[str], config: PreTrainedConfig, *, labels: bool) -> Inputs:
+    """Features or a wave of sound, and what a decoder says to it."""
+    named = ("input_features", "input_values", "hidden_states")  # a tower may call them so
+    first = next((name for name in named if name in names), None)
+    shape: tuple[int, ...] = ()
+    if first == "input_features" and hasattr(config, "input_feat_per_channel"):
+        shape = (ROWS, FRAMES, config.input_feat_per_channel)
+    elif first == "input_features" and hasattr(config, "num_mel_bins"):
+        # A convolution halves the frames.
+        half = getattr(config, "max_source_positions", getattr(config, "n_window", FRAMES))
+        shape = (ROWS, config.num_mel_bins, 2 * half)
+    elif first == "input_values" and (hasattr(config, "conv_stride") or config.is_encoder_decoder):
+        shape = (ROWS, SAMPLES)
+    elif first == "hidden_states" and hasattr(config, "input_dim"):
+        shape = (ROWS, FRAMES, config.input_dim)
+    if first is None or not shape:
+        known = ", ".join(sorted(names - {"self"}))
+        raise CannotBuild(f"no inputs are known for a forward of {known}")
+    heard = Inputs({first: _drawn(0, *shape)})
+    if "input_features_mask" in names and len(shape) == 3:
+        heard.given["input_features_mask"] = torch.ones(ROWS, shape[-1], dtype=torch.long)
+    if "decoder_input_ids" not in names:
+        return heard
+    answer = batch("none", rows=ROWS, length=ANSWER, seed=1)
+    name = "labels" if labels and "labels" in names else "decoder_input_ids"
+    return replace(heard, given={**heard.given, name: answer.input_ids}, real=(answer.real,))
+
+
+def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, labels: bool) -> Inputs:
+    """What was measured, and what came after it."""
+    lengths = {"past": config.context_length + max(getattr(config, "lags_sequence", [0]))}
+    # Where a decoder goes on from them, it reads them too.
+    if "future_values" in names and (labels or config.is_encoder_decoder):
+        after = [getattr(config, name, None) for name in ("prediction_length", "horizon_length")]
+        lengths["future"] = next(length for length in after if length)
+    given: dict[str, Tensor] = {}
+    for at, (time, length) in enumerate(lengths.items()):
+        widths = [n for n in (getattr(config, "num_input_channels", 1),) if n > 1]
+        given[f"{time}_values"] = _drawn(seed + at, ROWS, length, *widths)
+        if f"{time}_time_features" in names:
+            features = _drawn(seed + at + 2, ROWS, length, config.num_time_features)
+            given[f"{time}_time_features"] = features
+    if "past_observed_mask" in names and "past_time_features" in names:
+        given["past_observed_mask"] = torch.ones_like(given["past_values"])
+    return Inputs(given)

@@ -1,20 +1,99 @@
-"""Build a tiny parent with weights that show errors, and the variant from its checkpoint."""
+"""Build a tiny parent with weights that show errors, and the variant from its checkpoint.
+
+With transformers' own initialization attention is almost uniform: scores deviate by a hundredth,
+and even a doubled scale disappears in rounding.  With these weights scores deviate by more than
+one, norm weights are not one, and biases are not zero.
+
+Also the attention functions that a CPU does not have, and Triton's interpreter, in which Liger's
+kernels run on a CPU: `TRITON_INTERPRET=1`.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.nn.attention import flex_attention as flex
 from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.integrations import flex_attention as integration
+from transformers.masking_utils import AttentionMaskInterface
+from transformers.modeling_utils import AttentionInterface
+from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
 from patchgen.verify.inputs.arguments import LARGEST, CannotBuild
-from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.parts.part_check import Build, Route, load_strictly
+from patchgen.verify.parts.part_check import Build, Route, load_strictly, replaced
+
+# The deviation of a matrix's output for an input of deviation one.  A score is a product of two
+# outputs, so it deviates by the square.
+GAIN = 1.3
+
+
+@torch.no_grad()
+def draw_weights(model: nn.Module, seed: int = 0) -> None:
+    """Set every parameter of `model`: the same values in every model with the same names.
+
+    Drawn in float64 in the order of the names, and rounded to the parameter's dtype.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in sorted(model.named_parameters()):
+        owner = model.get_submodule(name.rpartition(".")[0])
+        normal = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        parameter.copy_(_scaled(normal, owner, is_bias=name.endswith("bias")))
+
+
+def _scaled(normal: Tensor, owner: nn.Module, *, is_bias: bool) -> Tensor:
+    if is_bias:
+        return 0.3 * normal
+    has_inputs = isinstance(owner, nn.Linear | nn.modules.conv._ConvNd | nn.Embedding)
+    if normal.dim() <= 1 or (normal.shape[-1] == 1 and not has_inputs):
+        return 1 + 0.3 * normal.clamp(-3, 3)  # of a norm, or a scale: around one, and positive
+    if isinstance(owner, nn.Embedding):
+        return normal
+    inputs = normal.shape[-1]  # that add up to one value of the output
+    if isinstance(owner, Conv1D | nn.modules.conv._ConvTransposeNd):
+        inputs = normal.shape[0]
+    elif isinstance(
+        owner, nn.modules.conv._ConvNd
+    ):  # else each layer would be larger than the last
+        inputs = normal.shape[1:].numel()
+    return GAIN * inputs**-0.5 * normal
+
+
+def is_interpreted() -> bool:
+    """Whether Triton runs kernels in its interpreter."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@functools.cache  # once: it wraps a function of the interpreter
+def complete_interpreter() -> None:
+    """Give the interpreter what Liger's kernels need and it lacks, before a kernel runs."""
+    import liger_kernel.ops.cross_entropy
+    import liger_kernel.ops.geglu
+    import liger_kernel.ops.rms_norm
+    import numpy
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    convert = interpreter._implicit_cvt
+
+    def with_floats(value: Any) -> Any:
+        if not isinstance(value, float):
+            return convert(value)
+        handle = interpreter.TensorHandle(numpy.array([value], dtype=numpy.float32), tl.float32)
+        return tl.tensor(handle, tl.float32)
+
+    interpreter._implicit_cvt = with_floats
+    liger_kernel.ops.rms_norm.rsqrt = lambda x: tl.rsqrt(x)
+    for module in (liger_kernel.ops.cross_entropy, liger_kernel.ops.geglu):
+        module.tanh = lambda x: 2 * tl.sigmoid(2 * x) - 1
 
 
 def build_parent(
@@ -29,9 +108,8 @@ def build_parent(
             size = sum(parameter.numel() for parameter in parent_class(config).parameters())
     except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise CannotBuild(
-            f"{parent_class.__name__} does not take a tiny configuration: {what}"
-        ) from error
+        name = parent_class.__name__
+        raise CannotBuild(f"{name} does not take a tiny configuration: {what}") from error
     if size > LARGEST:
         raise CannotBuild(f"has {size:,} parameters at its tiniest, more than {LARGEST:,}")
     model = parent_class(config).to(dtype).eval()
@@ -43,23 +121,20 @@ def build_both(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> tuple[PreTrainedModel, PreTrainedModel]:
     """Parent and variant from the checkpoint of `master`, along `route`, in eval mode."""
-    more = _in_float64(master, variant_class)
+    asked = {**route.parent, **_in_float64(master, variant_class)}
     with tempfile.TemporaryDirectory() as folder, silence_progress():
-        saved, place = Path(folder, "parent"), Path(folder, "variant")
-        master.save_pretrained(saved)
-        parent = load_strictly(type(master), saved, dtype=master.dtype, **{**route.parent, **more})
-        place.mkdir()
-        variant = build(master, variant_class, place, {**route.variant, **more})
-    return parent.eval(), variant.eval()
+        master.save_pretrained(folder)
+        parent = load_strictly(type(master), Path(folder), dtype=master.dtype, **asked)
+    return parent.eval(), build_variant(master, variant_class, build, route)
 
 
 def build_variant(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> PreTrainedModel:
     """The variant alone, as `build_both` makes it."""
+    asked = {**route.variant, **_in_float64(master, variant_class)}
     with tempfile.TemporaryDirectory() as folder, silence_progress():
-        settings = {**route.variant, **_in_float64(master, variant_class)}
-        return build(master, variant_class, Path(folder), settings).eval()
+        return build(master, variant_class, Path(folder), asked).eval()
 
 
 def _in_float64(master: PreTrainedModel, variant_class: type[PreTrainedModel]) -> dict[str, Any]:
@@ -79,3 +154,115 @@ def silence_progress() -> Iterator[None]:
     finally:
         if enabled:
             logging.enable_progress_bar()
+
+
+Attention = Callable[..., tuple[Tensor, Tensor | None]]
+Masks = Callable[..., Any]
+
+
+@functools.cache
+def _traced() -> Callable[..., Any]:
+    """Compiled once, for every model."""
+    return torch.compile(flex.flex_attention, backend="aot_eager")
+
+
+@contextmanager
+def flex_on_cpu() -> Iterator[None]:
+    """Flex attention by torch's reference, which has a backward pass on every device.
+
+    torch refuses gradients on a CPU because its kernel has none there.  Without any compiling the
+    gradient of a bias would be wrong under checkpointing: saved tensors no longer say that they
+    need one.
+    """
+    traced = replaced(integration, "WrappedFlexAttention", lambda _: lambda training: _traced)
+    with traced, replaced(flex, "_validate_device", lambda _: lambda query, key, value: None):
+        yield
+
+
+@contextmanager
+def registered(name: str, function: Attention, masks: Masks) -> Iterator[list[dict[str, Any]]]:
+    """Register `function` and `masks` under `name`; yields the keywords of each call."""
+    calls: list[dict[str, Any]] = []
+
+    def noted(
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Any,
+        **given: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        calls.append({"attention_mask": attention_mask, **given})
+        return function(module, query, key, value, attention_mask, **given)
+
+    AttentionInterface.register(name, noted)
+    AttentionMaskInterface.register(name, masks)
+    try:
+        yield calls
+    finally:
+        del AttentionInterface._global_mapping[name]
+        del AttentionMaskInterface._global_mapping[name]
+
+
+def _of_one_text(queries: int, keys: int, lengths: dict[str, Any]) -> Tensor:
+    """Which keys are of a query's own text, where texts lie in one row behind each other.
+
+    A kernel reads no more of a text than the longest that it is told of.
+    """
+    of_query, of_key = (lengths.get(f"cu_seq_lens_{side}") for side in "qk")
+    if of_query is None or of_key is None:
+        return torch.ones(1, 1, queries, keys, dtype=torch.bool)
+    places: list[Tensor] = []
+    for side, ends, number in (("q", of_query, queries), ("k", of_key, keys)):
+        place = torch.arange(number)
+        text = torch.searchsorted(ends[1:].contiguous().long(), place, right=True)
+        longest = lengths.get(f"max_length_{side}")
+        begins = ends.long()[text.clamp(max=len(ends) - 2)]
+        read = place - begins < (number if longest is None else int(longest))
+        places.append(torch.where(read, text, -1 - len(places)))
+    return (places[0][:, None] == places[1][None, :])[None, None]
+
+
+def flash_reference(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    is_causal: bool | None = None,
+    s_aux: Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attention over the tokens that the mask (rows, keys) keeps; without one, over all.
+
+    What the kernels leave out is an error here: a bias of scores, sinks, a cap.
+    """
+    kind, left_out = type(module).__name__, {**kwargs, "s_aux": s_aux, "softcap": softcap}
+    for name in ("position_bias", "s_aux", "softcap"):
+        if left_out.get(name) is not None:
+            raise NotImplementedError(f"{kind} gave `{name}`, which FlashAttention leaves out")
+    if attention_mask is not None and attention_mask.dim() != 2:
+        raise ValueError(f"{kind} gave a mask of {attention_mask.dim()} axes to FlashAttention")
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    queries, keys = query.shape[2], key.shape[2]
+    back = torch.arange(keys - queries, keys)[:, None] - torch.arange(keys)[None, :]
+    visible = torch.ones(1, 1, queries, keys, dtype=torch.bool)
+    if causal and queries > 1:
+        visible = visible & (back >= 0)
+    if sliding_window is not None:
+        visible = visible & (back < sliding_window)
+    visible = visible & _of_one_text(queries, keys, kwargs)
+    if attention_mask is not None:
+        visible = visible & attention_mask.bool()[:, None, None, :]
+    groups = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = (query @ key.transpose(2, 3) * scaling).masked_fill(
+        ~visible, torch.finfo(query.dtype).min
+    )
+    weights = nn.functional.dropout(scores.softmax(-1), p=dropout, training=module.training)
+    return (weights @ value).transpose(1, 2).contiguous(), None

@@ -20,8 +20,8 @@ import torch
 from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel, modeling_layers
 
 from patchgen.verify.inputs.arguments import CannotBuild
-from patchgen.verify.models.interpreter import complete_interpreter, is_interpreted
-from patchgen.verify.parts.planting import replaced
+from patchgen.verify.models.build import complete_interpreter, is_interpreted
+from patchgen.verify.parts.part_check import replaced
 from patchgen.verify.variants import Variant
 
 
@@ -70,12 +70,10 @@ def _mixed_parent(variant: Variant) -> ModuleType:
     parent = importlib.import_module(variant.parent)
     text = Path(str(parent.__file__)).read_text(encoding="utf-8")
     lines, replaced = text.splitlines(keepends=True), set(variant.replaced)
-    ours, theirs = (
-        variant.heads[0],
-        find_parent_class(replace(variant, differs=()), variant.heads[0]),
-    )
-    ending = commonprefix([ours[::-1], theirs.__name__[::-1]])[::-1]
-    prefix, own = theirs.__name__.removesuffix(ending), ours.removesuffix(ending)
+    ours = variant.heads[0]
+    theirs = find_parent_class(replace(variant, differs=()), ours).__name__
+    ending = commonprefix([ours[::-1], theirs[::-1]])[::-1]
+    prefix, own = theirs.removesuffix(ending), ours.removesuffix(ending)
     for node in reversed(ast.parse(text).body):
         name = getattr(node, "name", "")
         of_variant = own + name.removeprefix(prefix) if name.startswith(prefix) else name
@@ -99,10 +97,8 @@ def _mixed_parent(variant: Variant) -> ModuleType:
         if one.__module__ == mixed.__name__ and one.__name__.endswith("PreTrainedModel"):
             if "_init_weights" in vars(base):
                 # What it asks for are classes of the mixed module, by the variant's names.
-                theirs_by_ours = {
-                    own + n.removeprefix(prefix): each for n, each in vars(mixed).items()
-                }
-                names = {**vars(module), **theirs_by_ours, **vars(mixed)}
+                renamed = {own + n.removeprefix(prefix): each for n, each in vars(mixed).items()}
+                names = {**vars(module), **renamed, **vars(mixed)}
                 _initialize_as(one, inspect.unwrap(vars(base)["_init_weights"]), names)
     return mixed
 
@@ -139,19 +135,17 @@ def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
     parent = _mixed_parent(variant) if variant.replaced else importlib.import_module(variant.parent)
     if hasattr(parent, head):
         return getattr(parent, head)
-    ending = _ending(head)
-    public = [
-        n for n in parent.__all__ if _ending(n) == ending and not n.endswith("PreTrainedModel")
+    ending = _ENDING.search(head)
+    like = [
+        name
+        for name in parent.__all__
+        if not name.endswith("PreTrainedModel") and (own := _ENDING.search(name))
+        if ending is not None and own[0] == ending[0]
     ]
-    if len(public) != 1:
+    if len(like) != 1:
         raise CannotBuild(f"{variant.parent} has no class that corresponds to {head}")
-    return getattr(parent, public[0])
+    return getattr(parent, like[0])
 
 
-def _ending(name: str) -> str:
-    return re.sub(
-        r"^.*?(?=(?:ForC|ForM|ForS|ForT|ForQ|ForP|ForN|ForI|ForA"
-        r"|LMHead|DoubleHeads|Model$|Encoder))",
-        "",
-        name,
-    )
+# What stands behind the prefix of a head: "ForCausalLM" of LlamaForCausalLM.
+_ENDING = re.compile(r"(For[CMSTQPNIA]|LMHead|DoubleHeads|Model$|Encoder).*$")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,18 +17,23 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.compare.tolerance import REORDERED, loosest
 from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.differences import REORDERED, loosest
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.build import build_both, build_parent, silence_progress
 from patchgen.verify.models.classes import find_parent_class, module_of
-from patchgen.verify.observe.dependence import is_causal, isolates_packed_texts
 from patchgen.verify.observe.evidence import Evidence, gather_evidence
-from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.combine import EAGER, find_part_checks, merge_routes, weights_route
-from patchgen.verify.parts.part_check import Observation, PairFacts, PartCheck, Route, reload
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.observe.step import is_causal, isolates_packed_texts, observe_step
+from patchgen.verify.parts.combine import both_eager, find_part_checks, merge_routes, weights_route
+from patchgen.verify.parts.part_check import (
+    Observation,
+    PairFacts,
+    PartCheck,
+    Route,
+    Scenario,
+    reload,
+)
 from patchgen.verify.variants import SETTING, Variant
 
 
@@ -82,14 +88,8 @@ class Pair:
     def of_parent(self) -> Pair:
         """The parent beside itself."""
         name = self.parent_class.__name__
-        variant = replace(
-            self.variant,
-            module=self.variant.parent,
-            parts=(),
-            changes=(),
-            heads=(name,),
-            differs=(),
-        )
+        none: Any = dict.fromkeys(("parts", "changes", "differs"), ())
+        variant = replace(self.variant, module=self.variant.parent, heads=(name,), **none)
         return Pair(variant, name, self.device, self.changes, self.seed)
 
     @functools.cached_property
@@ -100,11 +100,7 @@ class Pair:
     def eager_route(self) -> Route:
         """Along which both sides write their attention out."""
         closest, independent = self.routes
-        bound = loosest([independent.bound, REORDERED])
-        parent, variant = {**closest.parent, **EAGER}, {**closest.variant, **EAGER}
-        return replace(
-            closest, name=f"{closest.name}, both eager", bound=bound, parent=parent, variant=variant
-        )
+        return replace(both_eager(closest), bound=loosest([independent.bound, REORDERED]))
 
     def route(self, number: int) -> Route:
         """0: the closest, 1: the most independent, 2: both eager."""
@@ -116,12 +112,9 @@ class Pair:
 
     @functools.cached_property
     def build(self) -> Any:
-        own = [
-            part_check.build for part_check in self.part_checks if part_check.build is not reload
-        ]
         if self.is_neutral:
             return functools.partial(_build_neutral, self.variant)
-        return own[0] if own else reload
+        return next((each.build for each in self.part_checks if each.build is not reload), reload)
 
     def config(self, dropout: float = 0.0, **changes: Any) -> PreTrainedConfig:
         key = f"{dropout} {changes!r}"
@@ -133,6 +126,12 @@ class Pair:
     @functools.cached_property
     def _configs(self) -> dict[str, PreTrainedConfig]:
         return {}
+
+    @functools.cached_property
+    def parent_scales_its_loss(self) -> bool:
+        """Whether its forward takes `num_items_in_batch`, as `Trainer` finds out."""
+        kinds = {p.kind for p in inspect.signature(self.parent_class.forward).parameters.values()}
+        return inspect.Parameter.VAR_KEYWORD in kinds
 
     # --- models
 
@@ -167,10 +166,8 @@ class Pair:
         try:
             config = self.config(dropout)
         except Exception as error:  # each configuration has its own
-            what = f"{type(error).__name__}: {error}"
-            raise CannotBuild(
-                f"{self.parent_class.__name__} has no tiny configuration: {what}"
-            ) from error
+            name, what = self.parent_class.__name__, f"{type(error).__name__}: {error}"
+            raise CannotBuild(f"{name} has no tiny configuration: {what}") from error
         return build_parent(self.parent_class, config, dtype, self.seed)
 
     # --- observations
@@ -196,14 +193,11 @@ class Pair:
         key = (route.name, dtype, repr(replace(scenario, checkpointing=None)), weights, seed)
         if key not in self._observations:
             parent, _ = self.models(route, dtype, scenario.dropout)
-            inputs = self.inputs(scenario, dtype, seed)
+            inputs, how = self.inputs(scenario, dtype, seed), {"checkpointing": False}
             try:
-                self._observations[key] = observe_step(
-                    parent, inputs, scenario, weights=weights, checkpointing=False
-                )
-            except (
-                Exception
-            ) as error:  # each model has its own: XLNet's positions are float32 whatever it is
+                observed = observe_step(parent, inputs, scenario, weights=weights, **how)
+                self._observations[key] = observed
+            except Exception as error:  # each has its own: XLNet's positions are always float32
                 raise CannotBuild(f"the parent itself does not run so: {error}") from error
         return self._observations[key]
 
@@ -219,9 +213,8 @@ class Pair:
     ) -> Observation:
         """The variant's side, in the parent's terms."""
         variant = model if model is not None else self.models(route, dtype, scenario.dropout)[1]
-        observed: Observation = observe_step(
-            variant, self.inputs(scenario, dtype, seed), scenario, weights=weights
-        )
+        inputs = self.inputs(scenario, dtype, seed)
+        observed: Observation = observe_step(variant, inputs, scenario, weights=weights)
         for part_check in self.part_checks:
             observed = part_check.terms(observed, variant)
         if self.is_neutral:
@@ -254,16 +247,10 @@ class Pair:
 
     def evidence(self, scenario: Scenario) -> tuple[Evidence, Evidence]:
         """What parent and variant run along the first route, in float32."""
-        models = self.models(self.routes[0], torch.float32, scenario.dropout)
-        gathered = []
-        for model, checkpointing in zip(models, (False, True), strict=True):
+        inputs, gathered = self.inputs(scenario, torch.float32), []
+        for side, model in enumerate(self.models(self.routes[0], torch.float32, scenario.dropout)):
             with gather_evidence(model) as evidence:
-                observe_step(
-                    model,
-                    self.inputs(scenario, torch.float32),
-                    scenario,
-                    checkpointing=checkpointing,
-                )
+                observe_step(model, inputs, scenario, checkpointing=bool(side))
             gathered.append(evidence)
         return gathered[0], gathered[1]
 
@@ -272,14 +259,8 @@ class Pair:
     @functools.cached_property
     def facts(self) -> PairFacts:
         inputs = self.inputs(Scenario(), torch.float32)
-        return PairFacts(
-            self.parent_class,
-            self.variant_class,
-            self.config(),
-            inputs.given,
-            inputs.lengths,
-            self.is_causal,
-        )
+        given = self.config(), inputs.given, inputs.lengths, self.is_causal
+        return PairFacts(self.parent_class, self.variant_class, *given)
 
     @functools.cached_property
     def is_causal(self) -> bool:

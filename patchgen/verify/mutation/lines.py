@@ -20,8 +20,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from patchgen.verify.diff_lines import find_added_lines
-from patchgen.verify.variants import Variant
+from patchgen.verify.variants import Variant, find_added_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,15 @@ def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
     if spec is None or spec.origin is None:
         return frozenset(range(1, text.count("\n") + 1))
     parent = Path(spec.origin).read_text(encoding="utf-8")
-    renamed = _renamed(text, variant.heads, parent).split("\n")
-    matcher = difflib.SequenceMatcher(None, parent.split("\n"), renamed, autojunk=False)
+    names = re.findall(r"^class (\w+)", parent, re.MULTILINE)
+    for head, name in ((head, name) for head in variant.heads for name in names):
+        # LlamaMoeModel is LlamaModel: what is left of both without their common ending.
+        own = head.removesuffix(_ending(name, head))
+        prefix = name.removesuffix(_ending(name, head))
+        if prefix not in ("", own, name) and own.startswith(prefix):
+            text = re.sub(rf"\b(_?){own}(?=[A-Z])", rf"\g<1>{prefix}", text)
+            break
+    matcher = difflib.SequenceMatcher(None, parent.split("\n"), text.split("\n"), autojunk=False)
     return frozenset(
         number
         for kind, _, _, first, last in matcher.get_opcodes()
@@ -67,22 +73,10 @@ def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
     )
 
 
-def _renamed(text: str, heads: tuple[str, ...], parent: str) -> str:
-    """`text` with the parent's prefix for the variant's: LlamaMoeModel is LlamaModel."""
-    for head in heads:
-        for name in set(re.findall(r"^class (\w+)", parent, re.MULTILINE)):
-            prefix, own = _differing_start(name, head)
-            if prefix and own != prefix and own.startswith(prefix):
-                return re.sub(rf"\b(_?){own}(?=[A-Z])", rf"\g<1>{prefix}", text)
-    return text
-
-
-def _differing_start(name: str, other: str) -> tuple[str, str]:
-    """What is left of two names without their common ending, which begins with a capital letter."""
-    for at in range(1, len(name)):
-        if name[at].isupper() and other.endswith(name[at:]) and len(other) > len(name[at:]):
-            return name[:at], other.removesuffix(name[at:])
-    return "", ""
+def _ending(name: str, other: str) -> str:
+    """The longest common ending that begins with a capital letter, and is not the whole of one."""
+    endings = (name[at:] for at in range(1, len(name)) if name[at].isupper())
+    return next((each for each in endings if other.endswith(each) and other != each), "")
 
 
 # --- what can run
@@ -96,16 +90,6 @@ def iterate_codes(code: CodeType) -> Iterator[CodeType]:
             yield from iterate_codes(constant)
 
 
-def _lines_of(text: str, name: str, *, functions: bool) -> set[int]:
-    """The lines that the code of a file can be at, the line of a `def` left out."""
-    lines = set()
-    for code in iterate_codes(compile(text, name, "exec", dont_inherit=True)):
-        if functions or not code.co_flags & 0x2:  # CO_NEWLOCALS: a function's
-            own = {line for _, _, line in code.co_lines() if line}
-            lines |= own if code.co_name == "<module>" else own - {code.co_firstlineno}
-    return lines
-
-
 def find_executable_lines(text: str, name: str) -> frozenset[int]:
     """The lines of a file at which something runs, docstrings left out."""
     documented = {
@@ -116,12 +100,20 @@ def find_executable_lines(text: str, name: str) -> frozenset[int]:
         and isinstance(node.value.value, str)
         for line in _range(node, node)
     }
-    return frozenset(_lines_of(text, name, functions=True) - documented)
+    return find_import_lines(text, name, functions=True) - documented
 
 
-def find_import_lines(text: str, name: str) -> frozenset[int]:
-    """The lines that run when the file is imported: of no function."""
-    return frozenset(_lines_of(text, name, functions=False))
+def find_import_lines(text: str, name: str, *, functions: bool = False) -> frozenset[int]:
+    """The lines that run when the file is imported: of no function; or also those of functions.
+
+    The line of a `def` is left out.
+    """
+    lines: set[int] = set()
+    for code in iterate_codes(compile(text, name, "exec", dont_inherit=True)):
+        if functions or not code.co_flags & 0x2:  # CO_NEWLOCALS: a function's
+            own = {line for _, _, line in code.co_lines() if line}
+            lines |= own if code.co_name == "<module>" else own - {code.co_firstlineno}
+    return frozenset(lines)
 
 
 def refusals(tree: ast.Module) -> frozenset[int]:

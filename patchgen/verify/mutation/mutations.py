@@ -18,7 +18,7 @@ import difflib
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,9 @@ class Mutant:
     def text(self, right: str) -> str:
         """The whole file with the error."""
         return f"{right[: self.start]}{self.replacement}{right[self.end :]}"
+
+    def touches(self, lines: Collection[int]) -> bool:
+        return any(line in lines for line in range(self.line, self.last_line + 1))
 
     def diff(self, right: str) -> str:
         """The lines that it changes, before and after."""
@@ -78,19 +81,14 @@ def make_mutants(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
     return tuple(mutant for mutant in in_order if mutant.text(text) != text)
 
 
-def drawn(
-    mutants: tuple[Mutant, ...], text: str, number: int | None, seed: str
-) -> tuple[Mutant, ...]:
-    """`number` of them (None: all), the same in every run: one of each line first."""
-    if number is None or number >= len(mutants):
-        return mutants
+def drawn(mutants: tuple[Mutant, ...], text: str, seed: str) -> list[Mutant]:
+    """All in an order that is the same in every run: one of each line first."""
     met: dict[int, int] = {}
     ranked: list[tuple[int, int, Mutant]] = []
     for mutant in sorted(mutants, key=lambda mutant: mutant.digest(text, seed)):
         ranked.append((met.get(mutant.line, 0), len(ranked), mutant))
         met[mutant.line] = met.get(mutant.line, 0) + 1
-    chosen = {mutant for _, _, mutant in sorted(ranked, key=lambda each: each[:2])[:number]}
-    return tuple(mutant for mutant in mutants if mutant in chosen)
+    return [mutant for _, _, mutant in sorted(ranked, key=lambda each: each[:2])]
 
 
 class Source:
@@ -214,25 +212,6 @@ _STORED = ast.Store | ast.Del
 _WHOLE = ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Slice
 # Arguments whose names contain one of these can usually be left out.
 _OPTIONAL = ("mask", "bias", "scal", "dropout", "window", "softcap", "position", "weight")
-
-
-def _of_expression(node: ast.expr, site: Site) -> _Replaced:
-    for kind, make in _MAKERS.items():
-        if isinstance(node, kind):
-            yield from make(node, site)
-    is_test = isinstance(site.parent, ast.If | ast.While | ast.IfExp) and site.field == "test"
-    if is_test or (isinstance(site.parent, ast.comprehension) and site.field == "ifs"):
-        yield from _of_condition(node)
-    if isinstance(node, ast.Call | ast.BinOp) and isinstance(
-        site.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword
-    ):
-        yield "detached", ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
-    named = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    if isinstance(site.parent, ast.Call) and site.field == "args":
-        if any(part in named for part in _OPTIONAL):
-            yield "argument is None", ast.Constant(None)
-
-
 _SIGNS: dict[type[Any], tuple[str, type[ast.operator] | None]] = {
     ast.Add: ("+", ast.Sub),
     ast.Sub: ("-", ast.Add),
@@ -245,125 +224,19 @@ _SIGNS: dict[type[Any], tuple[str, type[ast.operator] | None]] = {
     ast.BitOr: ("|", ast.BitAnd),
     ast.MatMult: ("@", None),
 }
-
-
-def _of_binary(node: ast.BinOp, site: Site) -> _Replaced:
-    sign, other = _SIGNS.get(type(node.op), ("", None))
-    if other is not None:
-        yield f"{sign} becomes {_SIGNS[other][0]}", ast.BinOp(node.left, other(), node.right)
-    yield f"right of {sign} dropped", node.left
-    yield f"left of {sign} dropped", node.right
-    if isinstance(node.op, ast.Sub | ast.Div | ast.FloorDiv | ast.MatMult):
-        yield f"sides of {sign} swapped", ast.BinOp(node.right, node.op, node.left)
-
-
-_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
-    ast.Lt: (ast.LtE, ast.GtE),
-    ast.LtE: (ast.Lt, ast.Gt),
-    ast.Gt: (ast.GtE, ast.LtE),
-    ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,),
-    ast.NotEq: (ast.Eq,),
-    ast.Is: (ast.IsNot,),
-    ast.IsNot: (ast.Is,),
-    ast.In: (ast.NotIn,),
-    ast.NotIn: (ast.In,),
+# Each comparison, and those that it becomes.
+_COMPARISONS: dict[type[Any], tuple[str, tuple[type[ast.cmpop], ...]]] = {
+    ast.Lt: ("<", (ast.LtE, ast.GtE)),
+    ast.LtE: ("<=", (ast.Lt, ast.Gt)),
+    ast.Gt: (">", (ast.GtE, ast.LtE)),
+    ast.GtE: (">=", (ast.Gt, ast.Lt)),
+    ast.Eq: ("==", (ast.NotEq,)),
+    ast.NotEq: ("!=", (ast.Eq,)),
+    ast.Is: ("is", (ast.IsNot,)),
+    ast.IsNot: ("is not", (ast.Is,)),
+    ast.In: ("in", (ast.NotIn,)),
+    ast.NotIn: ("not in", (ast.In,)),
 }
-
-
-def _of_comparison(node: ast.Compare, site: Site) -> _Replaced:
-    if _is_about_none(node):
-        # The other way round what is not there would be used: a crash.
-        yield "taken for None", ast.Constant(isinstance(node.ops[0], ast.Is))
-        return
-    for at, operator in enumerate(node.ops):
-        for other in _COMPARISONS[type(operator)]:
-            ops = [*node.ops[:at], other(), *node.ops[at + 1 :]]
-            says = f"{_name_operator(operator)} becomes {_name_operator(other())}"
-            yield says, ast.Compare(node.left, ops, node.comparators)
-
-
-def _is_about_none(node: ast.expr) -> bool:
-    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Is | ast.IsNot):
-        return False
-    right = node.comparators[0]
-    return isinstance(right, ast.Constant) and right.value is None
-
-
-def _name_operator(operator: ast.cmpop) -> str:
-    left, right = ast.Name("a", ast.Load()), ast.Name("b", ast.Load())
-    return ast.unparse(ast.Compare(left, [operator], [right]))[2:-2]
-
-
-def _of_condition(node: ast.expr) -> _Replaced:
-    if _is_about_none(node):
-        return
-    # A comparison or a `not` has its own negation.
-    if not isinstance(node, ast.Compare | ast.UnaryOp):
-        yield "condition negated", ast.UnaryOp(ast.Not(), node)
-    yield "condition always true", ast.Constant(True)
-    yield "condition always false", ast.Constant(False)
-
-
-def _of_boolean(node: ast.BoolOp, site: Site) -> _Replaced:
-    before, after = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-    yield f"{before} becomes {after}", ast.BoolOp(_BOOLEANS[after](), node.values)
-    for at, term in enumerate(node.values):
-        if not _is_about_none(term):  # what it guards would be used
-            rest = [*node.values[:at], *node.values[at + 1 :]]
-            kept = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
-            yield f"without {ast.unparse(term)}", kept
-
-
-_BOOLEANS: dict[str, type[ast.boolop]] = {"and": ast.And, "or": ast.Or}
-
-
-def _of_unary(node: ast.UnaryOp, site: Site) -> _Replaced:
-    if not isinstance(node.op, ast.USub):
-        yield f"without {'not' if isinstance(node.op, ast.Not) else '~'}", node.operand
-        return
-    if isinstance(node.operand, ast.Constant) and isinstance(node.operand.value, int):
-        yield "one less", ast.UnaryOp(ast.USub(), ast.Constant(node.operand.value + 1))
-    yield "without minus", node.operand
-
-
-def _of_constant(node: ast.Constant, site: Site) -> _Replaced:
-    value = node.value
-    if isinstance(site.parent, ast.UnaryOp) and isinstance(value, int):
-        return  # it is handled with its sign
-    if isinstance(value, bool):
-        yield f"{value} becomes {not value}", ast.Constant(not value)
-    elif isinstance(value, int | float):
-        yield "one more", ast.Constant(value + 1)
-        if isinstance(value, int) and value:
-            yield "one less", ast.Constant(value - 1)
-        elif value:
-            yield "negated", ast.UnaryOp(ast.USub(), ast.Constant(value))
-            yield "becomes 0", ast.Constant(0.0)
-
-
-def _of_attribute(node: ast.Attribute, site: Site) -> _Replaced:
-    if node.attr == "training" and site.field != "func":
-        yield "training ignored", ast.Constant(True)
-        yield "never in training", ast.Constant(False)
-
-
-def _of_slice(node: ast.Slice, site: Site) -> _Replaced:
-    for side, bound in (("lower", node.lower), ("upper", node.upper)):
-        if bound is not None and not isinstance(bound, ast.Constant | ast.UnaryOp):
-            moved = ast.Slice(node.lower, node.upper, node.step)
-            setattr(moved, side, ast.BinOp(bound, ast.Add(), ast.Constant(1)))
-            yield f"{side} bound one more", moved
-    if (node.lower is None) != (node.upper is None):
-        says = "to the end" if node.lower is None else "from the start"
-        yield says, ast.Slice(None, None, node.step)
-
-
-def _of_conditional(node: ast.IfExp, site: Site) -> _Replaced:
-    yield "always the first", node.body
-    yield "always the second", node.orelse
-
-
 # Functions, and others of the same arguments.
 _PAIRS = "sum mean, max min, amax amin, any all, triu tril, floor ceil, argmax argmin"
 _MORE_PAIRS = "zeros ones, zeros_like ones_like, new_zeros new_ones, logsumexp sum"
@@ -382,34 +255,122 @@ _PASSES = frozenset(
 _SYMMETRIC = ("promote_types", "maximum", "minimum", "equal", "logical_and", "logical_or", "zip")
 
 
-def _of_call(node: ast.Call, site: Site) -> _Replaced:
-    name = _called(node)
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-    if name in _OTHERS:
-        other = _OTHERS[name]
-        func = ast.Attribute(owner, other, ast.Load()) if owner else ast.Name(other, ast.Load())
-        yield f"{name} becomes {other}", ast.Call(func, node.args, node.keywords)
-    if name in _PASSES:
-        for tensor in filter(None, (owner, *node.args[:1])):
-            if not isinstance(tensor, ast.Starred | ast.Constant):
-                yield f"{name} left out", tensor
+def _of_expression(node: ast.expr, site: Site) -> _Replaced:
+    yield from _of_operator(node, site)
+    yield from _of_value(node, site)
+    is_test = isinstance(site.parent, ast.If | ast.While | ast.IfExp) and site.field == "test"
+    is_test = is_test or (isinstance(site.parent, ast.comprehension) and site.field == "ifs")
+    if is_test and not _is_about_none(node):
+        # A comparison or a `not` has its own negation.
+        if not isinstance(node, ast.Compare | ast.UnaryOp):
+            yield "condition negated", ast.UnaryOp(ast.Not(), node)
+        yield "condition always true", ast.Constant(True)
+        yield "condition always false", ast.Constant(False)
+    if isinstance(node, ast.Call | ast.BinOp) and isinstance(
+        site.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword
+    ):
+        yield "detached", ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
+    named = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    if isinstance(site.parent, ast.Call) and site.field == "args":
+        if any(part in named for part in _OPTIONAL):
+            yield "argument is None", ast.Constant(None)
+
+
+def _is_about_none(node: ast.expr) -> bool:
+    match node:
+        case ast.Compare(ops=[ast.Is() | ast.IsNot(), *_], comparators=[ast.Constant(None), *_]):
+            return True
+    return False
+
+
+def _of_operator(node: ast.expr, site: Site) -> _Replaced:
+    match node:
+        case ast.BinOp(left=left, op=op, right=right):
+            sign, other = _SIGNS.get(type(op), ("", None))
+            if other is not None:
+                yield f"{sign} becomes {_SIGNS[other][0]}", ast.BinOp(left, other(), right)
+            yield f"right of {sign} dropped", left
+            yield f"left of {sign} dropped", right
+            if isinstance(op, ast.Sub | ast.Div | ast.FloorDiv | ast.MatMult):
+                yield f"sides of {sign} swapped", ast.BinOp(right, op, left)
+        case ast.Compare() if _is_about_none(node):
+            # The other way round what is not there would be used: a crash.
+            yield "taken for None", ast.Constant(isinstance(node.ops[0], ast.Is))
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            for at, operator in enumerate(ops):
+                name, others = _COMPARISONS[type(operator)]
+                for one in others:
+                    wrong = [*ops[:at], one(), *ops[at + 1 :]]
+                    says = f"{name} becomes {_COMPARISONS[one][0]}"
+                    yield says, ast.Compare(left, wrong, comparators)
+        case ast.BoolOp(op=join, values=values):
+            is_and = isinstance(join, ast.And)
+            before, after = ("and", "or") if is_and else ("or", "and")
+            opposite = ast.BoolOp(ast.Or() if is_and else ast.And(), values)
+            yield f"{before} becomes {after}", opposite
+            for at, term in enumerate(values):
+                if not _is_about_none(term):  # what it guards would be used
+                    rest = [*values[:at], *values[at + 1 :]]
+                    kept = rest[0] if len(rest) == 1 else ast.BoolOp(join, rest)
+                    yield f"without {ast.unparse(term)}", kept
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            if isinstance(operand, ast.Constant) and isinstance(operand.value, int):
+                yield "one less", ast.UnaryOp(ast.USub(), ast.Constant(operand.value + 1))
+            yield "without minus", operand
+        case ast.UnaryOp(op=sign, operand=operand):
+            yield f"without {'not' if isinstance(sign, ast.Not) else '~'}", operand
+        case ast.IfExp():
+            yield "always the first", node.body
+            yield "always the second", node.orelse
+
+
+def _of_value(node: ast.expr, site: Site) -> _Replaced:
+    match node:
+        case ast.Constant(value=bool(value)):
+            if not isinstance(site.parent, ast.UnaryOp):
+                yield f"{value} becomes {not value}", ast.Constant(not value)
+        case ast.Constant(value=int(value)):
+            if not isinstance(site.parent, ast.UnaryOp):  # else it is handled with its sign
+                yield "one more", ast.Constant(value + 1)
+                if value:
+                    yield "one less", ast.Constant(value - 1)
+        case ast.Constant(value=float(value)):
+            yield "one more", ast.Constant(value + 1)
+            if value:
+                yield "negated", ast.UnaryOp(ast.USub(), ast.Constant(value))
+                yield "becomes 0", ast.Constant(0.0)
+        case ast.Attribute(attr="training") if site.field != "func":
+            yield "training ignored", ast.Constant(True)
+            yield "never in training", ast.Constant(False)
+        case ast.Slice(lower=lower, upper=upper, step=step):
+            for side, bound in (("lower", lower), ("upper", upper)):
+                if bound is not None and not isinstance(bound, ast.Constant | ast.UnaryOp):
+                    moved = ast.Slice(lower, upper, step)
+                    setattr(moved, side, ast.BinOp(bound, ast.Add(), ast.Constant(1)))
+                    yield f"{side} bound one more", moved
+            if (lower is None) != (upper is None):
+                yield (
+                    "to the end" if lower is None else "from the start",
+                    ast.Slice(None, None, step),
+                )
+        case ast.Call(func=func, args=args):
+            name = _called(node)
+            owner = func.value if isinstance(func, ast.Attribute) else None
+            if name in _OTHERS:
+                other = _OTHERS[name]
+                new = (
+                    ast.Attribute(owner, other, ast.Load())
+                    if owner
+                    else ast.Name(other, ast.Load())
+                )
+                yield f"{name} becomes {other}", ast.Call(new, args, node.keywords)
+            for tensor in filter(None, (owner, *args[:1])) if name in _PASSES else ():
+                if not isinstance(tensor, ast.Starred | ast.Constant):
+                    yield f"{name} left out", tensor
 
 
 def _called(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-
-
-_MAKERS: dict[Any, Callable[[Any, Site], _Replaced]] = {
-    ast.BinOp: _of_binary,
-    ast.Compare: _of_comparison,
-    ast.BoolOp: _of_boolean,
-    ast.UnaryOp: _of_unary,
-    ast.Constant: _of_constant,
-    ast.Attribute: _of_attribute,
-    ast.Slice: _of_slice,
-    ast.IfExp: _of_conditional,
-    ast.Call: _of_call,
-}
 
 
 def _of_arguments(node: ast.Call, source: Source) -> _Rewritten:
@@ -465,13 +426,9 @@ def _may_go(node: ast.stmt, site: Site) -> bool:
     target = node.targets[0]
     if isinstance(target, ast.Attribute):  # what `__init__` sets is used
         return not site.function.endswith("__init__")
-    if isinstance(target, ast.Subscript):
-        return True
-    names = {each.arg for each in ast.walk(site.body.args) if isinstance(each, ast.arg)}
-    names |= {
-        each.id
-        for each in ast.walk(site.body)
-        if isinstance(each, ast.Name) and isinstance(each.ctx, _STORED)
-        if each.lineno < target.lineno
-    }
-    return isinstance(target, ast.Name) and target.id in names
+    if not isinstance(target, ast.Name):
+        return isinstance(target, ast.Subscript)
+    every = list(ast.walk(site.body))
+    before = (each for each in every if isinstance(each, ast.Name) and each.lineno < target.lineno)
+    names = {each.id for each in before if isinstance(each.ctx, _STORED)}
+    return target.id in names | {each.arg for each in every if isinstance(each, ast.arg)}

@@ -1,8 +1,10 @@
 """Plant small errors in the changed lines of one variant, and see which are noticed.
 
-Only cases that run a mutant's line are run for it, the most telling first, until one compares
-unequal.  Where the first few do not, every case is run, in every dtype, as far as the time goes: an
-error makes no difference where they give the same, bit for bit.
+Cases are run as `verify` runs them, with the same bounds: an error is seen where one compares
+unequal.  A case that crashes says nothing: everybody notices a crash who runs the file.  Only cases
+that run a mutant's line are run for it, the most telling first, until one compares unequal.  Where
+the first few do not, every case is run, in every dtype, as far as the time goes: an error makes no
+difference where they give the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -10,22 +12,27 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import hashlib
 import math
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
+from typing import Literal
 
 import torch
+from transformers import set_seed
 
-from patchgen.verify.cases.case import Case
-from patchgen.verify.cases.order import order_cases
-from patchgen.verify.cases.select import select_cases
+from patchgen.verify.cases import COSTS, order_cases, select_cases
+from patchgen.verify.checks import CHECKS
+from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare
+from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.mutation.judge import KINDS, TooSlow, Watched, digest_of, judged
 from patchgen.verify.mutation.lines import (
     FlatText,
     find_executable_lines,
@@ -34,20 +41,115 @@ from patchgen.verify.mutation.lines import (
     read_flat_text,
     refusals,
 )
-from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult
 from patchgen.verify.mutation.mutations import Mutant, drawn, make_mutants
-from patchgen.verify.mutation.plant import Living, MutatedPairs, living, plant_mutant, watched
-from patchgen.verify.mutation.trial import Trials
+from patchgen.verify.mutation.plant import (
+    Living,
+    MutatedPairs,
+    Trials,
+    living,
+    plant_mutant,
+    watched,
+)
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.report import LinesRun, MutantResult
+from patchgen.verify.variants import Plan, Variant
 
-# A case as the variant's configuration can have it, and its sides; or NothingToCompare.
-Ready = Callable[[Case], tuple[Case, Pair]]
+# Kinds whose verdict is a comparison, with no other error planted.
+KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
+# The CPU time that one case may take with an error in it, so that a busy machine changes nothing:
+# at least, and times what it takes without the error.
+SECONDS, TIMES = 4.0, 10
 # So many cases only compare: most errors are seen in them.
 FEW = 5
 # The CPU time for the trial of all errors, which every case that brings a new line takes part in.
 TRIAL_SECONDS = 30.0
+
+Answer = Literal["equal", "unequal", "nothing", "crash"]  # nothing: the model refuses the case
+# A case as the variant's configuration can have it, and its sides; or NothingToCompare.
+Ready = Callable[[Case], tuple[Case, Pair]]
+
+
+class TooSlow(Exception):
+    """A case with the error does not end within its limit."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One case as the right variant runs it."""
+
+    case: Case
+    pair: Pair
+    lines: frozenset[int]  # of the file
+    seconds: float  # of the processor
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The digest of what the right variant gives; empty if the case compares something else."""
+        return digest_of(self.case, self.pair, math.inf)
+
+    @property
+    def limit(self) -> float:
+        """The CPU time that the case may take with an error in the variant."""
+        return max(SECONDS, TIMES * self.seconds)
+
+
+def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, str]:
+    """The verdict of `case` on `pair`, and its words."""
+    set_seed(0)  # some cases draw weights of their own
+    try:
+        with _limited(seconds):
+            verdict = CHECKS[case.kind](CheckContext(pair, case, lambda _: None))
+    except (NothingToCompare, CannotBuild) as reason:
+        return "nothing", str(reason)
+    except Exception as error:  # a model with an error may raise anything
+        return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    if verdict.status != "FAIL":
+        return "equal", ""
+    is_crash = case.kind == "attention" and verdict.note.startswith("declared")
+    return "crash" if is_crash else "unequal", verdict.note
+
+
+def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
+    """The digest of every tensor that the variant gives in `case`, bit for bit.
+
+    Empty for a case that compares something else, or where the variant crashes.
+    """
+    if case.kind not in ("numbers", "weights"):
+        return ""
+    set_seed(0)
+    weighed = case.kind == "weights"
+    view = CheckContext(pair, case, lambda _: None).view(
+        pair.weights_route if weighed else None, weights=weighed
+    )
+    try:
+        with _limited(seconds):
+            observed = view.variant()
+    except Exception:  # a model with an error may raise anything
+        return ""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(observed.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raises TooSlow after so much of the processor's time, where a signal can be had."""
+    if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TooSlow(f"took more than {seconds:.0f} seconds")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @dataclass(frozen=True)
@@ -56,7 +158,6 @@ class MutationTest:
 
     variant: Variant
     pair_for: Ready
-    device: str = "cpu"
     until: float = math.inf  # no error is tried after so much time of the processor
     seconds: float = math.inf  # of the processor, for all cases of an error that few do not see
     alive: Callable[[], None] = lambda: None  # called between cases
@@ -71,13 +172,13 @@ class MutationTest:
         return []
 
     @functools.cached_property
-    def _recorded(self) -> tuple[list[Case], set[str]]:
-        """Cases without their dtypes, and the names of cases."""
-        return [], set()
+    def _recorded(self) -> set[str]:
+        """The names of cases."""
+        return set()
 
     @functools.cached_property
     def _module(self) -> ModuleType:
-        return Pair(self.variant, self.variant.heads[0], self.device).module
+        return Pair(self.variant, self.variant.heads[0]).module
 
     @functools.cached_property
     def _living(self) -> Living:
@@ -85,11 +186,8 @@ class MutationTest:
 
     @functools.cached_property
     def _noting(self) -> list[CodeType]:
+        """What runs in place of the module's code, to note its lines."""
         return instrument(self.flat.text, self._living.path, self._can_run)
-
-    def _codes(self, kind: str) -> list[CodeType]:
-        """What a case of this kind runs in place of the module's code, to note its lines."""
-        return [] if kind == "compiled" else self._noting
 
     # --- cases
 
@@ -115,26 +213,26 @@ class MutationTest:
         if right is None:
             yield set()
             return
-        with watched(right, self._codes(case.kind)) as lines:
+        with watched(right, [] if case.kind == "compiled" else self._noting) as lines:
             yield lines
 
     def note(self, case: Case, lines: Collection[int], seconds: float) -> None:
         """Record the lines of a case that passed inside `watching`."""
         if self._compares(case):
-            self._recorded[1].add(case.name)
+            self._recorded.add(case.name)
             self.runs.append(Watched(*self.pair_for(case), frozenset(lines), seconds))
 
     def watch(self, case: Case) -> None:
         """Record which lines run in `case`, if it was not noted and compares something."""
-        if case.name in self._recorded[1]:
+        if case.name in self._recorded:
             return
-        self._recorded[1].add(case.name)
+        self._recorded.add(case.name)
         try:
             ready, pair = self.pair_for(case)
         except Exception:  # the case itself has failed with it
             return
         begun = time.process_time()
-        with watched(self._living, self._codes(ready.kind)) as lines:
+        with self.watching(ready) as lines:
             answer, _ = judged(ready, pair, seconds=math.inf)
         if answer == "equal":
             self.runs.append(Watched(ready, pair, frozenset(lines), time.process_time() - begun))
@@ -153,7 +251,7 @@ class MutationTest:
     def _built_by(self, pair: Pair) -> frozenset[int]:
         # As the cases build it: a mixture's configuration has settings that the parent's lacks.
         parent = pair.master(torch.float32)
-        with watched(self._living, self._codes("")) as lines:
+        with watched(self._living, self._noting) as lines:
             build_variant(parent, pair.variant_class, pair.build, pair.routes[0])
         return frozenset(lines)
 
@@ -192,17 +290,16 @@ class MutationTest:
     @functools.cached_property
     def _on_lines(self) -> tuple[Mutant, ...]:
         """Those whose lines ran."""
-        return tuple(one for one in self._every if not one.function or _touches(one, self._ran))
+        return tuple(one for one in self._every if not one.function or one.touches(self._ran))
 
     @functools.cached_property
     def possible(self) -> tuple[Mutant, ...]:
         """Those of lines that ran which do not only crash."""
         trials, begun = Trials(self._living, self._on_lines), time.process_time()
         for run in self._ordered([run for run in self.runs if run.case.kind != "compiled"]):
-            lines = run.lines | self._built[id(run.pair)]
-            now = time.process_time()
+            lines, now = run.lines | self._built[id(run.pair)], time.process_time()
             is_late = now - begun > TRIAL_SECONDS or now > self.until
-            if is_late or not any(_touches(one, lines) for one in trials.left()):
+            if is_late or not any(one.touches(lines) for one in trials.left()):
                 continue
             self.alive()
             with trials.running(), ExitStack() as loans, warnings.catch_warnings():
@@ -211,10 +308,15 @@ class MutationTest:
                 judged(run.case, pairs.of(run.pair), run.limit + TRIAL_SECONDS)
         return tuple(filter(trials.goes_on, self._on_lines))
 
-    def mutants(self, number: int | None) -> tuple[Mutant, ...]:
-        """A sample of `number` of the possible ones, the same in every run; None: all."""
+    def mutants(self, number: int | None) -> tuple[tuple[Mutant, ...], Iterator[Mutant]]:
+        """A sample of `number` of the possible ones (None: all), and those that come next.
+
+        The same in every run.
+        """
         possible = () if number == 0 else self.possible
-        return drawn(possible, self.flat.text, number, self.variant.name)
+        ranked = drawn(possible, self.flat.text, self.variant.name)
+        chosen = set(ranked[:number])
+        return tuple(one for one in possible if one in chosen), iter(ranked[len(chosen) :])
 
     def unknown(self, mutant: Mutant) -> MutantResult:
         """The result of `mutant` before it is planted."""
@@ -227,24 +329,19 @@ class MutationTest:
         fate, runs = self.unknown(mutant), self._that_run(mutant)
         if not runs:
             return replace(fate, note="no case runs its line")
+        anew = not mutant.function or mutant.touches(self.built_lines)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                with self._planted(mutant) as pairs:
-                    fate = self._seen(fate, runs, pairs)
-                if fate.outcome != "unseen":
-                    return fate
-                with self._planted(mutant) as pairs:
-                    return self._everywhere(fate, runs, pairs)
+                for look in (self._seen, self._everywhere):
+                    with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
+                        fate = look(fate, runs, MutatedPairs(wrong, loans, anew))
+                    if fate.outcome != "unseen":
+                        break
             except Exception as error:  # the text with the error is no module
                 note = f"{type(error).__name__}: {error}"[:200]
-                return replace(fate, outcome="crashed", note=note)
-
-    @contextmanager
-    def _planted(self, mutant: Mutant) -> Iterator[MutatedPairs]:
-        anew = not mutant.function or _touches(mutant, self.built_lines)
-        with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
-            yield MutatedPairs(wrong, loans, anew)
+                return replace(fate, outcome="crashed", note=note, crashes=1)
+        return fate
 
     def _that_run(self, mutant: Mutant) -> list[Watched]:
         """The cases that run its line.
@@ -253,15 +350,14 @@ class MutationTest:
         """
         runs = self.runs
         if mutant.function:
-            runs = [run for run in runs if _touches(mutant, run.lines | self._built[id(run.pair)])]
-        runs = [run for run in runs if run.case.kind != "compiled"] or runs
-        return self._ordered(runs)
+            runs = [run for run in runs if mutant.touches(run.lines | self._built[id(run.pair)])]
+        return self._ordered([run for run in runs if run.case.kind != "compiled"] or runs)
 
     def _ordered(self, runs: Sequence[Watched]) -> list[Watched]:
         """Those first of which each brings something new."""
         paths = [run.lines & self._can_run for run in runs]
-        order = order_cases([run.case for run in runs], paths)
-        return [runs[at] for at in (*order.telling, *order.rest)]
+        telling, rest = order_cases([run.case for run in runs], paths)
+        return [runs[at] for at in (*telling, *rest)]
 
     def _seen(
         self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
@@ -282,7 +378,7 @@ class MutationTest:
         if not crashes:
             return fate
         note = f"{len(crashes)} of {tried} cases crashed: {crashes[0]}"
-        return replace(fate, outcome="crashed", note=note, cases=tried)
+        return replace(fate, outcome="crashed", note=note, cases=tried, crashes=len(crashes))
 
     def _everywhere(
         self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
@@ -309,7 +405,3 @@ class MutationTest:
             note = f"{tried} cases ran it; {differ} of them compute something else"
             return replace(fate, note=note, cases=tried)
         return replace(fate, outcome="no difference", note=f"in {tried} cases", cases=tried)
-
-
-def _touches(mutant: Mutant, lines: Collection[int]) -> bool:
-    return any(line in lines for line in range(mutant.line, mutant.last_line + 1))

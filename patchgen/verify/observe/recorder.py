@@ -10,6 +10,11 @@
         step()
 
 Only what a listener overrides is recorded.
+
+`compute_in_float64()` computes all in float64, also what a model deliberately computes in float32:
+Llama its norm, its softmax and its rotary embedding.  Two float64 models that differ in the last
+bit before a norm would otherwise differ by a float32 rounding behind it.  It is for comparisons
+only: it hides a difference between casts to float32, which the comparison in bfloat16 shows.
 """
 
 from __future__ import annotations
@@ -19,9 +24,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._library.custom_ops import CustomOpDef, _maybe_get_opdef
-from torch.overrides import TorchFunctionMode
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
@@ -142,3 +148,46 @@ def count_flops(operation: Any, args: Args, given: Given, out: Any) -> int:
     if name == f"{_CPU_ATTENTION}_backward":
         return int(sdpa_backward_flop_count(*(each.shape for each in args[:4])))
     return 0
+
+
+@contextmanager
+def compute_in_float64() -> Iterator[None]:
+    """A context in which float32 becomes float64, also as the default dtype."""
+    default = torch.get_default_dtype()  # what integers become when they are divided
+    # Modes are off in the backward pass, where checkpointing runs modules again: each enters a mode
+    # of its own then.
+    entered: list[tuple[nn.Module, _Wide]] = []
+
+    def enter(module: nn.Module, args: Any) -> None:
+        if not any(isinstance(mode, _Wide) for mode in _get_current_function_mode_stack()):
+            entered.append((module, _Wide()))
+            entered[-1][1].__enter__()
+
+    def leave(module: nn.Module, args: Any, output: Any) -> None:
+        if entered and entered[-1][0] is module:
+            entered.pop()[1].__exit__(None, None, None)
+
+    hooks = (
+        register_module_forward_pre_hook(enter),
+        register_module_forward_hook(leave, always_call=True),
+    )
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Wide():
+            yield
+    finally:
+        torch.set_default_dtype(default)
+        for hook in hooks:
+            hook.remove()
+
+
+class _Wide(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.float:
+            return args[0].double()
+        named = {name: _wide(each) for name, each in (kwargs or {}).items()}
+        return func(*map(_wide, args), **named)
+
+
+def _wide(given: Any) -> Any:
+    return torch.float64 if given is torch.float32 else given

@@ -1,11 +1,15 @@
-"""Run one training step in a scenario, and return everything that can be observed."""
+"""Run one training step in a scenario, and return everything that can be observed.
+
+Also: the ways to call a model that change the model itself, and which tokens its outputs depend on.
+"""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,10 +18,15 @@ from transformers import PreTrainedModel, set_seed
 
 from patchgen.facts.modules import CACHES
 from patchgen.runtime.checkpointing import is_on, switch_off, switch_on
-from patchgen.verify.inputs.arguments import Inputs, takes
-from patchgen.verify.inputs.calls import BY_CONFIGURATION, apply_model_styles
-from patchgen.verify.observe.float64 import compute_in_float64
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.inputs.arguments import (
+    BOUNDARY,
+    OF_ARGUMENTS,
+    CannotBuild,
+    Inputs,
+    takes,
+)
+from patchgen.verify.observe.recorder import compute_in_float64
+from patchgen.verify.parts.part_check import Scenario
 
 SEED = 11  # of dropout
 TRAINED_ONLY = ("reformer",)  # their reversible layers have a backward pass in training alone
@@ -135,6 +144,15 @@ def _forward(
             return model(**inputs.given, **asked, **more)
 
 
+def run(model: PreTrainedModel, given: Mapping[str, Any], **asked: Any) -> dict[str, Tensor]:
+    """All outputs of a forward without gradients and without a cache, in eval mode."""
+    if takes_cache(type(model)):
+        asked = {"use_cache": False, **asked}
+    with torch.no_grad(), compute_in_float64():
+        out = model.eval()(**given, **{"return_dict": True, **asked})
+    return dict(outputs(out))
+
+
 def takes_cache(model_class: type[PreTrainedModel]) -> bool:
     """Whether the forward has an option to keep keys and values, which has to be switched off."""
     return bool({"use_cache", *CACHES} & takes(model_class))
@@ -173,3 +191,122 @@ def _random_sum(observed: Mapping[str, Tensor]) -> Tensor:
             factors = torch.randn(tensor.shape, generator=draw, dtype=torch.float64)
             terms.append((tensor * factors.to(tensor)).mean())
     return torch.stack(terms).sum()
+
+
+# --- ways to call a model that change it
+
+FROZEN = "a frozen head"  # it does not learn, as under LoRA; nor do the embeddings that it shares
+BY_CONFIGURATION = "weights by configuration"
+# Hooks that change their inputs: it shows if a head is not called, or its hook is skipped.
+_HOOKS: Mapping[str, tuple[str, Callable[..., Any]]] = {
+    "a head with a hook": ("forward_hook", lambda head, given, logits: logits / 2),
+    "a head with a hook before it": ("forward_pre_hook", lambda head, given: given[0] / 2),
+    "a head with a hook at its gradient": (
+        "full_backward_hook",
+        lambda head, of_states, of_logits: tuple(gradient / 2 for gradient in of_states),
+    ),
+    "a head with a hook before its gradient": (
+        "full_backward_pre_hook",
+        lambda head, of_logits: tuple(gradient / 2 for gradient in of_logits),
+    ),
+}
+_HEADS = ("a wrapped head", "a head of another class", "a head with a bias", FROZEN, *_HOOKS)
+OF_MODELS = frozenset({"a loss function of one's own", BY_CONFIGURATION, *_HEADS})
+
+
+class _HalvedLinear(nn.Linear):
+    """A head with a forward of its own, as layers with quantized weights have."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        return super().forward(states) / 2
+
+
+@contextmanager
+def apply_model_styles(model: PreTrainedModel, ways: tuple[str, ...]) -> Iterator[None]:
+    """A context in which `model` is changed by all of `ways` that change models."""
+    with ExitStack() as stack:
+        for way in ways:
+            if way in OF_MODELS:
+                stack.callback(_change(model, way))
+            elif way not in OF_ARGUMENTS:
+                raise KeyError(way)
+        yield
+
+
+def _change(model: PreTrainedModel, way: str) -> Callable[[], object]:
+    """Change the model in this way; what is returned undoes it."""
+    if way == BY_CONFIGURATION:
+        return _set(model.config, "_output_attentions", True)
+    if way not in _HEADS:  # a user's loss, which gets what the model's own gets
+        loss = model.loss_function
+        model.loss_function = lambda *args, **kwargs: loss(*args, **kwargs) / 3
+        return partial(delattr, model, "_loss_function")
+    head: Any = model.get_output_embeddings()
+    if not isinstance(head, nn.Linear):
+        raise CannotBuild("it has no linear head of words")
+    if way in _HOOKS:
+        kind, hook = _HOOKS[way]
+        return getattr(head, f"register_{kind}")(hook).remove
+    if way == FROZEN:
+        return _set(head.weight, "requires_grad", False)
+    if way == "a head of another class":
+        return _set(head, "__class__", _HalvedLinear)
+    if way == "a wrapped head":  # as accelerate does: `forward` is an attribute of the instance
+        forward = head.forward
+        head.forward = lambda *args, **kwargs: forward(*args, **kwargs) / 2
+        return partial(delattr, head, "forward")
+    if head.bias is not None:
+        raise CannotBuild("its head has a bias anyway")
+    draw = torch.Generator().manual_seed(8)
+    drawn = torch.randn(head.out_features, generator=draw, dtype=torch.float64)
+    return _set(head, "bias", nn.Parameter(drawn.to(head.weight)))
+
+
+def _set(owner: Any, name: str, value: Any) -> Callable[[], object]:
+    was = getattr(owner, name)
+    setattr(owner, name, value)
+    return partial(setattr, owner, name, was)
+
+
+# --- which tokens of a text outputs depend on
+
+
+def is_causal(model: PreTrainedModel, full: Inputs) -> bool:
+    """Whether no output depends on a later token of the text."""
+    return _is_independent(model, full, changed=-1, looked_at=slice(0, -1))
+
+
+def isolates_packed_texts(model: PreTrainedModel, packed: Inputs) -> bool:
+    """Whether the second of two texts in a row does not see the first."""
+    return _is_independent(model, packed, changed=0, looked_at=slice(BOUNDARY, None))
+
+
+def _is_independent(model: PreTrainedModel, inputs: Inputs, changed: int, looked_at: slice) -> bool:
+    given, states = inputs.given, []
+    if "input_ids" not in given or "MultipleChoice" in type(model).__name__:
+        return False
+    asked = {"use_cache": False} if takes_cache(type(model)) else {}
+    asked |= {"output_hidden_states": True, "return_dict": True}
+    with torch.no_grad():
+        for shift in (0, 1):
+            ids = given["input_ids"].clone()
+            ids[:, changed] = (ids[:, changed] + shift - 3) % 90 + 3
+            out = model.eval()(**{**given, "input_ids": ids}, **asked)
+            # BLT's patcher gives a tuple, of which no entry has a name.
+            named = [getattr(out, f"{owner}hidden_states", None) for owner in ("", "encoder_")]
+            hidden = named[0] or named[1]
+            states.append(_of_text(hidden[-1]) if hidden else _by_token(out, ids))
+    # A masked term more or less changes a sum by rounding; a token that is seen moves it far more.
+    return torch.allclose(states[0][:, looked_at], states[1][:, looked_at], rtol=1e-4, atol=1e-4)
+
+
+def _by_token(out: Any, ids: Tensor) -> Tensor:
+    """The first of the outputs that has an entry for each token."""
+    return next(tensor for _, tensor in outputs(out) if tensor.shape[:2] == ids.shape)
+
+
+def _of_text(states: Any) -> Tensor:
+    """Layers that keep text and image apart give a pair, the text first."""
+    while isinstance(states, tuple | list):
+        states = states[0]
+    return states

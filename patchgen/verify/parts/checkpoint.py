@@ -17,13 +17,20 @@ from transformers import PreTrainedModel, modeling_utils
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from patchgen.runtime.checkpointing import keep_products
-from patchgen.verify.compare.tolerance import EQUAL, REORDERED
+from patchgen.verify.differences import EQUAL, REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, Plant, PlantedError, Route
-from patchgen.verify.parts.planting import replaced
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import (
+    PairFacts,
+    PartCheck,
+    PlantedError,
+    Route,
+    Scenario,
+    saves_less,
+    wrapped,
+)
 
-DROPOUT = 0.4
+AGAIN = Scenario(train=True, checkpointing={})
+WITH_DROPOUT = Scenario(train=True, dropout=0.4, checkpointing={})
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
@@ -32,40 +39,31 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     # XLM computes with an empty cache that it makes itself; a layer that is run again gets none.
     makes_a_cache = "cache" in inspect.signature(parent_class.forward).parameters
     same = Route("its own attention", REORDERED if makes_a_cache else EQUAL)
-    if not parent_class._supports_sdpa:
-        return (same,)
-    return same, Route("eager", REORDERED, {"attn_implementation": "eager"})
+    eager = Route("eager", REORDERED, {"attn_implementation": "eager"})
+    return (same, eager) if parent_class._supports_sdpa else (same,)
 
 
-def _layers(parent: Evidence, facts: PairFacts) -> frozenset[str]:
-    """The names that the parent has for the layer classes that this file makes checkpointed."""
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    """Every attention of a layer ran twice, and fewer bytes were saved."""
     checkpointed = {
         name
         for name, one in vars(facts.module).items()
         if isinstance(one, type) and issubclass(one, GradientCheckpointingLayer)
     }
-    return frozenset(name for name in parent.forwards if in_variant(name, facts) in checkpointed)
-
-
-def _ran_again(name: str, parent: Evidence, variant: Evidence, facts: PairFacts) -> bool:
-    """Whether a class of modules ran twice everywhere, or inside each layer that has a gradient."""
-    again = variant.runs_of(in_variant(name, facts)) - parent.runs_of(name)
-    inside = parent.runs_inside(name, _layers(parent, facts))
-    return again > 0 and again in (parent.runs_of(name), inside)
-
-
-def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """Every attention of a layer ran twice, and fewer bytes were saved."""
+    own = frozenset(name for name in parent.forwards if in_variant(name, facts) in checkpointed)
     once, ran = _attentions(parent), _attentions(variant)
     # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
-    layers = sum(map(parent.runs_of, _layers(parent, facts)))
+    layers = sum(map(parent.runs_of, own))
     if ran != 2 * once and not (layers and ran - once >= layers) or not (once or layers):
         yield f"{once} attentions ran {ran} times, not twice each, in {layers} layers"
     # Not every module of a layer does: the recompute ends as soon as it has what was saved.
-    if not any(_ran_again(name, parent, variant, facts) for name in parent.forwards):
+    again = {n: variant.runs_of(in_variant(n, facts)) - parent.runs_of(n) for n in parent.forwards}
+    if not any(
+        more > 0 and more in (parent.runs_of(name), parent.runs_inside(name, own))
+        for name, more in again.items()
+    ):
         yield "no class of modules ran its forward twice as often"
-    if variant.saved_bytes >= parent.saved_bytes:
-        yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+    yield from saves_less(parent, variant)
 
 
 def _attentions(evidence: Evidence) -> int:
@@ -92,23 +90,11 @@ def in_variant(class_name: str, facts: PairFacts) -> str:
     return ours.removesuffix(ending) + class_name.removeprefix(prefix)
 
 
-Checkpoint = Callable[..., Any]
-
-
-def _around_checkpoint(wrong: Checkpoint) -> Plant:
-    """transformers runs each layer by `wrong(checkpoint, ...)`."""
-
-    def make(right: Checkpoint) -> Checkpoint:
-        return lambda *args, **kwargs: wrong(right, *args, **kwargs)
-
-    return lambda model: replaced(modeling_utils, "checkpoint", make)
-
-
-def reseeded(right: Checkpoint, *args: Any, **kwargs: Any) -> Any:
+def reseeded(right: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return right(*args, **{**kwargs, "preserve_rng_state": False})
 
 
-def cut_off(right: Checkpoint, function: Any, *args: Any, **kwargs: Any) -> Any:
+def cut_off(right: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
     # Of states that are given by keyword too.
     named = {name: _detached(value) for name, value in getattr(function, "keywords", {}).items()}
     run = partial(function.func, *function.args, **named) if named else function
@@ -124,27 +110,21 @@ def has_dropout(facts: PairFacts) -> bool:
     return any("drop" in name and isinstance(value, float) for name, value in settings)
 
 
-PART_CHECK = PartCheck(
+def _around_checkpoint(wrong: Callable[..., Any]) -> Any:
+    return lambda model: wrapped(modeling_utils, "checkpoint", wrong)
+
+
+_RESEEDED, _CUT = _around_checkpoint(reseeded), _around_checkpoint(cut_off)
+_MASKS = "the recompute draws other dropout masks"
+_BELOW = "nothing below a layer gets a gradient from it"
+CHECKPOINT = PartCheck(
     part="checkpoint",
-    says="layers run again in the backward pass, and compute what the parent computes without "
-    "checkpointing",
     routes=routes,
     effect=effect,
-    effect_scenario=Scenario(train=True, checkpointing={}),
+    effect_scenario=AGAIN,
     checkpointing=({}, {"context_fn": keep_products}),
     planted_errors=(
-        PlantedError(
-            "dropout reseeded",
-            "the recompute draws other dropout masks",
-            _around_checkpoint(reseeded),
-            scenario=Scenario(train=True, dropout=DROPOUT, checkpointing={}),
-            fits=has_dropout,
-        ),
-        PlantedError(
-            "gradient cut off",
-            "nothing below a layer gets a gradient from it",
-            _around_checkpoint(cut_off),
-            scenario=Scenario(train=True, checkpointing={}),
-        ),
+        PlantedError("dropout reseeded", _MASKS, _RESEEDED, WITH_DROPOUT, has_dropout),
+        PlantedError("gradient cut off", _BELOW, _CUT, AGAIN),
     ),
 )

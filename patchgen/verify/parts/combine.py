@@ -1,17 +1,25 @@
-"""Combine the checks of all parts of one variant."""
+"""The check of each part, and how the checks of all parts of one variant go together."""
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import REORDERED, loosest
-from patchgen.verify.parts.part_check import PartCheck, Route
-from patchgen.verify.parts.scenario import Rows, Scenario
+from patchgen.verify.differences import REORDERED, loosest
+from patchgen.verify.parts.attention import FLASH, INTERFACE, SDPA
+from patchgen.verify.parts.checkpoint import CHECKPOINT
+from patchgen.verify.parts.layers import FAST, GELU, NORM, TILES
+from patchgen.verify.parts.loss import LIGER, LOSS
+from patchgen.verify.parts.mixture import GROUPED, MOE, STACKED
+from patchgen.verify.parts.part_check import PartCheck, Route, Rows, Scenario
 
+_EVERY = (SDPA, INTERFACE, FLASH, CHECKPOINT, NORM, FAST, GELU, TILES)
+PART_CHECKS: Mapping[str, PartCheck] = {
+    check.part: check for check in (*_EVERY, LOSS, LIGER, MOE, GROUPED, STACKED)
+}
 # The parent as it is by default.
 PLAIN = Route("its defaults", REORDERED)
 ATTENTION = "attn_implementation"
@@ -20,35 +28,26 @@ EAGER = {ATTENTION: "eager"}
 
 def find_part_checks(parts: tuple[str, ...]) -> tuple[PartCheck, ...]:
     """The check of each of `parts`.  Raises LookupError for a part that has none."""
-    found = []
     for part in parts:
-        try:
-            found.append(importlib.import_module(f"patchgen.verify.parts.{part}").PART_CHECK)
-        except ModuleNotFoundError as error:
-            if error.name != f"patchgen.verify.parts.{part}":
-                raise
-            raise LookupError(
-                f"the part {part} has no check in patchgen/verify/parts/{part}.py"
-            ) from error
-    return tuple(found)
-
-
-def decides_attention(part_check: PartCheck) -> bool:
-    """Whether the part replaces the attention, and so alone decides which one a variant has."""
-    return part_check.attentions is not None
+        if part not in PART_CHECKS:
+            raise LookupError(f"the part {part} has no check in patchgen/verify/parts")
+    return tuple(PART_CHECKS[part] for part in parts)
 
 
 def merge_routes(
     part_checks: tuple[PartCheck, ...], parent_class: type[PreTrainedModel]
 ) -> tuple[Route, Route]:
-    """The closest route that all part checks share, and the most independent one."""
+    """The closest route that all part checks share, and the most independent one.
+
+    A part that replaces the attention alone decides which one a variant has.
+    """
     if not part_checks:  # made by hand
         return PLAIN, PLAIN
-    is_decided = any(map(decides_attention, part_checks))
+    is_decided = any(part_check.attentions is not None for part_check in part_checks)
     closest, independent = [], []
     for part_check in part_checks:
         routes = part_check.routes(parent_class)
-        if is_decided and not decides_attention(part_check):
+        if is_decided and part_check.attentions is None:
             routes = tuple(map(_without_attention, routes))
         closest.append(routes[0])
         independent.append(routes[-1])
@@ -56,7 +55,6 @@ def merge_routes(
 
 
 def _without_attention(route: Route) -> Route:
-    """`route` without a setting of the attention."""
     parent, variant = (
         {name: value for name, value in settings.items() if name != ATTENTION}
         for settings in (route.parent, route.variant)
@@ -77,6 +75,12 @@ def _merge(routes: list[Route]) -> Route:
     return Route(name, loosest(route.bound for route in routes), parent, variant)
 
 
+def both_eager(route: Route) -> Route:
+    """Along which both sides write their attention out."""
+    parent, variant = {**route.parent, **EAGER}, {**route.variant, **EAGER}
+    return replace(route, name=f"{route.name}, both eager", parent=parent, variant=variant)
+
+
 def weights_route(part_checks: tuple[PartCheck, ...], routes: tuple[Route, Route]) -> Route:
     """The route along which both sides return attention weights.
 
@@ -85,26 +89,17 @@ def weights_route(part_checks: tuple[PartCheck, ...], routes: tuple[Route, Route
     a part check names.
     """
     closest, independent = routes
-    if any(map(decides_attention, part_checks)):
-        under = [
-            part_check.weights_under
-            for part_check in part_checks
-            if part_check.weights_under is not None
-        ]
-        variant = {**closest.variant, **({ATTENTION: under[0]} if under else {})}
-        return replace(independent, name=f"weights under {independent.name}", variant=variant)
-    name = f"{closest.name}, both eager"
-    return replace(
-        closest, name=name, parent={**closest.parent, **EAGER}, variant={**closest.variant, **EAGER}
-    )
+    if all(part_check.attentions is None for part_check in part_checks):
+        return both_eager(closest)
+    named = [each.weights_under for each in part_checks if each.weights_under is not None]
+    under = {ATTENTION: named[0]} if named else {}
+    variant = {**closest.variant, **under}
+    return replace(independent, name=f"weights under {independent.name}", variant=variant)
 
 
 def training_scenario(part_checks: tuple[PartCheck, ...], rows: Rows = "full") -> Scenario:
     """A training step with every part active and no dropout; checkpointed if a part needs that."""
-    ways = [
-        part_check.effect_scenario.checkpointing
-        for part_check in part_checks
-        if part_check.effect_scenario.checkpointing is not None
-    ]
-    together = {name: value for way in ways for name, value in way.items()}
-    return Scenario(rows=rows, train=True, checkpointing=together if ways else None)
+    ways = [each.effect_scenario.checkpointing for each in part_checks]
+    needed = [way for way in ways if way is not None]
+    together = {name: value for way in needed for name, value in way.items()}
+    return Scenario(rows=rows, train=True, checkpointing=together if needed else None)

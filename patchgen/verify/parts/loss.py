@@ -1,38 +1,42 @@
-"""loss: a language model's loss without the logits of all tokens, with equal value and gradients.
+"""The loss of a language model without the logits of all tokens: the parts `loss` and `liger`.
 
-The part works only in training with labels, so everything is checked there.  Errors are planted
-around the functions of the part that a forward calls.
+Value and gradients are the parent's.  The parts work only in training with labels, so all is
+checked there.  Errors are planted around the functions that a forward calls.  Kernels of Liger,
+which run on a GPU, compute what the parent's statements do, in float32; errors are planted around
+the functions of Liger that the generated file calls too.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
-from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.differences import IN_FLOAT32, REORDERED
+from patchgen.verify.models.build import is_interpreted
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Hidden, PairFacts, PartCheck, Route
-from patchgen.verify.parts.planting import defines, errors
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import (
+    Hidden,
+    PairFacts,
+    PartCheck,
+    PlantedError,
+    Scenario,
+    beside_eager,
+    defines,
+    errors,
+)
 
-Loss = Callable[..., Tensor]
 TRAINED = Scenario(train=True)
+CAUSAL, MASKED = defines("causal_loss"), defines("labelled_tokens")
+LIGER_LOSS = defines("liger_causal_loss")
 
 
-def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """The parent's logits and loss, with its default attention and with eager attention."""
-    eager = {"attn_implementation": "eager"}
-    return Route("logits", REORDERED), Route("logits under eager", REORDERED, parent=eager)
-
-
-def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """No logits and no copy of the head are saved, or the head ran on labelled tokens only."""
     words = facts.config.get_text_config().vocab_size
     labels = facts.inputs["labels"]
@@ -40,39 +44,45 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
         yield "the parent saves no logits either"
     if MASKED(facts):
         labelled = int((labels != -100).sum())
-        if not any(
-            len(shape) == 2 and shape[0] == labelled
-            for shapes in variant.forwards.values()
-            for shape in shapes
-        ):
+        shapes = (shape for ran in variant.forwards.values() for shape in ran)
+        if not any(len(shape) == 2 and shape[0] == labelled for shape in shapes):
             yield f"no module ran on the {labelled} labelled tokens"
         return
     if saved := rows_of(variant, words):
         yield f"logits of {saved} tokens are saved"
-    copies = [
-        each.shape
-        for each in variant.saved_storages
-        if len(each.shape) == 2 and each.shape[0] == words
-    ]
+    matrices = [each.shape for each in variant.saved_storages if len(each.shape) == 2]
+    copies = [shape for shape in matrices if shape[0] == words]
     if copies and not any(each.shape in copies for each in parent.saved_storages):
         yield f"a matrix as large as the head's is saved: {copies[0]}"
 
 
 def rows_of(evidence: Evidence, words: int) -> int:
-    """The bytes of the largest saved tensor whose last axis is the vocabulary."""
-    return max(
-        (prod(each.shape[:-1]) for each in evidence.saved_storages if each.shape[-1:] == (words,)),
-        default=0,
-    )
+    """The rows of the largest saved tensor whose last axis is the vocabulary."""
+    shapes = (each.shape for each in evidence.saved_storages if each.shape[-1:] == (words,))
+    return max((prod(shape[:-1]) for shape in shapes), default=0)
 
 
-def forgotten_items(
-    loss: Loss, *args: Any, num_items_in_batch: Any = None, **kwargs: Any
-) -> Tensor:
-    return loss(*args, **kwargs)
+def liger_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    """Kernels ran in place of functions of torch, and no logits are saved where the loss is one."""
+    ours, theirs = sum(variant.functions.values()), sum(parent.functions.values())
+    # Triton's interpreter runs a kernel as many functions of torch.
+    if ours >= theirs and not is_interpreted():
+        yield f"{ours} functions of torch were called where the parent calls {theirs}"
+    words = facts.config.get_text_config().vocab_size
+    if LIGER_LOSS(facts) and (saved := rows_of(variant, words)):
+        yield f"logits of {saved} tokens are saved"
 
 
-def lost_shift(loss: Loss, *args: Any, **kwargs: Any) -> Tensor:
+# --- errors
+
+Loss = Callable[..., Tensor]
+
+
+def _forgotten_items(loss: Loss, *args: Any, num_items_in_batch: Any = None, **how: Any) -> Tensor:
+    return loss(*args, **how)
+
+
+def _lost_shift(loss: Loss, *args: Any, **kwargs: Any) -> Tensor:
     """Labels are taken as they are; those that are given shifted (Moonshine's decoder) move on."""
     given = kwargs.get("shift_labels")
     if given is not None:
@@ -81,13 +91,11 @@ def lost_shift(loss: Loss, *args: Any, **kwargs: Any) -> Tensor:
     return loss(*args, **kwargs | {"shift_labels": labels})
 
 
-def lost_gradient(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
+def _lost_gradient(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
     return loss(states.detach(), *rest, **kwargs)
 
 
-def lost_words(
-    loss: Loss, states: Tensor, entropies: partial[Any], *rest: Any, **kwargs: Any
-) -> Tensor:
+def _lost_words(loss: Loss, states: Tensor, entropies: Any, *rest: Any, **kwargs: Any) -> Tensor:
     """`entropies` is bound to the weight of the head."""
     weight = entropies.keywords["weight"]
     half = weight.shape[0] // 2
@@ -95,9 +103,7 @@ def lost_words(
     return loss(states, partial(entropies, weight=cut), *rest, **kwargs)
 
 
-def lost_tokens(
-    loss: Loss, states: Tensor, losses: Callable[..., Any], *rest: Any, **kwargs: Any
-) -> Tensor:
+def _lost_tokens(loss: Loss, states: Tensor, losses: Any, *rest: Any, **kwargs: Any) -> Tensor:
     """The losses of the second half of the tokens are left out, as of a last chunk."""
 
     def first_half(*args: Any, **named: Any) -> tuple[Tensor, ...]:
@@ -108,33 +114,38 @@ def lost_tokens(
     return loss(states, first_half, *rest, **kwargs)
 
 
-def scaled(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
+def _scaled(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
     return loss(2 * states, *rest, **kwargs)
 
 
-def no_cap(losses: Callable[..., Any], *args: Any, **named: Any) -> Any:
+def _no_cap(losses: Callable[..., Any], *args: Any, **named: Any) -> Any:
     return losses(*args, **named | {"cap": 0.0})
 
 
-def no_bias(losses: Callable[..., Any], *args: Any, bias: Tensor, **named: Any) -> Any:
+def _no_bias(losses: Callable[..., Any], *args: Any, bias: Tensor, **named: Any) -> Any:
     return losses(*args, bias=torch.zeros_like(bias), **named)
 
 
-def neighbours_label(
-    select: Callable[..., tuple[Tensor, Tensor]], *args: Any
-) -> tuple[Tensor, Tensor]:
+def _neighbours_label(select: Callable[..., Any], *args: Any) -> tuple[Tensor, Tensor]:
     states, labels = select(*args)
     return states, labels.roll(1)
 
 
-def missing_tokens(
-    select: Callable[..., tuple[Tensor, Tensor]], *args: Any
-) -> tuple[Tensor, Tensor]:
+def _missing_tokens(select: Callable[..., Any], *args: Any) -> tuple[Tensor, Tensor]:
     states, labels = select(*args)
     return states[::2], labels[::2]
 
 
-CAUSAL, MASKED = defines("causal_loss"), defines("labelled_tokens")
+def _no_weight(norm: Any, x: Tensor, weight: Tensor, *rest: Any, **given: Any) -> Any:
+    return norm(x, weight * 0 + 1 - given.get("offset", 0.0), *rest, **given)
+
+
+def _backwards(rotate: Any, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Any:
+    return rotate(q, k, cos, -sin) if q.shape[-2] == 1 else rotate(q, k, cos.flip(-2), sin.flip(-2))
+
+
+def _swapped(product: Callable[..., Tensor], gate: Tensor, up: Tensor) -> Tensor:
+    return product(up, gate)
 
 
 def _caps(facts: PairFacts) -> bool:
@@ -147,63 +158,99 @@ def _has_bias(facts: PairFacts) -> bool:
     return defines("biased_losses")(facts) and "biased_losses" in inspect.getsource(head)
 
 
-def _leaves_logits_out(scenario: Scenario, changes: Mapping[str, Any]) -> bool:
-    """With labels, unless the configuration asks for logits: `loss_chunk_size = 0`.
-
-    On labelled tokens only in training; what a variant gives all the same is compared.
-    """
-    return scenario.labels and changes.get("loss_chunk_size") != 0
+def _shifts(facts: PairFacts) -> bool:
+    given = "shift_labels=labels" in inspect.getsource(facts.variant_class.forward)
+    return CAUSAL(facts) and not given
 
 
-def _unshifted(facts: PairFacts) -> bool:
-    return "shift_labels=labels" in inspect.getsource(facts.variant_class.forward)
-
-
-PART_CHECK = PartCheck(
+_ITEMS = (
+    "loss scaled by accumulation",
+    "each micro-batch's loss is its own mean",
+    _forgotten_items,
+)
+_SHIFT = ("shift lost", "each token has the label of another", _lost_shift)
+_DETACHED = ("states detached", "the head learns, the layers do not", _lost_gradient)
+_DOUBLED = ("scaled", "logits are twice what they are", _scaled)
+_NEIGHBOUR = "tokens have the label of the one before"
+FEW_PLACES = 0.9
+ACCUMULATED = Scenario(train=True, accumulate=2)
+LOSS = PartCheck(
     part="loss",
-    says="in training the loss is taken without logits of all tokens; value and gradients are the "
-    "parent's",
-    routes=routes,
-    effect=effect,
-    effect_scenario=TRAINED,
-    hides=(Hidden("logits", "they are not computed with labels", _leaves_logits_out),),
-    planted_errors=(
-        *errors(
-            "causal_loss",
-            (
-                "loss scaled by accumulation",
-                "each micro-batch's loss is its own mean",
-                forgotten_items,
-            ),
-            scenario=Scenario(train=True, accumulate=2),
-            fits=lambda facts: CAUSAL(facts) and not _unshifted(facts),
+    routes=lambda parent_class: beside_eager("logits", REORDERED, {}, {}, both=False),
+    effect=loss_effect,
+    # With labels, unless the configuration asks for logits: `loss_chunk_size = 0`.  On labelled
+    # tokens only in training; what a variant gives all the same is compared.
+    hides=(
+        Hidden(
+            "logits",
+            "they are not computed with labels",
+            lambda scenario, changes: scenario.labels and changes.get("loss_chunk_size") != 0,
         ),
+    ),
+    # Where more tokens have a label than there are places: a loss of some would be silently wrong.
+    refuses_a_loss=lambda changes: (changes.get("max_labelled_fraction") or 1) < FEW_PLACES,
+    planted_errors=(
+        *errors("causal_loss", _ITEMS, scenario=ACCUMULATED, fits=_shifts),
         *errors(
             "causal_loss",
-            ("shift lost", "each token has the label of another", lost_shift),
-            ("states detached", "the head learns, the layers do not", lost_gradient),
-            ("words without a gradient", "half of the words' rows do not learn", lost_words),
-            ("last tokens left out", "half of the tokens do not count", lost_tokens),
-            ("scaled", "logits are twice what they are", scaled),
+            _SHIFT,
+            _DETACHED,
+            ("words without a gradient", "half of the words' rows do not learn", _lost_words),
+            ("last tokens left out", "half of the tokens do not count", _lost_tokens),
+            _DOUBLED,
             scenario=TRAINED,
         ),
         *errors(
             "linear_losses",
-            ("soft-cap left out", "logits are not capped", no_cap),
+            ("soft-cap left out", "logits are not capped", _no_cap),
             scenario=TRAINED,
             fits=_caps,
         ),
         *errors(
             "biased_losses",
-            ("bias left out", "logits lack the head's bias", no_bias),
+            ("bias left out", "logits lack the head's bias", _no_bias),
             scenario=TRAINED,
             fits=_has_bias,
         ),
         *errors(
             "labelled_tokens",
-            ("label of the neighbour", "tokens have the label of the one before", neighbours_label),
-            ("missing tokens", "every other labelled token does not count", missing_tokens),
+            ("label of the neighbour", _NEIGHBOUR, _neighbours_label),
+            ("missing tokens", "every other labelled token does not count", _missing_tokens),
             scenario=TRAINED,
         ),
+    ),
+)
+
+
+def _in_liger(
+    function: str, name: str, says: str, wrong: Callable[..., Any]
+) -> tuple[PlantedError, ...]:
+    """An error in each call of a function of Liger."""
+
+    def fits(facts: PairFacts) -> bool:
+        return f"liger.{function}(" in inspect.getsource(facts.module)
+
+    return errors(function, (name, says, wrong), scenario=TRAINED, within="liger", fits=fits)
+
+
+_GATE = ("halves swapped", "the gate is multiplied by the activation", _swapped)
+LIGER = PartCheck(
+    part="liger",
+    routes=lambda parent_class: beside_eager("statements", IN_FLOAT32, {}, {}, both=False),
+    effect=liger_effect,
+    hides=(
+        Hidden(
+            "logits",
+            "they are not computed in training with labels",
+            lambda scenario, changes: scenario.train and scenario.labels,
+        ),
+    ),
+    planted_errors=(
+        *_in_liger("liger_rms_norm", "weight left out", "norms have no weight", _no_weight),
+        *_in_liger("liger_rope", "positions reversed", "the last is as the first", _backwards),
+        *_in_liger("liger_swiglu", *_GATE),
+        *_in_liger("liger_geglu", *_GATE),
+        *errors("liger_causal_loss", _ITEMS, scenario=ACCUMULATED),
+        *errors("liger_causal_loss", _SHIFT, _DETACHED, _DOUBLED, scenario=TRAINED),
     ),
 )

@@ -1,8 +1,10 @@
 """What a part promises about its models, and how `patchgen verify` checks that.
 
-`patchgen/verify/parts/PART.py` defines the `PartCheck` of a part as `PART_CHECK`.  A variant of
-several parts is checked with all of theirs: the loosest bound, everything that any of them hides,
-every effect and every planted error.
+Each part has a `PartCheck` in the table of `combine`.  A variant of several parts is checked with
+all of theirs: the loosest bound, everything that any of them hides, every effect and every planted
+error.  An error is planted by replacing a function while a context is open:
+
+    errors("causal_loss", ("scaled", "logits are twice what they are", scaled))
 """
 
 from __future__ import annotations
@@ -14,20 +16,41 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.compare.tolerance import Bound
+from patchgen.verify.differences import Bound
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.scenario import Scenario
 
+Rows = Literal["full", "right", "left", "packed", "short", "several"]
 # Outputs and gradients by name: see `observe.step.observe_step`.
 Observation = Mapping[str, Tensor]
 # A context in which a model is wrong.
 Plant = Callable[[PreTrainedModel], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The conditions that one training step runs under."""
+
+    # Where rows are padded.  "packed": each row has two texts, which `position_ids` tell apart.
+    # "several": one row has one text, one two, and one three.  "short": no row is full, and one has
+    # one token.
+    rows: Rows = "full"
+    train: bool = False
+    dropout: float = 0.0  # for every dropout rate of the configuration
+    # `gradient_checkpointing_kwargs` of the variant; None: no checkpointing.
+    checkpointing: Mapping[str, Any] | None = None
+    # Micro-batches.  Each loss is divided by the number of labels in all of them.
+    accumulate: int = 1
+    autocast: bool = False  # to bfloat16; weights keep their dtype
+    labels: bool = True
+    states: bool = True  # ask for hidden states
+    length: int | None = None  # of the text; None: the usual length
+    ways: tuple[str, ...] = ()  # other ways to call the model: see `inputs.arguments`
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +92,7 @@ class Hidden:
     pattern: str  # for `fnmatch`: "logits", "attentions.*"
     why: str
     # Given the scenario, and what the case changes in the configuration.
-    when: Callable[[Scenario, Mapping[str, Any]], bool] = lambda scenario, changes: True
+    when: Callable[[Scenario, Mapping[str, Any]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +100,10 @@ class Refusal:
     """A ValueError that the variant raises on purpose, where the parent computes."""
 
     words: str  # part of its message
-    way: str  # of calling the model: a key of `inputs.calls`
+    way: str  # of calling the model
+
+
+# --- planted errors
 
 
 def anywhere(facts: PairFacts) -> bool:
@@ -91,7 +117,7 @@ class PlantedError:
 
     The variant is wrong while `apply(model)` is open.  The model is thrown away afterwards, so its
     weights may be changed in place; changes of a module or a class must be undone on exit (see
-    `planting`).  `fits` tells whether the error changes anything in a model.
+    `replaced`).  `fits` tells whether the error changes anything in a model.
     """
 
     name: str  # "mask off by one"
@@ -99,6 +125,63 @@ class PlantedError:
     apply: Plant
     scenario: Scenario = Scenario()
     fits: Callable[[PairFacts], bool] = anywhere
+
+
+@contextmanager
+def replaced(owner: object, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """Replace the function or method `owner.name` by `make(its old value)`, and restore it on exit.
+
+    Raises AttributeError if it does not exist.  An error that changes nothing must not look like an
+    error that verify cannot see.
+    """
+    original = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
+    setattr(owner, name, make(original))
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def wrapped(owner: object, name: str, wrong: Callable[..., Any]) -> AbstractContextManager[None]:
+    """A context in which each call `f(*args)` of the function is `wrong(f, *args)`."""
+
+    def make(right: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: wrong(right, *args, **kwargs)
+
+    return replaced(owner, name, make)
+
+
+def defines(*names: str) -> Callable[[PairFacts], bool]:
+    """For `PlantedError.fits`: whether the generated module has all these functions or classes."""
+    return lambda facts: all(hasattr(facts.module, name) for name in names)
+
+
+def errors(
+    function: str,
+    *table: tuple[str, str, Callable[..., Any]],
+    scenario: Scenario | None = None,
+    within: str = "",
+    fits: Callable[[PairFacts], bool] | None = None,
+) -> tuple[PlantedError, ...]:
+    """Errors around one function, each with its name, what it says and the wrong function.
+
+    The function is one of the generated module, or of a class or module `within` that.  They fit
+    where it is there, unless `fits` says where.
+    """
+
+    def plant(wrong: Callable[..., Any]) -> Plant:
+        def apply(model: PreTrainedModel) -> AbstractContextManager[None]:
+            module = sys.modules[type(model).__module__]
+            return wrapped(getattr(module, within) if within else module, function, wrong)
+
+        return apply
+
+    fits = fits or defines(within or function)
+    step = scenario or Scenario()
+    return tuple(PlantedError(name, says, plant(wrong), step, fits) for name, says, wrong in table)
+
+
+# --- checkpoints
 
 
 def reload(
@@ -119,29 +202,19 @@ class DoesNotLoad(ValueError):
     """A checkpoint and a model have other names."""
 
     def __init__(self, wrong: Mapping[str, list[str]], unset: Iterable[str] = ()) -> None:
-        self.wrong, self.unset = wrong, frozenset(unset)
-        super().__init__("; ".join(self._sentences()))
-
-    def _sentences(self) -> Iterator[str]:
-        unset = shorten_names(name for name in self.wrong.get("missing_keys", ()) if self._is(name))
-        if unset:
-            yield f"{unset} is in no checkpoint and `_init_weights` does not set it"
-        others = [name for name in self.wrong.get("missing_keys", ()) if not self._is(name)]
-        if others:
-            yield f"{shorten_names(others)} is in no checkpoint"
-        for kind, what in _KINDS.items():
-            if self.wrong.get(kind):
-                yield f"{shorten_names(self.wrong[kind])} {what}"
-
-    def _is(self, name: str) -> bool:
-        return name in self.unset
+        missing, unset = wrong.get("missing_keys", ()), frozenset(unset)
+        said = {
+            "is in no checkpoint and `_init_weights` does not set it": [
+                name for name in missing if name in unset
+            ],
+            "is in no checkpoint": [name for name in missing if name not in unset],
+            "is in the checkpoint and not in the model": wrong.get("unexpected_keys"),
+            "has another shape in the checkpoint": wrong.get("mismatched_keys"),
+            "is an error of loading": wrong.get("error_msgs"),
+        }
+        super().__init__("; ".join(f"{shorten_names(n)} {what}" for what, n in said.items() if n))
 
 
-_KINDS = {
-    "unexpected_keys": "is in the checkpoint and not in the model",
-    "mismatched_keys": "has another shape in the checkpoint",
-    "error_msgs": "is an error of loading",
-}
 _NAMED = 3
 
 
@@ -181,11 +254,6 @@ def load_strictly(
     return model
 
 
-def keep_names(observation: Observation, variant: PreTrainedModel) -> Observation:
-    """For `PartCheck.terms`: the variant's names are the parent's."""
-    return observation
-
-
 Build = Callable[[PreTrainedModel, type[PreTrainedModel], Path, Mapping[str, Any]], PreTrainedModel]
 
 
@@ -194,7 +262,6 @@ class PartCheck:
     """How one part is checked."""
 
     part: str
-    says: str  # what the part promises, in one sentence for the report
     # For a class of the parent, the routes to compare with: at least one, from the closest to the
     # most independent.  Several parts of one variant share their first routes and their last.
     routes: Callable[[type[PreTrainedModel]], tuple[Route, ...]]
@@ -205,12 +272,15 @@ class PartCheck:
     effect_scenario: Scenario = Scenario(train=True)
     hides: tuple[Hidden, ...] = ()
     refuses: tuple[Refusal, ...] = ()
-    # Make the variant from the parent, which is on the CPU with the weights of `models.weights`, in
-    # an empty folder, with the route's settings.  One part of a variant at most has its own.
+    # Whether the loss is NaN on purpose, under these changes of the configuration.
+    refuses_a_loss: Callable[[Mapping[str, Any]], bool] = lambda changes: False
+    # Make the variant from the parent, which is on the CPU with weights that show errors, in an
+    # empty folder, with the route's settings.  One part of a variant at most has its own.
     build: Build = reload
-    # Convert an observation of the variant to the parent's names: sum the gradients of
-    # experts.
-    terms: Callable[[Observation, PreTrainedModel], Observation] = keep_names
+    # Convert an observation of the variant to the parent's names: sum the gradients of experts.
+    terms: Callable[[Observation, PreTrainedModel], Observation] = (
+        lambda observed, variant: observed
+    )
     # Accepted values of `attn_implementation`; others must be a ValueError when the model is built.
     # None: the same values as the parent.
     attentions: tuple[str, ...] | None = None
@@ -232,3 +302,18 @@ class PartCheck:
     same_rng_order: bool = True
     # Whether the part works if hidden states are requested.
     works_with_hidden_states: bool = True
+
+
+def beside_eager(
+    name: str, bound: Bound, parent: Mapping[str, Any], variant: Mapping[str, Any], *, both: bool
+) -> tuple[Route, Route]:
+    """The parent by its default attention, and by eager attention; there also the variant."""
+    eager = {"attn_implementation": "eager"}
+    independent = {**variant, **(eager if both else {})}
+    under = Route(f"{name} under eager", bound, {**parent, **eager}, independent)
+    return Route(name, bound, parent, variant), under
+
+
+def saves_less(parent: Evidence, variant: Evidence) -> Iterator[str]:
+    if variant.saved_bytes >= parent.saved_bytes:
+        yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"

@@ -17,15 +17,11 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from patchgen.verify.report.result import Result
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.report import Result
+from patchgen.verify.variants import Plan, Variant
 
 if TYPE_CHECKING:
-    from patchgen.verify.case_runner import CaseRunner
-    from patchgen.verify.cases.case import Case
     from patchgen.verify.mutation.prove import MutationTest
-
 
 # Of a plan's time, until when cases run, and errors are tried; those that are planted get the rest.
 FOR_CASES, FOR_TRIALS = 0.7, 0.85
@@ -56,17 +52,16 @@ class Work:
 
 def read_work(text: str) -> Work:
     """The inverse of `Work.as_text`."""
-    fields: dict[str, Any] = json.loads(text, object_hook=_with_tuples)
-    return Work(
-        **{**fields, "variant": Variant(**fields["variant"]), "plan": Plan(**fields["plan"])}
-    )
 
-
-def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
     def fixed(value: Any) -> Any:
         return tuple(map(fixed, value)) if isinstance(value, list) else value
 
-    return {name: fixed(value) for name, value in fields.items()}
+    def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+        return {name: fixed(value) for name, value in fields.items()}
+
+    fields = json.loads(text, object_hook=with_tuples)
+    variant, plan = Variant(**fields.pop("variant")), Plan(**fields.pop("plan"))
+    return Work(variant, plan, **fields)
 
 
 def main() -> None:
@@ -81,7 +76,8 @@ def main() -> None:
     from transformers.utils import logging
 
     from patchgen.verify.case_runner import CaseRunner
-    from patchgen.verify.cases.select import select_cases
+    from patchgen.verify.cases import select_cases
+    from patchgen.verify.mutation.prove import MutationTest
     from patchgen.verify.parts.combine import find_part_checks
 
     def say(**answer: Any) -> None:
@@ -89,61 +85,44 @@ def main() -> None:
 
     torch.set_num_threads(1)
     logging.set_verbosity_error()
+    variant, plan = work.variant, work.plan
     try:
-        todo = select_cases(work.variant, find_part_checks(work.variant.checked_parts), work.plan)
+        todo = select_cases(variant, find_part_checks(variant.checked_parts), plan)
     except LookupError as error:
         say(refused=str(error))
         return
-    bench = CaseRunner(work.variant, work.device, work.plan.seed)
+    bench = CaseRunner(variant, work.device, plan.seed)
     say(todo=len(todo))
-    compared = set(work.compared)
-    proof = _proof_of(work, bench, lambda: say(alive=True))
-    watches = proof is not None and work.device == "cpu"
-    left_out = 0
+    compared, left_out, unplanted = set(work.compared), 0, 0
+    proof: MutationTest | None = None
+    if plan.lines or plan.mutants != 0:  # it always runs on a CPU
+        on_cpu = bench if work.device == "cpu" else CaseRunner(variant, seed=plan.seed)
+        limit = math.inf if plan.seconds is None else plan.seconds
+        times = {"until": FOR_TRIALS * limit, "seconds": FOR_ONE * limit}
+        proof = MutationTest(variant, on_cpu.ready, alive=lambda: say(alive=True), **times)
     for case in (case for case in todo if case.name not in work.skip):
-        if _is_late(work, FOR_CASES):
+        if _is_late(plan, FOR_CASES):
             left_out += 1
             continue
         say(begun=case.name)
-        result = (
-            _run_watched(bench, case, proof) if proof is not None and watches else bench.run(case)
-        )
+        if proof is not None and work.device == "cpu":  # note which lines run in it
+            begun = time.process_time()
+            with proof.watching(case) as lines:
+                result = bench.run(case)
+            if result.status in ("PASS", "WARN"):
+                proof.note(case, lines, time.process_time() - begun)
+        else:
+            result = bench.run(case)
         compared |= {case.name} if result.status in ("PASS", "WARN") else set()
         say(result=result.as_json())
-    unplanted = _prove(work, proof, compared, say) if proof is not None else 0
+    if proof is not None:
+        unplanted = _prove(work, proof, compared, say)
     say(done=True, left_out=left_out, unplanted=unplanted)
 
 
-def _is_late(work: Work, share: float = 1.0) -> bool:
+def _is_late(plan: Plan, share: float = 1.0) -> bool:
     """Whether this share of the time that the plan gives has gone."""
-    seconds = work.plan.seconds
-    return seconds is not None and time.process_time() > seconds * share
-
-
-def _proof_of(work: Work, bench: CaseRunner, alive: Callable[[], None]) -> MutationTest | None:
-    """The mutation test of the variant, if the plan asks for one; it always runs on a CPU."""
-    from patchgen.verify.case_runner import CaseRunner
-    from patchgen.verify.mutation.prove import MutationTest
-
-    if not work.plan.lines and work.plan.mutants == 0:
-        return None
-    return MutationTest(
-        work.variant,
-        (bench if work.device == "cpu" else CaseRunner(work.variant, seed=work.plan.seed)).ready,
-        alive=alive,
-        until=math.inf if work.plan.seconds is None else FOR_TRIALS * work.plan.seconds,
-        seconds=math.inf if work.plan.seconds is None else FOR_ONE * work.plan.seconds,
-    )
-
-
-def _run_watched(bench: CaseRunner, case: Case, proof: MutationTest) -> Result:
-    """The result of `case`; the mutation test notes which lines ran in it."""
-    begun = time.process_time()
-    with proof.watching(case) as lines:
-        result = bench.run(case)
-    if result.status in ("PASS", "WARN"):
-        proof.note(case, lines, time.process_time() - begun)
-    return result
+    return plan.seconds is not None and time.process_time() > plan.seconds * share
 
 
 def _prove(
@@ -153,27 +132,35 @@ def _prove(
 
     Only cases that compared well are used: another case would not see an error.
     """
-    unplanted = 0
-    for case in proof.cases(work.plan):
+    plan, unplanted = work.plan, 0
+    for case in proof.cases(plan):
         name = f"lines of {case.name}"
-        if case.name in compared and name not in work.skip and not _is_late(work):
+        if case.name in compared and name not in work.skip and not _is_late(plan):
             say(begun=name)
             proof.watch(case)
     say(begun="lines of a model that is built")
-    say(lines=proof.lines_run().as_json())
+    say(lines=asdict(proof.lines_run()))
     # Which of them run is found out by running them all: where cases did not fit, they do not.
-    if _is_late(work, FOR_CASES):
-        return work.plan.mutants if work.plan.mutants is not None else len(proof.mutants(None))
+    if _is_late(plan, FOR_CASES):
+        return plan.mutants if plan.mutants is not None else len(proof.mutants(None)[0])
     say(begun="lines of errors that are tried")
-    for mutant in proof.mutants(work.plan.mutants):
+    chosen, others = proof.mutants(plan.mutants)
+    todo = list(chosen)
+    for mutant in todo:
         fate = proof.unknown(mutant)
         if fate.name in work.skip:
             continue
-        if _is_late(work):
+        if _is_late(plan):
             unplanted += 1
             continue
-        say(begun=fate.name, mutant=fate.as_json())
-        say(fate=proof.fate(mutant).as_json())
+        say(begun=fate.name, mutant=asdict(fate))
+        fate = proof.fate(mutant)
+        following = next(others, None) if fate.only_crashes else None
+        if following is not None:  # it has the place of what says nothing
+            todo.append(following)
+            say(left=fate.name)
+        else:
+            say(fate=asdict(fate))
     return unplanted
 
 

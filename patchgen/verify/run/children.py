@@ -1,43 +1,147 @@
 """Run the cases of variants in child processes, within limits of time and memory for each case.
 
-If a child exceeds a limit or dies, its current case is a FAIL, and another child goes on with the
-next case.
+A child gets its work on stdin and answers on stdout with one line of JSON each.  If it exceeds a
+limit or dies, its current case is a FAIL, and another child goes on with the next case.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import queue
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult, lines_from_json
-from patchgen.verify.report.result import (
+from patchgen.verify.report import (
+    LinesRun,
+    MutantResult,
     Result,
     describe,
     from_json,
+    lines_from_json,
     make_left_out_result,
     make_lines_result,
     make_mutants_result,
 )
 from patchgen.verify.run.child import Work
-from patchgen.verify.run.process import Child, resident, spent
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.variants import Plan, Variant
 
 SECONDS = 60  # a case, of the processor's time: on a busy machine it takes no more of it
 WAITING = 10  # times as long by the clock, if all that it does is to wait
 START = 180  # until the first case begins: importing torch and transformers on a cold, busy machine
 MEGABYTES = 3072  # a child, at any time
 COMMAND = (sys.executable, "-m", "patchgen.verify.run.child")
+TICK = 0.2  # seconds between two looks at a silent process
+_KEPT = 20  # lines of stderr
 
 Progress = Callable[[Result], None]
 # A variant, what is run of it now, how much of it has ended, and how many cases there are.
 Began = Callable[[str, str, int, int], None]
+
+
+class Child:
+    """One process.  Between its answers there are ticks, to look at its time and its memory."""
+
+    def __init__(
+        self, command: Sequence[str], work: str, env: Mapping[str, str], *, aside: bool = False
+    ) -> None:
+        """Start it.  `aside`: an interrupt from the keyboard does not reach it."""
+        pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.process = subprocess.Popen(
+            command,
+            **pipes,
+            env={**os.environ, "TOKENIZERS_PARALLELISM": "false", **env},
+            start_new_session=aside,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._words: list[str] = []
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._complaints = threading.Thread(target=self._hear, daemon=True)
+        self._complaints.start()
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(work)
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # it died at once: the end of its answers says so
+
+    def answers(self) -> Iterator[dict[str, Any] | None]:
+        """Each answer, None at each tick, and last a "fault" if the process died or wrote garbage.
+
+        The process is killed when the iteration ends.
+        """
+        try:
+            while True:
+                try:
+                    line = self._lines.get(timeout=TICK)
+                except queue.Empty:
+                    yield None
+                    continue
+                if line is None:
+                    yield {"fault": f"the process ended with code {self.process.wait()}"}
+                    return
+                if not line.endswith("\n"):
+                    continue  # it was ended in the middle of an answer: its end says so
+                try:
+                    answer = json.loads(line)
+                except ValueError:
+                    yield {"fault": f"the process said what is no answer: {line.strip()[:100]}"}
+                    return
+                yield answer
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """Kill the process and wait for it."""
+        self.process.kill()
+        self.process.wait()
+
+    def last_words(self) -> str:
+        """The last line that it wrote on stderr, as a suffix for a fault."""
+        self._complaints.join(timeout=2)
+        last = next((word.strip() for word in reversed(self._words) if word.strip()), "")
+        return f": {last[:300]}" if last else ""
+
+    def _listen(self) -> None:
+        for line in self.process.stdout or ():
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def _hear(self) -> None:
+        for line in self.process.stderr or ():
+            self._words = [*self._words[-_KEPT:], line]
+
+
+def spent(pid: int) -> float | None:
+    """Seconds of CPU time that a process has taken; None if the system does not report it."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        behind_name = stat.rpartition(")")[2].split()
+        return (int(behind_name[11]) + int(behind_name[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def resident(pid: int) -> float:
+    """Megabytes of memory that a process holds; 0 where the system does not report it."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+# --- variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +162,7 @@ class Wanted:
 
 
 def verify(
-    find_variants: Sequence[Variant],
+    variants: Sequence[Variant],
     wanted: Wanted,
     jobs: int = 0,
     progress: Progress = lambda result: None,
@@ -69,11 +173,9 @@ def verify(
     `progress` gets each result as it comes, `began` is told of each case as it begins.  `jobs`
     children work at once.  0: one for each processor, or one on an accelerator.
     """
-    processors = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    has_affinity = hasattr(os, "sched_getaffinity")
+    processors = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     several = jobs or (processors if wanted.device == "cpu" else 1)
-    several = max(1, min(several, len(find_variants)))
     lock = threading.Lock()
 
     def one(variant: Variant) -> list[Result]:
@@ -84,106 +186,85 @@ def verify(
                 progress(result)
         return found
 
-    with ThreadPoolExecutor(several) as pool:
-        return tuple(result for found in pool.map(one, find_variants) for result in found)
+    with ThreadPoolExecutor(max(1, min(several, len(variants)))) as pool:
+        return tuple(result for found in pool.map(one, variants) for result in found)
 
 
 def run_work(
     work: Work, limits: Limits, began: Began = lambda variant, case, done, todo: None
 ) -> Iterator[Result]:
     """Each result of `work` as it comes, from as many children as it takes."""
-    found = _Found(work.variant.name)
+    variant, todo, fates = work.variant.name, 0, list[MutantResult]()
+    lines: LinesRun | None = None
     yield from describe(work.variant)
-    todo = 0
     while True:
         at: str | None = None
         mutant: MutantResult | None = None
-        finished, fault = False, "the process died"
+        fault = "the process died"
         # The models are tiny: a second thread waits longer than it computes.
         child = Child(COMMAND, work.as_text(), {"OMP_NUM_THREADS": "1"})
         for answer in _within(limits, child):
             todo = answer.get("todo", todo)
             if "begun" in answer:
                 at = answer["begun"]
-                began(work.variant.name, answer["begun"], len(work.skip), todo)
+                began(variant, answer["begun"], len(work.skip), todo)
                 mutant = MutantResult(**answer["mutant"]) if "mutant" in answer else None
             elif "result" in answer:
                 result = from_json(answer["result"])
                 work, at = work.with_result(result), None
                 yield result
             elif "lines" in answer:
-                found.lines, at = lines_from_json(answer["lines"]), None
+                lines, at = lines_from_json(answer["lines"]), None
             elif "fate" in answer:
-                found.fates.append(MutantResult(**answer["fate"]))
-                work, at, mutant = work.without(found.fates[-1].name), None, None
+                fates.append(MutantResult(**answer["fate"]))
+                work, at, mutant = work.without(fates[-1].name), None, None
+            elif "left" in answer:
+                work, at, mutant = work.without(answer["left"]), None, None
             elif "refused" in answer:
-                yield Result(work.variant.name, "all", "FAIL", note=answer["refused"])
-                finished = True
+                yield Result(variant, "all", "FAIL", note=answer["refused"])
+                return
             elif "fault" in answer:
                 fault = answer["fault"]
             elif "done" in answer:
-                finished = True
-                found.left_out, found.unplanted = answer["left_out"], answer["unplanted"]
-        if finished:
-            yield from found.results()
-            return
+                yield from _of_mutation(variant, lines, fates)
+                if answer["left_out"] or answer["unplanted"]:
+                    yield make_left_out_result(variant, answer["left_out"], answer["unplanted"])
+                return
         if mutant is not None:
-            found.fates.append(replace(mutant, outcome="crashed", note=fault))
+            fates.append(replace(mutant, outcome="crashed", note=fault))
         elif at is None or not at.startswith("lines of "):
-            yield Result(
-                work.variant.name, at or "all", "FAIL", note=f"{fault}{child.last_words()}"
-            )
+            yield Result(variant, at or "all", "FAIL", note=f"{fault}{child.last_words()}")
         if at is None:
             return  # it would die again
         work = work.without(at)
 
 
-@dataclass
-class _Found:
-    """What is known of the changed lines of one variant, perhaps from several children."""
-
-    variant: str
-    lines: LinesRun | None = None
-    fates: list[MutantResult] = field(default_factory=list)
-    left_out: int = 0
-    unplanted: int = 0
-
-    def results(self) -> Iterator[Result]:
-        if self.lines is not None:
-            yield make_lines_result(self.variant, self.lines)
-        if self.fates:
-            yield make_mutants_result(self.variant, tuple(self.fates), self.lines)
-        if self.left_out or self.unplanted:
-            yield make_left_out_result(self.variant, self.left_out, self.unplanted)
+def _of_mutation(
+    variant: str, lines: LinesRun | None, fates: Sequence[MutantResult]
+) -> Iterator[Result]:
+    if lines is not None:
+        yield make_lines_result(variant, lines)
+    if fates:
+        yield make_mutants_result(variant, tuple(fates), lines)
 
 
 def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:
     """The child's answers; last a "fault" if it exceeded its limits or ended badly."""
-    limit, clock = float(START), _Clock(child.process.pid)
+    pid, limit = child.process.pid, float(START)
+    began, had = time.monotonic(), spent(pid)
     for answer in child.answers():
-        fault = ""
-        if clock.shows_more_than(limit):
-            fault = f"took more than {limit:.0f} seconds"
-        elif answer is None and (used := resident(child.process.pid)) > limits.megabytes:
+        passed, now = time.monotonic() - began, spent(pid)
+        if now is None or had is None:  # the clock's time, where the system reports no other
+            is_over = passed > limit
+        else:
+            is_over = now - had > limit or passed > max(limit, 1) * WAITING
+        fault = f"took more than {limit:.0f} seconds" if is_over else ""
+        if not fault and answer is None and (used := resident(pid)) > limits.megabytes:
             fault = f"took {used:.0f} MB of memory, more than {limits.megabytes:.0f}"
         if fault:
             child.end()
             yield {"fault": fault}
             return
         if answer is not None:
-            limit, clock = limits.seconds, _Clock(child.process.pid)
+            limit, began, had = limits.seconds, time.monotonic(), spent(pid)
             yield answer
-
-
-class _Clock:
-    """The time that a process takes: CPU time if the system reports it, else the clock's."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.began, self.had = time.monotonic(), spent(pid)
-
-    def shows_more_than(self, seconds: float) -> bool:
-        passed, now = time.monotonic() - self.began, spent(self.pid)
-        if now is None or self.had is None:
-            return passed > seconds
-        return now - self.had > seconds or passed > max(seconds, 1) * WAITING

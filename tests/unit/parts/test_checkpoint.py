@@ -24,10 +24,10 @@ from patchgen.runtime.checkpointing import (
     switch_off,
     switch_on,
 )
-from patchgen.verify.compare.differences import differences, worst
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.batch import batch
-from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.differences import differences, worst
+from patchgen.verify.inputs.arguments import batch
+from patchgen.verify.models.build import draw_weights
 
 # Stray seeds, threads and warnings of transformers are not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore")

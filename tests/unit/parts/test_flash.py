@@ -14,8 +14,8 @@ import patchgen.runtime  # noqa: F401  (registers "varlen")
 from patchgen.parts.flash.lengths import find_texts
 from patchgen.parts.flash.rows import make_texts, unpad
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.batch import batch
-from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.inputs.arguments import batch
+from patchgen.verify.models.build import draw_weights
 from patchgen.verify.observe.evidence import gather_evidence
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -20,11 +20,11 @@ from patchgen.parts.loss.biased import biased_losses
 from patchgen.parts.loss.kernels import compiled, entropies_of, slopes_of
 from patchgen.parts.loss.linear import linear_losses
 from patchgen.parts.loss.states import loss_without_logits
-from patchgen.verify.compare.differences import differences, worst
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.batch import batch
-from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.differences import differences, worst
+from patchgen.verify.inputs.arguments import batch
+from patchgen.verify.models.build import draw_weights
+from patchgen.verify.observe.recorder import compute_in_float64
 
 ROWS, TOKENS, SIZE, WORDS = 3, 11, 8, 37
 CHUNK = 5  # of which neither the tokens nor the words are a multiple

@@ -15,12 +15,12 @@ from transformers.utils import logging
 
 from patchgen.parts.moe import CopyToExperts, Mixture, upcycle, z_loss
 from patchgen.runtime.checkpointing import options_of, switch_on
-from patchgen.verify.compare.differences import differences, worst
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.batch import batch
-from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.differences import differences, worst
+from patchgen.verify.inputs.arguments import batch
+from patchgen.verify.models.build import draw_weights
 from patchgen.verify.observe.evidence import gather_evidence
-from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.observe.recorder import compute_in_float64
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -9,10 +9,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.case import Case
+from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.interface import CUTS
-from patchgen.verify.parts.planting import replaced
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import Scenario, replaced
 from tests.gallery import BY_NAME
 
 HEAD = "LlamaForCausalLM"

@@ -5,10 +5,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.cases.select import select_cases
-from patchgen.verify.parts.combine import find_part_checks, training_scenario
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.cases import select_cases
+from patchgen.verify.parts.combine import find_part_checks
+from patchgen.verify.variants import Plan, Variant
+from tests.gallery import BY_NAME
 
 
 def planned(*parts, **how):
@@ -47,9 +47,8 @@ def test_autocast_meets_a_mask():
     assert not [name for name in planned("sdpa", dtypes=("float32",)) if "autocast" in name]
 
 
-def test_a_short_plan_trains_with_every_part_at_work():
-    part_checks = find_part_checks(("checkpoint",))
-    made = planned("checkpoint", short=True)
-    assert made["float32 right closest"].scenario == training_scenario(part_checks, "right")
-    kinds = {case.kind for case in made.values()}
-    assert kinds == {"checkpoints", "effect", "fresh", "kept", "numbers", "planted"}
+def test_settings_of_several_values_have_cases():
+    """Their names have braces."""
+    variant = BY_NAME["dbrx_grouped"]
+    made = select_cases(variant, find_part_checks(variant.checked_parts))
+    assert any("={'" in case.name for case in made)

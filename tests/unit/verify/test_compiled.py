@@ -8,11 +8,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.case import Case
 from patchgen.verify.checks import speed
-from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED
+from patchgen.verify.checks.context import Case
+from patchgen.verify.differences import REFORMULATED, REORDERED
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import Scenario
 from patchgen.verify.variants import Variant
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

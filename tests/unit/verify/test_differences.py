@@ -12,21 +12,20 @@ from torch.nn import functional as F
 from transformers import AutoModelForCausalLM
 from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
 
-from patchgen.verify.compare.differences import (
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.differences import (
     GRADIENT_FLOOR,
     differences,
     find_other_dtypes,
     measure_in_noise,
     nearer,
-    observe,
     usual,
     worst,
 )
-from patchgen.verify.compare.tolerance import rounding
-from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.batch import batch
-from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.inputs.arguments import batch
+from patchgen.verify.models.build import draw_weights
 from patchgen.verify.observe.evidence import traced
+from tests.parity.observed import observe, rounding
 
 
 def test_names_that_a_model_has_of_its_own_are_found():

@@ -6,8 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from patchgen.verify.report.pages import RunDescription, write_report
-from patchgen.verify.report.result import Result
+from patchgen.verify.report import Result, RunDescription, write_report
 from patchgen.verify.variants import Variant
 
 GALLERY = [Variant(name, f"generated.{name}", "transformers.x", (), (), ".") for name in "abc"]

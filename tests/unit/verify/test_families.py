@@ -11,7 +11,7 @@ from patchgen.facts.families import FAMILIES
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.build import build_parent
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.part_check import Scenario
 
 CLASSES = {
     "autoformer": "AutoformerForPrediction",

@@ -5,8 +5,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.cases.case import Case
-from patchgen.verify.checks.context import CheckContext
+from patchgen.verify.checks.context import Case, CheckContext
 from patchgen.verify.checks.state import check_initialization
 from patchgen.verify.models.pair import Pair
 from tests.gallery import BY_NAME

@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 import textwrap
+from dataclasses import asdict
 
 import pytest
 
@@ -11,9 +12,6 @@ pytest.importorskip("transformers")
 
 from patchgen.cli.verify import has_failed
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.changes import changes_of
-from patchgen.verify.diff_lines import find_added_lines
-from patchgen.verify.mutation.judge import digest_of, judged
 from patchgen.verify.mutation.lines import (
     find_executable_lines,
     find_import_lines,
@@ -21,21 +19,21 @@ from patchgen.verify.mutation.lines import (
     read_flat_text,
     refusals,
 )
-from patchgen.verify.mutation.mutant_result import (
+from patchgen.verify.mutation.mutations import drawn, make_mutants
+from patchgen.verify.mutation.plant import Trials, kept, living, plant_mutant, watched
+from patchgen.verify.mutation.prove import MutationTest, digest_of, judged
+from patchgen.verify.report import (
     LinesRun,
     MutantResult,
     counted,
     format_counts,
+    format_mutants_page,
+    from_json,
     lines_from_json,
+    make_lines_result,
+    make_mutants_result,
 )
-from patchgen.verify.mutation.mutations import drawn, make_mutants
-from patchgen.verify.mutation.page import format_mutants_page
-from patchgen.verify.mutation.plant import kept, living, plant_mutant, watched
-from patchgen.verify.mutation.prove import MutationTest
-from patchgen.verify.mutation.trial import Trials
-from patchgen.verify.report.result import from_json, make_lines_result, make_mutants_result
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant
+from patchgen.verify.variants import Plan, Variant, changes_of, find_added_lines
 from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -249,10 +247,17 @@ def test_only_changed_lines_have_errors():
 def test_a_sample_is_the_same_each_time_and_has_one_of_each_line_first():
     made = make_mutants(TOY, EVERY)
     lines = len({mutant.line for mutant in made})
-    few = drawn(made, TOY, lines, "toy")
-    assert few == drawn(made, TOY, lines, "toy") and {m.line for m in few} == {m.line for m in made}
-    assert drawn(made, TOY, lines, "another") != few
-    assert drawn(made, TOY, None, "toy") == made and drawn(made, TOY, 0, "toy") == ()
+    few = drawn(made, TOY, "toy")[:lines]
+    assert few == drawn(made, TOY, "toy")[:lines]
+    assert {m.line for m in few} == {m.line for m in made}
+    assert drawn(made, TOY, "another")[:lines] != few
+    assert set(drawn(made, TOY, "toy")) == set(made)
+
+
+def test_what_only_crashes_says_nothing():
+    assert a_fate("crashed", cases=5, crashes=3).only_crashes
+    assert not a_fate("crashed", cases=15, crashes=1).only_crashes
+    assert not a_fate("seen", cases=1).only_crashes
 
 
 # --- planting
@@ -464,7 +469,7 @@ def test_fates_and_lines_go_through_json():
 
     for result in (make_mutants_result("x", FATES), make_lines_result("x", LINES)):
         assert from_json(json.loads(json.dumps(result.as_json()))) == result
-    assert lines_from_json(json.loads(json.dumps(LINES.as_json()))) == LINES
+    assert lines_from_json(json.loads(json.dumps(asdict(LINES)))) == LINES
 
 
 def test_the_page_has_each_unseen_mutant_with_its_diff():
@@ -473,7 +478,6 @@ def test_the_page_has_each_unseen_mutant_with_its_diff():
         [variant],
         [make_mutants_result("x", FATES), make_lines_result("x", LINES)],
         "patchgen verify",
-        "",
     )
     assert "| x | 2 of 4 | 3 | 9 | 5 | 2 | 1 | 1 | 1 |" in page
     assert "Lines that did not run: 7." in page and "```diff\n- a + b\n+ a - b\n```" in page

@@ -10,9 +10,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.cli import main
-from patchgen.verify.parts.checkpoint import PART_CHECK
-from patchgen.verify.run.one import verify_variant
-from patchgen.verify.variants import find_variant_at, find_variants, home_of
+from patchgen.verify.case_runner import CaseRunner
+from patchgen.verify.cases import select_cases
+from patchgen.verify.parts.checkpoint import CHECKPOINT
+from patchgen.verify.parts.combine import find_part_checks
+from patchgen.verify.variants import Plan, find_variant_at, find_variants, home_of
 from tests.toytree import REPOSITORY
 
 PYPROJECT = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\n'
@@ -43,8 +45,15 @@ def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
         for name, module in sys.modules.items()
         if name.partition(".")[0] == "generated"
     }
+    variant = find_variant_at(elsewhere)
+    cases = select_cases(
+        variant, find_part_checks(variant.checked_parts), Plan(dtypes=("float64",))
+    )
+    bench = CaseRunner(variant)
     try:
-        results = verify_variant(elsewhere, here=True)
+        results = [
+            bench.run(case) for case in cases if case.name.endswith(("t closest", "(checkpoint)"))
+        ]
         theirs = sys.modules["generated.other.modeling_mpnet_checkpoint"]
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "generated"]:
@@ -52,14 +61,7 @@ def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
         sys.modules.update(before)
     assert theirs.__file__.startswith(str(elsewhere.parents[2])) and theirs is not ours
     assert {result.status for result in results} == {"PASS"}, results
-    numbers = [result for result in results if result.seen and "planted" not in result.case]
-    assert [result.case.split(" ", 1)[1] for result in numbers] == [
-        f"{dtype} {rows} closest"
-        for dtype in ("float64", "float32")
-        for rows in ("full", "right", "left")
-    ]
-    planted = sum("planted" in result.case for result in results)
-    assert planted == len(PART_CHECK.planted_errors) > 1
+    assert len(results) == 2 + len(CHECKPOINT.planted_errors) > 3
 
 
 def test_a_file_that_no_record_has_is_said(elsewhere):
@@ -71,7 +73,7 @@ def test_a_file_that_no_record_has_is_said(elsewhere):
     other = elsewhere.with_name("modular_other.py")
     other.write_text("")
     with pytest.raises(LookupError, match="no variant that patchgen.lock records"):
-        verify_variant(other)
+        find_variant_at(other)
 
 
 def test_a_file_of_no_project_has_its_record_beside_it(tmp_path, monkeypatch):

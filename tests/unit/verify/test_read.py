@@ -2,9 +2,9 @@
 
 import pytest
 
-from patchgen.verify.configs.diff import find_defaults, find_reads
+from patchgen.verify.configs.read import find_defaults, find_reads
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.diff_lines import find_touched_lines
+from patchgen.verify.variants import find_touched_lines
 
 
 def read(text: str, line: int, **defaults):

@@ -12,10 +12,10 @@ pytest.importorskip("transformers")
 from torch.nn import functional as F
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.case import DROPOUT, Case
-from patchgen.verify.observe.pace import count_fast_path
-from patchgen.verify.parts.planting import replaced
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.cases import DROPOUT
+from patchgen.verify.checks.context import Case
+from patchgen.verify.observe.evidence import count_fast_path
+from patchgen.verify.parts.part_check import Scenario, replaced
 from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

@@ -7,9 +7,9 @@ pytest.importorskip("transformers")
 
 from patchgen.runtime import checkpointing
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.select import select_cases
+from patchgen.verify.cases import select_cases
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.parts.planting import replaced
+from patchgen.verify.parts.part_check import replaced
 from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

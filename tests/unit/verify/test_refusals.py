@@ -7,10 +7,9 @@ pytest.importorskip("transformers")
 
 import patchgen.runtime.varlen as varlen
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.calls import CALLS
-from patchgen.verify.cases.case import compare_numbers
-from patchgen.verify.inputs.calls import FOUR_AXES
-from patchgen.verify.parts.planting import replaced
+from patchgen.verify.cases import CALLS, compare_numbers
+from patchgen.verify.inputs.arguments import FOUR_AXES
+from patchgen.verify.parts.part_check import replaced
 from patchgen.verify.variants import find_variants
 from tests.toytree import REPOSITORY
 

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.select import select_cases
+from patchgen.verify.cases import select_cases
 from patchgen.verify.mutation.mutations import Mutant
 from patchgen.verify.mutation.plant import living, plant_mutant
 from patchgen.verify.parts.combine import find_part_checks

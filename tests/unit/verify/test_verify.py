@@ -9,11 +9,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.compare.tolerance import EQUAL, REFORMULATED, REORDERED, loosest
 from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.differences import EQUAL, REFORMULATED, REORDERED, loosest
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
 from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.combine import (
     ATTENTION,
@@ -22,10 +22,12 @@ from patchgen.verify.parts.combine import (
     training_scenario,
     weights_route,
 )
-from patchgen.verify.parts.scenario import Scenario
-from patchgen.verify.report.pages import RunDescription, as_json, as_markdown
-from patchgen.verify.report.result import (
+from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.report import (
     Result,
+    RunDescription,
+    as_json,
+    as_markdown,
     causes,
     counts,
     describe,
@@ -34,8 +36,7 @@ from patchgen.verify.report.result import (
 )
 from patchgen.verify.run.child import Work, read_work
 from patchgen.verify.run.children import Limits, Wanted, run_work, verify
-from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant, find_heads, find_towers, find_variants
+from patchgen.verify.variants import Plan, Variant, find_heads, find_towers, find_variants
 from tests.toytree import REPOSITORY
 
 

@@ -9,16 +9,119 @@ with those of its parent.
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, get_args
 
+import torch
 from torch import nn
 
+from patchgen.compiler.flat import is_generated
+from patchgen.runtime.variants import Variant
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals
-from patchgen.verify.plans.parent import parent_on_meta
-from patchgen.verify.plans.styles import SPLITTING, known_styles, unfit_module, unfit_parameter
+
+BASE = "PreTrainedModel"
+# Of a configuration, what is of its own class and not of its parent's.
+OWN = ("model_type", "architectures", "transformers_version")
+
+
+def parent_on_meta(model: Any) -> Any | None:
+    """The parent of `model` on the meta device; None for a model that is not generated."""
+    kind = parent_class(type(model))
+    if kind is None:
+        return None
+    values = {name: value for name, value in model.config.to_dict().items() if name not in OWN}
+    config = kind.config_class.from_dict(values)
+    with torch.device("meta"):
+        return kind(config)
+
+
+def parent_class(kind: type) -> Any | None:
+    """The parent's class that a class of a generated file stands for, by the file's banner.
+
+    None for a class of any other file, of a file whose parent is not in transformers, and for a new
+    class.
+    """
+    path = Path(inspect.getsourcefile(kind) or "")
+    if not (path.is_file() and is_generated(path.read_text(encoding="utf-8"))):
+        return None
+    variant = Variant(path.stem, kind.__module__, path, path.parent)
+    try:
+        parent = importlib.import_module(variant.parent)
+    except ValueError:
+        return None
+    own, theirs = _prefix(sys.modules[kind.__module__]), _prefix(parent)
+    names = (kind.__name__, theirs + kind.__name__.removeprefix(own))
+    return next((getattr(parent, name) for name in names if hasattr(parent, name)), None)
+
+
+def _prefix(module: ModuleType) -> str:
+    """What the names of a model's classes begin with: "Llama" of LlamaPreTrainedModel."""
+    names = [name for name in vars(module) if name.endswith(BASE) and name != BASE]
+    return min(names, key=len, default=BASE).removesuffix(BASE)
+
+
+COLUMNS = ("colwise", "colwise_rep", "colwise_gather_output")
+ROWS = ("rowwise", "rowwise_rep", "rowwise_split_input")
+EMBEDDINGS = ("embedding_rowwise", "embedding_colwise")
+# Styles that split a parameter.  The others only change the inputs and outputs of a module.
+SPLITTING = (*COLUMNS, *ROWS, *EMBEDDINGS, "packed_colwise", "packed_rowwise", "grouped_gemm")
+
+
+def known_styles() -> frozenset[str]:
+    """The styles of the installed transformers; empty if its list is not found."""
+    try:
+        from transformers.distributed.parallel_utils import ALL_PARALLEL_STYLES
+    except ImportError:
+        return frozenset()
+    return frozenset(ALL_PARALLEL_STYLES)
+
+
+def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str:
+    """What is wrong with a module under `style`; `rules` are those of its parameters."""
+    kind = type(module).__name__
+    for styles, wanted in ((COLUMNS, "out_features"), (ROWS, "in_features")):
+        if style in styles and not hasattr(module, wanted):
+            return f"{style} is for linear layers, and {kind} has no {wanted}"
+    if style in EMBEDDINGS and not isinstance(module, nn.Embedding):
+        return f"{style} is for embeddings, and this is a {kind}"
+    if style not in ("moe_tp_experts", "ep_dispatch_experts"):
+        return ""
+    parameters = (name for name, _ in module.named_parameters(recurse=False))
+    whole = [name for name in parameters if rules.get(name) not in SPLITTING]
+    listed = ", ".join(whole[:3]) + (f" and {len(whole) - 3} more" if len(whole) > 3 else "")
+    if style == "moe_tp_experts":
+        # What each rank adds whole is in the sum of all ranks as many times as there are ranks.
+        return f"each rank would add its {listed}, and outputs are summed" if whole else ""
+    if not isinstance(getattr(module, "num_experts", None), int):
+        return f"{kind} does not say num_experts"
+    if whole:
+        return f"its {listed} would not be split by expert"
+    given = inspect.signature(module.forward).parameters.values()
+    taken = sum(each.default is each.empty for each in given)
+    called = "is not called with tokens, their experts and gates"
+    return "" if taken == 3 else f"{kind} {called}, but takes {taken} arguments"
+
+
+def unfit_parameter(style: str, owner: nn.Module, name: str) -> str:
+    """What is wrong with the parameter `name` of `owner` under `style`."""
+    size = tuple(owner.get_parameter(name).shape)
+    if style == "grouped_gemm" and size[0] != getattr(owner, "num_experts", size[0]):
+        return f"its first axis, {size[0]}, is not that of the {owner.num_experts} experts"
+    if style in ("packed_colwise", *COLUMNS) and len(size) == 2 and hasattr(owner, "num_experts"):
+        return f"{style} would split a matrix {size} of experts by expert"
+    if style == "packed_colwise" and len(size) > 1 and size[-2] % 2:
+        return f"{size[-2]} rows are not two halves"
+    return ""
+
+
+# --- each name of a model
 
 Kind = Literal["tp", "ep"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -61,9 +164,6 @@ def refusal_of(model: Any, kind: Kind) -> str:
     return next((reasons[kind] for reasons in refusals if kind in reasons), "")
 
 
-# --- each name of a model
-
-
 def find_plan_faults(model: Any) -> tuple[Finding, ...]:
     """Everything that the model carries by name, and that is not right of it."""
     modules: dict[str, list[nn.Module]] = {}
@@ -82,7 +182,8 @@ def find_plan_faults(model: Any) -> tuple[Finding, ...]:
                 what = "no module and no parameter is called so"
                 faults.append(Finding(kind, rule, "PG840", what))
             else:
-                inner = _rules_within(rule, plan)
+                paths = [path for path in plan if path.startswith(f"{rule}.")]
+                inner = {path.removeprefix(f"{rule}."): plan[path] for path in paths}
                 unfit = [unfit_module(style, each, inner) for each in modules.get(rule, ())]
                 unfit += [unfit_parameter(style, *each) for each in owners.get(rule, ())]
                 faults += [Finding(kind, rule, "PG841", what) for what in unfit if what][:1]
@@ -92,11 +193,6 @@ def find_plan_faults(model: Any) -> tuple[Finding, ...]:
         for name in sorted({*_undivided(model)} - classes)
     ]
     return tuple(faults)
-
-
-def _rules_within(rule: str, plan: Mapping[str, str]) -> dict[str, str]:
-    inner = (path for path in plan if path.startswith(f"{rule}."))
-    return {path.removeprefix(f"{rule}."): plan[path] for path in inner}
 
 
 def _undivided(model: Any) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Observe a model in one training step, and measure how far two observations are apart."""
+"""How far two observations of a model are apart, and how far they may be, and why."""
 
 from __future__ import annotations
 
@@ -8,40 +8,60 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from patchgen.verify.inputs.batch import Batch
+# Roundings that add up from one score to the worst entry of a tiny model's worst gradient, relative
+# to the largest entry (see `Difference`).  SDPA against eager, over four models, three paddings and
+# two dtypes, needs 52 at most.  The smallest planted error of tests/parity has 900,000 in float32.
+ROUNDINGS = 256
+
+# A planted error of the same kind must be larger than the bound by this, or a pass says too little.
+MARGIN = 10
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Bound:
+    """How far a part may be from its parent: `roundings` in a wide dtype, `noises` in a narrow one.
+
+    In a wide dtype the largest entry of a difference counts.  In a narrow dtype it is the root mean
+    square of each tensor, in units of that tensor's noise in the parent (`measure_in_noise`).
+    """
+
+    roundings: float
+    noises: float
+    name: str
+    computes_in: torch.dtype = torch.float64  # the widest dtype in which the part computes
+
+    def at(self, *dtypes: torch.dtype) -> float:
+        """The bound if the two sides compute in `dtypes`, as a relative difference or in noises."""
+        coarsest = max((*dtypes, self.computes_in), key=lambda dtype: torch.finfo(dtype).eps)
+        return self.noises if coarsest in NARROW else self.roundings * torch.finfo(coarsest).eps
+
+
+NARROW = frozenset({torch.bfloat16, torch.float16})
+
+# Both paths run the same operations in the same order: nothing may differ, in any dtype.
+EQUAL = Bound(0, 0, "bit-equal")
+# The same formula with sums in another order.  In a narrow dtype two such paths are each one noise
+# from the truth and 1.4 from each other.  SDPA against eager, in four models and three paddings,
+# needs 1.6 at most.
+REORDERED = Bound(ROUNDINGS, 2, "reordered")
+# Another formula for the same function, such as a mean over experts.
+REFORMULATED = Bound(4 * ROUNDINGS, 3, "reformulated")
+# Kernels that compute in float32, also in a float64 model.
+IN_FLOAT32 = Bound(4 * ROUNDINGS, 3, "reformulated in float32", torch.float32)
+
+
+def loosest(bounds: Iterable[Bound]) -> Bound:
+    """The bound of several parts together."""
+    return max(bounds)
+
 
 # A gradient far below the largest may be only rounding.  A bias on the keys has no gradient, for
 # example, because it shifts all scores of a row alike.
 GRADIENT_FLOOR = 1e-2
 # Below this part of the largest it is rounding alone, in float32 as well.
 VANISHING = 1e-5
-
-
-def observe(
-    model: nn.Module, batch: Batch, *, weights: bool = False, **inputs: Tensor
-) -> dict[str, Tensor]:
-    """Logits, loss, hidden states and the gradient of every parameter, by name.
-
-    `weights` adds attention weights.  Outputs per token are kept at real tokens only.  A parameter
-    without a gradient has no entry.  `inputs` are further arguments of the forward.  The mode of
-    the model (`train`, `eval`) does not change.
-    """
-    model.zero_grad(set_to_none=True)
-    asked = {"output_attentions": True} if weights else {}
-    out = model(**batch.inputs(), **inputs, output_hidden_states=True, use_cache=False, **asked)
-    out.loss.backward()
-    observed = {"logits": out.logits[batch.real], "loss": out.loss}
-    observed |= {f"hidden_states.{i}": h[batch.real] for i, h in enumerate(out.hidden_states)}
-    for kind in (
-        ("attentions", "cross_attentions") if weights else ()
-    ):  # each (rows, heads, queries, keys)
-        given = getattr(out, kind, None) or ()
-        observed |= {f"{kind}.{i}": a.transpose(1, 2)[batch.real] for i, a in enumerate(given)}
-    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-    observed |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
-    return {name: tensor.detach().clone() for name, tensor in observed.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +90,17 @@ def differences(
     reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
 ) -> tuple[Difference, ...]:
     """One difference for each name of either side, the largest first."""
-    floor = GRADIENT_FLOOR * max(
-        (_top(t) for name, t in reference.items() if _is_gradient(name)), default=0.0
-    )
-    rms_floor = GRADIENT_FLOOR * max(
-        (_rms(t) for name, t in reference.items() if _is_gradient(name)), default=0.0
-    )
-    found = (
-        _difference(
-            name,
-            reference.get(name),
-            candidate.get(name),
-            (floor, rms_floor) if _is_gradient(name) else (0, 0),
-        )
-        for name in {**reference, **candidate}
-    )
+    gradients = [tensor for name, tensor in reference.items() if _is_gradient(name)]
+    tops, sizes = map(_top, gradients), map(_rms, gradients)
+    floors = GRADIENT_FLOOR * max(tops, default=0.0), GRADIENT_FLOOR * max(sizes, default=0.0)
+    found = []
+    for name in {**reference, **candidate}:
+        both, floor = (reference.get(name), candidate.get(name)), (0.0, 0.0)
+        found.append(_difference(name, *both, floors if _is_gradient(name) else floor))
+    return _sorted(found)
+
+
+def _sorted(found: Iterable[Difference]) -> tuple[Difference, ...]:
     return tuple(sorted(found, key=lambda difference: -difference.largest))
 
 
@@ -97,12 +113,12 @@ def find_other_dtypes(
     reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
 ) -> tuple[Difference, ...]:
     """An infinite difference for each tensor of another dtype, which values do not show."""
-    names = [
-        name
-        for name in reference
-        if name in candidate and reference[name].dtype != candidate[name].dtype
+    both = {
+        name: (t.dtype, candidate[name].dtype) for name, t in reference.items() if name in candidate
+    }
+    described = [
+        f"{name}, {ours} for {theirs}," for name, (theirs, ours) in both.items() if ours != theirs
     ]
-    described = [f"{name}, {candidate[name].dtype} for {reference[name].dtype}," for name in names]
     return tuple(Difference(name, math.inf, math.inf, (), math.inf) for name in described)
 
 
@@ -119,45 +135,36 @@ def measure_in_noise(
     bias has no gradient, both sides are the rounding of a sum over its matrix's gradient: then that
     matrix's noise counts.
     """
+    every = [each for noise in noises for each in noise]
     own: dict[str, float] = {}
     absolute: dict[str, float] = {}
-    vanishing: set[str] = set()
-    missing: set[str] = set()
-    for difference in (each for noise in noises for each in noise):
-        name = difference.name
-        own[name] = max(own.get(name, 0.0), difference.rms)
-        absolute[name] = max(absolute.get(name, 0.0), difference.rms * difference.size)
-        vanishing |= {name} if difference.vanishes else set()
-        missing |= {name} if difference.missing else set()
-    measured = [size for size in own.values() if math.isfinite(size)]
-    median = statistics.median(measured) if measured else 0.0
-    measured_differences = []
-    for difference in found:
-        size = max(own.get(difference.name, 0.0), median if difference.tiny else median / 4)
-        if difference.name in vanishing and difference.size:
-            size = max(
-                size,
-                absolute.get(f"{difference.name.removesuffix('bias')}weight", 0.0)
-                / difference.size,
-            )
-        # The reference has it in one of its dtypes only, such as the gradient of an expert.
-        if difference.name in missing:
-            continue
+    for each in every:
+        own[each.name] = max(own.get(each.name, 0.0), each.rms)
+        absolute[each.name] = max(absolute.get(each.name, 0.0), each.rms * each.size)
+    vanishing = {each.name for each in every if each.vanishes}
+    # The reference has it in one of its dtypes only, such as the gradient of an expert.
+    missing = {each.name for each in every if each.missing}
+    finite = [size for size in own.values() if math.isfinite(size)]
+    median = statistics.median(finite) if finite else 0.0
+    measured = []
+    for one in (one for one in found if one.name not in missing):
+        size = max(own.get(one.name, 0.0), median if one.tiny else median / 4)
+        if one.name in vanishing and one.size:
+            weight = f"{one.name.removesuffix('bias')}weight"
+            size = max(size, absolute.get(weight, 0.0) / one.size)
         # Without noise, or if the reference is not a number, nothing may differ.
         is_measure = size and math.isfinite(size)
-        times = difference.rms / size if is_measure else (math.inf if difference.rms else 0.0)
-        measured_differences.append(replace(difference, largest=times))
-    return tuple(sorted(measured_differences, key=lambda difference: -difference.largest))
+        times = one.rms / size if is_measure else (math.inf if one.rms else 0.0)
+        measured.append(replace(one, largest=times))
+    return _sorted(measured)
 
 
 def nearer(found: Iterable[Difference], other: Iterable[Difference]) -> tuple[Difference, ...]:
     """Of each name the smaller of both, the largest first; what `other` lacks stays as found."""
-    beside = {difference.name: difference for difference in other}
-    nearest = (
-        min(one, beside.get(one.name, one), key=lambda difference: difference.largest)
-        for one in found
+    beside = {each.name: each for each in other}
+    return _sorted(
+        min(one, beside.get(one.name, one), key=lambda each: each.largest) for one in found
     )
-    return tuple(sorted(nearest, key=lambda difference: -difference.largest))
 
 
 def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:
@@ -167,11 +174,9 @@ def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Dif
     furthest apart in units of their noise, with nothing wrong.
     """
     drawn: dict[str, list[float]] = {}
-    for difference in (each for draw in others for each in draw):
-        if math.isfinite(
-            difference.rms
-        ):  # else one dtype only has it in that draw, such as an expert's gradient
-            drawn.setdefault(difference.name, []).append(difference.rms)
+    for each in (each for draw in others for each in draw):
+        if math.isfinite(each.rms):  # else one dtype only has it there, as an expert's gradient
+            drawn.setdefault(each.name, []).append(each.rms)
     return tuple(
         replace(one, rms=max(one.rms, statistics.median([one.rms, *drawn.get(one.name, [])])))
         for one in own

@@ -1,0 +1,500 @@
+"""Which cases are run for a variant, selected from its text and its parts before a model is built.
+
+A case can turn out to have nothing to compare: a head without a loss, a parent that mixes packed
+texts.  Its result is then `NONE`, with the reason.
+
+The order is the one that finds errors soonest, and depends on no clock.  Two cases that differ in
+nothing but a setting that an error does not touch show the same.  So each case comes next that
+brings most that is new (another padding, head, configuration, way to call the model, changed line)
+for what it costs.  Behind them come the errors of parts, then those cases that bring nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from patchgen.facts.published import Setting
+from patchgen.verify.checks.context import Case
+from patchgen.verify.checks.itself import WAYS
+from patchgen.verify.configs.read import changed_heads, find_settings, head_for, read_of
+from patchgen.verify.inputs.arguments import WHOLE_ENCODER
+from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN, OF_MODELS
+from patchgen.verify.parts.combine import training_scenario
+from patchgen.verify.parts.part_check import PartCheck, Rows, Scenario
+from patchgen.verify.variants import SETTING, Plan, Variant
+
+ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
+UNPACKED_ROWS = ROWS[:3]  # many models cannot keep packed texts apart
+EVAL_ROWS: tuple[Rows, ...] = ("full", "left")
+# Texts of one token and no full row; rows of one, two and three texts.
+ODD_ROWS: tuple[Rows, ...] = ("short", "several")
+ROUTES = ("closest", "independent")
+DROPOUT = 0.2
+# Tokens: longer than any window, so that scores become larger than what they are made of.
+LONG = 37
+
+
+def compare_numbers(
+    head: str, dtype: str, label: str, scenario: Scenario, route: int = 0, **more: Any
+) -> Case:
+    """The case that compares all numbers of one step, called "LlamaModel float64 left train"."""
+    return Case(f"{head} {dtype} {label}", "numbers", head, dtype, route, scenario, **more)
+
+
+# --- ways to call a model
+
+# `Scenario.ways` are keys of `OF_ARGUMENTS` and `OF_MODELS`.  All run in float64, the most
+# sensitive dtype.
+_OF_TOKENS = ("types of tokens", "positions", "embeddings")
+CALLS: Mapping[str, Scenario] = {
+    "typed": Scenario(rows="right", ways=("types of tokens",)),
+    "embedded": Scenario(rows="right", ways=("embeddings",)),
+    "placed": Scenario(ways=("positions",)),
+    "placed, padded": Scenario(rows="left", ways=("positions",)),
+    "typed, placed, embedded": Scenario("left", ways=_OF_TOKENS),
+    "mask of ones": Scenario(ways=("mask of ones",)),
+    "mask of floats": Scenario(rows="right", ways=("mask of floats",)),
+    "mask of floats, left": Scenario(rows="left", ways=("mask of floats",)),
+    "mask of bools": Scenario(rows="left", ways=("mask of bools",)),
+    "mask of four axes": Scenario(rows="right", ways=("mask of four axes",)),
+    "as a tuple": Scenario(rows="left", ways=("a tuple",)),
+    # In eval mode dropout must do nothing, whatever its rate.
+    "eval, dropout set": Scenario(rows="left", dropout=DROPOUT),
+    "one token": Scenario(length=1, labels=False),
+    "long": Scenario(length=LONG),
+    "long, padded": Scenario(rows="left", length=LONG),
+}
+_HOOKED = "a head with a hook"
+# By the ways, and the rows.
+TRAINING_CALLS: Mapping[str, tuple[Rows, tuple[str, ...]]] = {
+    "ignoring a label": ("full", ("ignore_index",)),
+    "counted": ("right", ("num_items_in_batch",)),
+    "with shifted labels": ("full", ("shift_labels",)),
+    "with a hook at its head": ("right", (_HOOKED,)),
+    "with a hook at its head, ignoring a label": ("full", (_HOOKED, "ignore_index")),
+    **{f"with {way}": ("right", (way,)) for way in sorted(OF_MODELS - {_HOOKED, BY_CONFIGURATION})},
+    "as a tuple": ("right", ("a tuple",)),
+}
+# By the ending of a head: what it may be trained for, and settings that no model has by default.
+_SEVERAL = {"problem_type": "multi_label_classification", "num_labels": 3}
+OF_HEADS: Mapping[str, Mapping[str, dict[str, Any]]] = {
+    "SequenceClassification": {
+        "trained for a number": {"problem_type": "regression", "num_labels": 1},
+        "trained for several classes": _SEVERAL,
+    },
+    "TokenClassification": {
+        "without a bias": {"token_classification_bias": False},
+        "with a rate of its own": {"classifier_dropout": 0.4},
+    },
+}
+# The names that configurations give rates of dropout.
+RATES = "attention_probs_dropout_prob hidden_dropout_prob attention_dropout moe_token_dropout"
+# How a model that calls transformers' attention interface is run: see `checks.interface`.
+INTERFACE = ("eager", "flex_attention", "flash", "registered")
+# Names of attention functions of transformers, and one that does not exist.
+ATTENTIONS = "eager sdpa flash_attention_2 flash_attention_3 flex_attention misspelt".split()
+# The ways of a model beside itself that are about a dtype, and the one that has to be asked for.
+IN_DTYPES = dict.fromkeys(("float16", "autocast", "bfloat16"), "bfloat16") | {"float32": "float32"}
+
+
+def select_cases(
+    variant: Variant, checks: tuple[PartCheck, ...], plan: Plan | None = None
+) -> tuple[Case, ...]:
+    """Every case of `variant`.  Cheap cases that find most errors come first.
+
+    Raises LookupError if the variant has no class to run: nothing would be compared.
+    """
+    if not variant.heads:
+        raise LookupError(f"{variant.module} has no public model class")
+    selection = _Selection(variant, checks, plan or Plan())
+    every = list(selection.whole())
+    if not all(check.works_with_hidden_states for check in checks):  # one case alone asks for them
+        every = [replace(each, scenario=replace(each.scenario, states=False)) for each in every]
+        every += selection.numbers("float64", ROWS, "{}, all states")
+    own = [case for case in every if case.kind != "planted"]
+    telling, rest = order_cases(own, [frozenset[int]()] * len(own))
+    planted = [case for case in every if case.kind == "planted"]
+    return (*(own[at] for at in telling), *planted, *(own[at] for at in rest))
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """The cases of one variant."""
+
+    variant: Variant
+    checks: tuple[PartCheck, ...]
+    plan: Plan
+
+    @property
+    def head(self) -> str:
+        return self.variant.heads[0]
+
+    def has(self, part: str) -> bool:
+        return any(check.part == part for check in self.checks)
+
+    def case(self, name: str, kind: str, dtype: str = "float32", **how: Any) -> Case:
+        """Of the main head, unless another is given."""
+        head = how.pop("head", self.head)
+        return Case(f"{head} {name}", kind, head, dtype, **how)
+
+    def training(self, rows: Rows = "full", **more: Any) -> Scenario:
+        return replace(training_scenario(self.checks, rows), **more)
+
+    def whole(self) -> Iterator[Case]:
+        yield from self.loading(self.head)
+        yield from self.effects()
+        yield from self.operations()
+        yield from self.promises(self.head, read_of(self.variant).classes)
+        for dtype in self.plan.dtypes:
+            for rows in ROWS:
+                for route, called in enumerate(ROUTES):
+                    yield from self.numbers(dtype, (rows,), f"{{}} {called}", route)
+            for rows in EVAL_ROWS:
+                yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
+        to_train = (self.ways_to_train, self.calls, self.interface, self.pace)
+        to_set = (self.padding_and_dropout, self.settings, self.lengths_and_heads)
+        for select in (self.planted, *to_train, *to_set, self.usage, self.itself, self.declared):
+            yield from select()
+        changed = {*self.variant.heads[1:2], *changed_heads(self.variant)}
+        for head in self.variant.heads[1:]:
+            if self.plan.full or head in changed:
+                yield from self.other_head(head)
+        for head in self.variant.heads:  # models on the meta device take no memory
+            yield Case(f"{head} plans", "plans", head)
+
+    def numbers(
+        self, dtype: str, every: Sequence[Rows], label: str, route: int = 0, head: str = ""
+    ) -> Iterator[Case]:
+        """A training step in which all parts are active, with rows of each kind."""
+        for rows in every:
+            named = label.replace("{}", rows, 1)  # names of settings may have braces
+            yield compare_numbers(head or self.head, dtype, named, self.training(rows), route)
+
+    def loading(self, head: str) -> Iterator[Case]:
+        """Checkpoints load in both directions; a new model draws its weights like the parent."""
+        yield Case(f"{head} checkpoints", "checkpoints", head)
+        yield Case(f"{head} begins as the parent", "fresh", head)
+
+    def other_head(self, head: str) -> Iterator[Case]:
+        yield from self.loading(head)
+        for dtype in self.plan.dtypes:
+            yield from self.numbers(dtype, ROWS[:2], "{}", head=head)
+        yield from self.numbers("float64", ["left"], "{} train", head=head)
+        evaluated = Scenario(rows="left", dropout=DROPOUT)
+        yield compare_numbers(head, "float64", "left eval, dropout set", evaluated)
+        yield from self.promises(head)
+
+    # --- what parts ask for
+
+    def effects(self) -> Iterator[Case]:
+        """The effect of each part, and what a recompute policy keeps."""
+        for check in self.checks:
+            yield self.case(f"effect of {check.part}", "effect", detail=check.part)
+            for options in check.checkpointing:
+                for length, suffix in (
+                    ((0, ""), (LONG, ", long")) if "context_fn" in options else ()
+                ):
+                    scenario = Scenario(train=True, checkpointing=options, length=length)
+                    yield self.case(f"keeps products{suffix}", "kept", scenario=scenario)
+
+    def operations(self) -> Iterator[Case]:
+        """The variant's own operators, and whether a recompute chooses experts again."""
+        padded = Scenario(rows="right", train=True)
+        for dtype in ("float32", "bfloat16"):
+            yield self.case(f"{dtype} operators", "operators", dtype, scenario=padded)
+        frozen = replace(padded, ways=(FROZEN,))
+        yield self.case("operators with a frozen head", "operators", scenario=frozen)
+        yield self.case("choices", "choices", scenario=replace(padded, checkpointing={}))
+
+    def promises(self, head: str, changed: Sequence[str] = ()) -> Iterator[Case]:
+        """Two ways to run the variant that must give the same, as its parts promise.
+
+        A norm that is `changed` is held against the parent's alone.
+        """
+        if self.has("loss"):  # a narrow dtype shows what is not summed in float32
+            how: Any = {"head": head, "scenario": Scenario(train=True)}
+            yield self.case("bfloat16 loss beside logits", "loss beside logits", "bfloat16", **how)
+        if self.has("norm") or any("Norm" in name for name in changed):
+            yield self.case("bfloat16 norms alone", "norms", "bfloat16", head=head)
+        # Other heads give one result a row, whatever is in it.
+        if self.has("flash") and head.endswith(("Model", "ForMaskedLM", "ForCausalLM")):
+            how = {"head": head, "scenario": Scenario(labels=False)}
+            yield self.case("texts in one row", "isolation", "float64", **how)
+
+    def planted(self) -> Iterator[Case]:
+        """Each error that a part lists.  The comparison must notice it."""
+        for dtype in self.plan.dtypes:
+            for check in self.checks:
+                for error in check.planted_errors:
+                    name = f"{dtype} planted: {error.name} ({check.part})"
+                    how: Any = {"detail": f"{check.part}:{error.name}", "scenario": error.scenario}
+                    yield self.case(name, "planted", dtype, **how)
+
+    def interface(self) -> Iterator[Case]:
+        """Each attention function, if the model calls transformers' attention interface."""
+        if not any(check.by_flags for check in self.checks):
+            return
+        for detail in INTERFACE:
+            for rows in UNPACKED_ROWS:
+                how: Any = {"scenario": self.training(rows), "detail": detail}
+                yield self.case(f"float64 {rows} by {detail}", "interface", "float64", **how)
+        how = {"scenario": Scenario(rows="left"), "detail": "eager"}
+        yield self.case("float32 left by eager", "interface", **how)
+
+    def padding_and_dropout(self) -> Iterator[Case]:
+        """Dropout of layers that draw in another order, so that no single step can be compared."""
+        if all(check.same_rng_order for check in self.checks):
+            return
+        for rows in ROWS[1:3] if self.has("flash") else ():
+            scenario = Scenario(rows=rows)
+            yield self.case(f"{rows} gives zeros at padding", "zeros", "float64", scenario=scenario)
+        for rate in RATES.split():
+            for rows in ROWS[:2]:
+                how: Any = {"scenario": Scenario(rows=rows, labels=False), "detail": rate}
+                yield self.case(f"{rows} drops by {rate}", "drops", **how)
+
+    # --- ways to train and to call
+
+    def ways_to_train(self) -> Iterator[Case]:
+        """Dropout, accumulation, autocast and checkpointing, each along the closest route."""
+        padded = Scenario(rows="right", train=True)
+        scenarios = {
+            "without labels": Scenario(labels=False),
+            "without labels, padded": Scenario(labels=False, rows="right"),
+            "dropout": replace(padded, dropout=DROPOUT),
+            "dropout, full": Scenario(train=True, dropout=DROPOUT),
+            "accumulated": replace(padded, accumulate=2),
+            "autocast": self.training(autocast=True),
+            # With a mask, which autocast does not cast in every model.
+            "autocast, padded": self.training("right", autocast=True),
+        }
+        if self.training().checkpointing is not None:
+            scenarios["not checkpointed"] = padded
+        for options in (options for check in self.checks for options in check.checkpointing):
+            words = (getattr(value, "__name__", f"{n}={value}") for n, value in options.items())
+            described, again = ", ".join(words), replace(padded, checkpointing=options)
+            scenarios[f"checkpointed {described}".strip()] = again
+            with_dropout = replace(again, dropout=DROPOUT)
+            scenarios[f"checkpointed with dropout {described}".strip()] = with_dropout
+        for name, scenario in scenarios.items():
+            if not scenario.autocast or "bfloat16" in self.plan.dtypes:
+                yield compare_numbers(self.head, "float32", name, scenario)
+        name, kind = "float32 attention weights", "weights"
+        yield self.case(name, kind, scenario=replace(padded, train=False))
+        yield self.case(f"{name}, dropout", kind, scenario=replace(padded, dropout=DROPOUT))
+
+    def calls(self) -> Iterator[Case]:
+        """A case for each way to call the model, in training with every part active."""
+        for name, scenario in CALLS.items():
+            yield compare_numbers(self.head, "float64", name, scenario)
+        checkpointing = self.training().checkpointing
+        for name, (rows, ways) in TRAINING_CALLS.items():
+            scenario = Scenario(rows, True, 0.0, checkpointing, ways=ways)
+            yield compare_numbers(self.head, "float64", f"trained {name}", scenario)
+        yield compare_numbers(self.head, "float64", "trained long", self.training(length=LONG))
+        for rows in ODD_ROWS:
+            for dtype in ("float64", *({"bfloat16"} & {*self.plan.dtypes})):
+                yield from self.numbers(dtype, [rows], "{} train")
+        for rows in EVAL_ROWS:
+            how: Any = {"scenario": Scenario(rows=rows, dropout=DROPOUT), "route": 2}
+            yield compare_numbers(self.head, "float64", f"{rows} eval, both eager", **how)
+            yield from self.numbers("float64", [rows], "{} train, both eager", 2)
+        name, asked = "float64 attention weights", Scenario(rows="left", ways=(BY_CONFIGURATION,))
+        yield self.case(f"{name} by configuration", "weights", "float64", scenario=asked)
+        yield self.case(f"{name}, full", "weights", "float64")
+
+    def pace(self) -> Iterator[Case]:
+        """Ways to train in which the variant must call as few kernels as in the plain step."""
+        for rows in ROWS if "bfloat16" in self.plan.dtypes else ():
+            for recipe, dtype, more in (
+                ("autocast", "float32", {"autocast": True}),
+                ("bfloat16", "bfloat16", {}),
+                ("dropout", "bfloat16", {"dropout": DROPOUT}),
+            ):
+                how: Any = {"scenario": self.training(rows, **more), "detail": recipe}
+                yield self.case(f"pace of {recipe}, {rows}", "pace", dtype, **how)
+        if not self.has("moe"):  # a mixture has more to compute than the parent's FFN
+            yield self.case("work", "work", scenario=Scenario(labels=False))
+            training = self.training(states=False, checkpointing=None)
+            yield self.case("work in training", "work", scenario=training)
+        if self.plan.full:  # it traces both sides for three lengths
+            yield self.case(*["compiled over lengths"] * 2, scenario=self.training())
+
+    # --- other configurations
+
+    @property
+    def decoder(self) -> str:
+        """The head that generates text, or the main one if there is none."""
+        endings = ("LMHeadModel", "ForCausalLM")
+        return next((head for head in self.variant.heads if head.endswith(endings)), self.head)
+
+    def settings(self) -> Iterator[Case]:
+        """Settings that the module mentions, those of checkpoints, and what changed lines read."""
+        cross = (("add_cross_attention", True), ("is_decoder", True))
+        known: dict[str, tuple[str, Any]] = {
+            "sliding_window": (self.head, (("sliding_window", 5),)),
+            "add_cross_attention": (self.decoder, cross),
+        }
+        for setting in self.variant.settings:
+            head, changes = known[setting]
+            for dtype in self.plan.dtypes[:2]:
+                for rows in UNPACKED_ROWS:
+                    for route, called in enumerate(ROUTES):
+                        label = f"{{}} {called}, {setting}"
+                        for case in self.numbers(dtype, [rows], label, route, head):
+                            yield replace(case, changes=changes)
+        for each in find_settings(self.variant):
+            head = self.decoder if "is_decoder" in each.changes else head_for(self.variant, each)
+            for case in self.of_setting(each, head):
+                changes = tuple(each.changes.items())
+                yield replace(case, changes=changes, whole=True, drawn=each.drawn)
+
+    def of_setting(self, setting: Setting, head: str) -> Iterator[Case]:
+        last, route, named = setting.rows[-1], setting.route, f": {setting.name}"
+        yield from self.numbers("float64", setting.rows, f"{{}} train{named}", route, head)
+        scenarios = {}
+        if not setting.drawn:
+            scenarios[f"{last} eval, dropout set"] = Scenario(rows=last, dropout=DROPOUT)
+            scenarios[f"{last} dropout"] = self.training(last, dropout=DROPOUT)
+        if "add_cross_attention" in setting.changes:
+            scenarios[WHOLE_ENCODER] = self.training(ways=(WHOLE_ENCODER,))
+        for label, scenario in scenarios.items():
+            yield compare_numbers(head, "float64", f"{label}{named}", scenario, route)
+        if "bfloat16" in self.plan.dtypes:
+            yield from self.numbers("bfloat16", [last], f"{{}} train{named}", head=head)
+        # In float32 too: only there does GPT-2's upcast change anything.
+        yield from self.numbers("float32", [last], f"{{}} eager{named}", 2, head)
+        if setting.changes.get("is_decoder") or setting.changes.get("add_cross_attention"):
+            how: Any = {"head": head, "route": route, "scenario": Scenario("left", labels=False)}
+            if "add_cross_attention" not in setting.changes:
+                yield self.case(f"generates{named}", "generated", detail="greedy", **how)
+            how["scenario"] = Scenario(labels=False)
+            yield self.case(f"cache{named}", "cache", "float64", **how)
+
+    def lengths_and_heads(self) -> Iterator[Case]:
+        """Texts longer than each integer of the changed lines; what changed heads read."""
+        for number in read_of(self.variant).lengths:
+            scenario = self.training("right", length=number + 3)
+            more: Any = {"changes": (("max_position_embeddings", number + 8),), "whole": True}
+            label = f"longer than {number}"
+            yield compare_numbers(self.head, "float64", label, scenario, **more)
+        for head in changed_heads(self.variant):
+            for ending, settings in OF_HEADS.items():
+                for name, changes in settings.items() if head.endswith(ending) else ():
+                    training = self.training("right", dropout=DROPOUT)
+                    more = {"changes": tuple(changes.items()), "whole": True}
+                    yield compare_numbers(head, "float64", name, training, **more)
+
+    # --- usage, and the variant against itself
+
+    def usage(self) -> Iterator[Case]:
+        """The cache, generation, each attention, and `torch.compile`."""
+        full = self.plan.full
+        yield from self.read_by_cache()
+        for way in ("greedy", "sampled", "beams", "static cache") if full else ("greedy",):
+            how: Any = {"scenario": Scenario(rows="left", labels=False), "detail": way}
+            yield self.case(f"generates: {way}", "generated", **how)
+        is_declared = any(check.attentions is not None for check in self.checks)
+        for name in ATTENTIONS:
+            # The parent's own flex attention compiles for seconds, and is then refused on a CPU.
+            if name != "flex_attention" or is_declared or full:
+                yield self.case(f"attn_implementation {name}", "attention", detail=name)
+        for backend in ("aot_eager", "inductor") if full else ("aot_eager",):
+            for rows, suffix in (("full", ""), ("packed", ", packed"))[: 1 + full]:
+                how = {"scenario": self.training(rows), "detail": backend}  # type: ignore[arg-type]
+                yield self.case(f"compiled by {backend}{suffix}", "compiled", **how)
+
+    def read_by_cache(self) -> Iterator[Case]:
+        """A text in pieces, by each attention and cache, full and behind padding."""
+        for how in ("", "eager", "flash"):
+            for kind in ("", "static"):
+                for rows in EVAL_ROWS:
+                    behind = "behind padding" if rows == "left" else ""
+                    name = " ".join(filter(None, (how, kind, "cache", behind)))
+                    asked: Any = {"scenario": Scenario(rows=rows, labels=False), "detail": kind}
+                    yield self.case(name, "cache", "float64", attention=how, **asked)
+
+    def itself(self) -> Iterator[Case]:
+        """Each other way of running that must give the same."""
+        for way in WAYS:
+            if way not in IN_DTYPES or IN_DTYPES[way] in self.plan.dtypes:
+                yield self.case(f"itself: {way}", "itself", "float64", detail=way)
+
+    def declared(self) -> Iterator[Case]:
+        """What differs on purpose: equal at its neutral point, and right with each setting."""
+        names = [name for name, _ in self.variant.differs]
+        for dtype in self.plan.dtypes if self.variant.equal_if else ():
+            for case in self.numbers(dtype, ROWS, "{} at its neutral point"):
+                yield replace(case, neutral=True)
+        for setting in find_settings(self.variant):
+            if any(f"{SETTING}{name}" in names for name in setting.changes):
+                for case in (*self.itself(), *self.read_by_cache()):
+                    changes, name = tuple(setting.changes.items()), f"{case.name}: {setting.name}"
+                    yield replace(case, name=name, changes=changes, whole=True, drawn=True)
+
+
+# --- order
+
+# What a case of each kind costs, in steps of a tiny model.
+COSTS: Mapping[str, float] = {
+    **{
+        "weights": 1.2,
+        "cache": 2,
+        "effect": 2,
+        "kept": 3,
+        "choices": 3,
+        "operators": 3,
+        "zeros": 1,
+    },
+    **{"pace": 4, "work": 2, "loss beside logits": 2, "isolation": 2, "attention": 3},
+    **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 12, "compiled": 60, "itself": 3},
+}
+NARROW = 3  # times as much: the parent's noise is measured
+
+
+def cost_of(case: Case) -> float:
+    """The estimated cost of a run, in steps of a tiny model."""
+    return COSTS.get(case.kind, 1.0) * (NARROW if case.dtype == "bfloat16" else 1)
+
+
+def order_cases(
+    cases: Sequence[Case], paths: Sequence[frozenset[int]]
+) -> tuple[list[int], list[int]]:
+    """The places of those that bring something new, and of the rest.
+
+    `paths` are the changed lines that each case runs.
+    """
+    traits = [_traits(case, path) for case, path in zip(cases, paths, strict=True)]
+    left, met, telling = list(range(len(cases))), set[tuple[object, ...]](), list[int]()
+    while left:
+        best = max(left, key=lambda at: (len(traits[at] - met) / cost_of(cases[at]), -at))
+        if not traits[best] - met:  # an expensive case may bring more
+            best = max(left, key=lambda at: (len(traits[at] - met), -at))
+        if not traits[best] - met:
+            break
+        telling.append(best)
+        left.remove(best)
+        met |= traits[best]
+    return telling, sorted(left, key=lambda at: (cost_of(cases[at]), at))
+
+
+def _traits(case: Case, path: frozenset[int]) -> frozenset[tuple[object, ...]]:
+    asked = case.scenario
+    own = {
+        ("head", case.head),
+        ("kind", case.kind, case.detail),
+        ("configuration", repr(case.changes)),
+        ("rows", asked.rows, asked.train),
+        ("route", case.route),
+        ("dtype", case.dtype),
+        ("dropout", asked.train, bool(asked.dropout)),
+        ("checkpointing", repr(asked.checkpointing)),
+        ("states", asked.states, asked.train),
+        ("length", asked.length),
+        ("labels", asked.labels),
+        ("autocast", asked.autocast),
+        ("accumulated", asked.accumulate),
+    }
+    return frozenset({*own, *(("line", n) for n in path), *(("way", way) for way in asked.ways)})

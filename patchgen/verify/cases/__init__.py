@@ -1,1 +1,0 @@
-"""Which cases are run for a variant."""

@@ -1,1 +1,0 @@
-"""How far two observations are apart, and how far they may be."""

@@ -1,0 +1,307 @@
+"""Which other configurations and heads a variant is run with.
+
+Those of published checkpoints, what its parts read, and then whatever else its changed lines read.
+The text of the output and of its parent, and the diff between them, give the names of the
+configuration that a changed class or function reads, each with values under which it may compute
+something else:
+
+    if config.tie and self.share:          tie: not as by default, share: not as by default
+    if config.kind == "sum":               kind: "sum"
+    bias=config.attention_bias             attention_bias: not as by default
+
+What the parent reads counts as well: an option that a change forgets is in its lines alone.
+Nothing is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from patchgen.facts.published import OF_PARTS, PUBLISHED, Setting
+from patchgen.facts.sizes import MORE_SIZES, SIZES
+from patchgen.verify.mutation.lines import read_flat_text
+from patchgen.verify.variants import Variant, find_touched_lines
+
+Definition = ast.ClassDef | ast.FunctionDef
+# Shorter ones the usual texts are longer than; longer ones take too long.
+LENGTHS = range(13, 2049)
+MOST_LENGTHS = 3
+SMALL = 3  # a value for a number of which nothing is known
+ACTIVATION = re.compile(r"act(ivation)?(_fn|_function)?$|_act_")
+ACTIVATIONS = ("relu", "silu")
+# What some names may be, of which no default says it.
+VALUES: Mapping[str, tuple[Any, ...]] = {
+    "rope_parameters": (
+        {"rope_type": "default", "rope_theta": 500.0},
+        {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+    ),
+    "tie_word_embeddings": (True, False),
+    "num_experts_per_tok": (1,),
+    "num_key_value_heads": (4, 1),
+    "head_dim": (16,),
+}
+FEW = 8  # of which one more is still tiny
+TIES = "_tied_weights_keys"  # a class that says which weights are tied reads whether they are
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What changed lines read."""
+
+    classes: tuple[str, ...]  # that contain a changed line
+    values: Mapping[str, tuple[Any, ...]]  # by the name in the configuration
+    lengths: tuple[int, ...] = ()  # integers in changed lines that a text may be longer than
+    readers: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what reads each name
+
+
+def find_reads(
+    text: str,
+    lines: frozenset[int],
+    defaults: Mapping[str, Any],
+    parent: str = "",
+    replaced: frozenset[int] = frozenset(),
+) -> Read:
+    """`lines` of `text` are changed, for those `replaced` in `parent`.
+
+    `defaults` are the configuration's own.
+    """
+    changed = [node for node in ast.parse(text).body if _holds(node, lines)]
+    theirs = [node for node in ast.parse(parent).body if _holds(node, replaced)]
+    found: dict[str, list[Any]] = {}
+    readers: dict[str, set[str]] = {}
+    for node in map(_Aliases().visit, (*changed, *theirs)):
+        for name, others in _reads(node):
+            values = found.setdefault(name, [])
+            readers.setdefault(name, set()).add(node.name)
+            default = defaults.get(name, others.default)
+            values.extend(v for v in _values(name, default, others) if v not in values)
+    constants = (
+        each.value
+        for node in changed
+        for each in ast.walk(node)
+        if isinstance(each, ast.Constant) and type(each.value) is int and each.lineno in lines
+    )
+    return Read(
+        tuple(node.name for node in changed if isinstance(node, ast.ClassDef)),
+        {name: tuple(values) for name, values in found.items() if values},
+        tuple(sorted({each for each in constants if each in LENGTHS}))[:MOST_LENGTHS],
+        {name: frozenset(names) for name, names in readers.items()},
+    )
+
+
+def find_defaults(text: str) -> dict[str, Any]:
+    """The constant defaults that the classes of a configuration file give their fields."""
+    classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+    found = {}
+    for field_ in (field_ for node in classes for field_ in node.body):
+        match field_:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=value)):
+                found[name] = value
+    return found
+
+
+def _holds(node: ast.stmt, lines: frozenset[int]) -> bool:
+    if not isinstance(node, Definition):
+        return False
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return any(first <= line <= (node.end_lineno or first) for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """What the code that reads a name says about its values."""
+
+    default: Any = None  # the third argument of `getattr`
+    compared: tuple[Any, ...] = ()  # constants that the code compares it with
+    is_tested: bool = True  # a branch depends on it
+    values: tuple[Any, ...] = ()  # what it may be, if the code says that
+
+
+def _reads(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
+    """Names of the configuration that `node` reads: first in tests, by its own flags too."""
+    every, tests = list(ast.walk(node)), list[ast.expr]()
+    flags: dict[str, tuple[str, Any]] = {}  # attributes and local names that are one value of it
+    for each in every:
+        if isinstance(each, ast.Assign) and (own := _bound(each.targets[0])):
+            value = each.value.body if isinstance(each.value, ast.IfExp) else each.value
+            if (config := _of_config(value)) is not None:
+                flags[own] = config
+        elif isinstance(each, ast.If | ast.IfExp | ast.While):
+            tests.append(each.test)
+        elif isinstance(each, ast.BoolOp | ast.Compare):
+            tests.append(each)
+    for test in tests:
+        inside = list(ast.walk(test))
+        constants = (each.value for each in inside if isinstance(each, ast.Constant))
+        words = tuple(value for value in constants if isinstance(value, str))
+        for each in inside:
+            if (config := _of_config(each) or flags.get(_bound(each))) is not None:
+                yield config[0], _Others(config[1], words)
+    for each in every:
+        match each:
+            case ast.Name(id=name) if name == TIES:
+                yield "tie_word_embeddings", _Others(is_tested=False)
+            case ast.Call(
+                func=ast.Attribute(value=inner, attr="get"),
+                args=[ast.Constant(value=key), ast.Constant(value=str())],
+            ) if (config := _of_config(inner)) is not None:
+                values = tuple({key: name} for name in ACTIVATIONS)
+                yield config[0], _Others(is_tested=False, values=values)
+        if (config := _of_config(each)) is not None:
+            yield config[0], _Others(config[1], is_tested=False)
+
+
+class _Aliases(ast.NodeTransformer):
+    """Writes `config.ffn_config` in place of a local name for it."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, ast.expr] = {}
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.names = {}
+        return self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Attribute(attr=attr) as value):
+                if attr.endswith("_config") and _is_config(value):
+                    self.names[name] = value
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        is_read = isinstance(node.ctx, ast.Load)
+        return self.names.get(node.id, node) if is_read else node
+
+
+def _of_config(node: ast.AST) -> tuple[str, Any] | None:
+    """`config.name`, or `getattr(config, "name", default)`: the name and the default."""
+    match node:
+        case ast.Attribute(value=owner, attr=name) if _is_config(owner):
+            default = None
+        case ast.Call(
+            func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *rest]
+        ) if _is_config(owner):
+            default = rest[0].value if rest and isinstance(rest[0], ast.Constant) else None
+        case _:
+            return None
+    if name.endswith("_config"):
+        return None  # a configuration inside it, which is no value
+    # "ffn_config." of `self.config.ffn_config`.
+    _, _, inner = ast.unparse(owner).removeprefix("self.").partition(".")
+    return f"{inner}.{name}" if inner else name, default
+
+
+def _is_config(node: ast.expr) -> bool:
+    return re.fullmatch(r"(self\.)?config(\.\w+_config)?", ast.unparse(node)) is not None
+
+
+def _bound(node: ast.AST) -> str:
+    """`.name` for `self.name`, `name` for a name; "" for anything else."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return f".{name}"
+    return ""
+
+
+def _values(name: str, default: Any, others: _Others) -> Iterator[Any]:
+    """Values with which the code may compute something else."""
+    if name in VALUES or others.values:
+        yield from others.values or VALUES[name]
+    elif isinstance(default, bool):
+        yield not default
+    elif isinstance(default, str):
+        named = ACTIVATIONS if ACTIVATION.search(name) else ()
+        yield from (value for value in (*others.compared, *named) if value != default)
+    elif isinstance(default, float):
+        yield default / 2 if default else 0.25
+    elif isinstance(default, int):
+        # Where no branch depends on it, it is a size, and none of a size is an error.
+        if others.is_tested:
+            yield from (default + 1, 0)
+        elif default <= FEW:
+            yield default + 1
+    elif others.is_tested:
+        yield from (SMALL, True)
+
+
+# Names that other cases change, or that no case can: how the model is called, and its purpose.
+ELSEWHERE = re.compile(
+    r"^_|^(output_\w+|return_dict|use_cache|is_encoder_decoder|is_decoder"
+    r"|problem_type|num_labels|model_type|dtype)$"
+    r"|drop|_types$|_token_id$|_pdrop$|^init"
+)
+
+
+def find_settings(variant: Variant) -> tuple[Setting, ...]:
+    """All known settings, those of checkpoints first, and what changed lines read beside them."""
+    family = variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
+    path = _path(variant)
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    named = (name for name in OF_PARTS if re.search(rf"\b{name}\b", text))
+    known = [*PUBLISHED.get(family, ()), *(each for name in named for each in OF_PARTS[name])]
+    met, drawn = {name for setting in known for name in setting.changes}, []
+    for name, values in read_of(variant).values.items():
+        is_size = (name in SIZES or name in MORE_SIZES) and name not in VALUES
+        if not (is_size or name in met or ELSEWHERE.search(name)):
+            drawn += [
+                Setting(f"{name}={value!r}", {name: value}, ("left",), drawn=True)
+                for value in values
+            ]
+    return (*known, *drawn)
+
+
+def changed_heads(variant: Variant) -> tuple[str, ...]:
+    """The heads that contain a changed line."""
+    changed = read_of(variant).classes
+    return tuple(head for head in variant.heads if head in changed)
+
+
+def head_for(variant: Variant, setting: Setting) -> str:
+    """The head that reads a setting if no other class does, or the main one."""
+    readers = read_of(variant).readers
+    heads = [head for name in setting.changes for head in readers.get(name, ())]
+    is_read_elsewhere = not setting.drawn or set(heads) - set(variant.heads)
+    return variant.heads[0] if is_read_elsewhere or not heads else min(heads)
+
+
+@functools.cache
+def read_of(variant: Variant) -> Read:
+    path = _path(variant)
+    diff = path.with_suffix(".diff")
+    if not path.is_file():
+        return Read((), {})
+    flat, replaced = read_flat_text(variant), frozenset[int]()
+    lines = flat.changed
+    if diff.is_file():
+        changes = diff.read_text(encoding="utf-8")
+        lines, replaced = find_touched_lines(changes), find_touched_lines(changes, of_old=True)
+    defaults = find_defaults(_source_of(variant.parent.replace(".modeling_", ".configuration_")))
+    own = path.with_name(path.name.replace("modeling_", "configuration_"))
+    if own.is_file():
+        defaults |= find_defaults(own.read_text(encoding="utf-8"))
+    return find_reads(flat.text, lines, defaults, _source_of(variant.parent), replaced)
+
+
+def _source_of(module: str) -> str:
+    """The text of a module of the parent; nothing where there is none."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        return ""
+    if spec is None or spec.origin is None:
+        return ""
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def _path(variant: Variant) -> Path:
+    return Path(variant.home, *variant.module.split(".")).with_suffix(".py")

@@ -1,0 +1,366 @@
+"""Mixtures and weights in another layout: the parts `moe`, `grouped` and `stacked`.
+
+moe: a mixture whose experts are copies of the FFN computes what the dense model does.  The dense
+model cannot tell one copy from another, and its loss does not depend on the router.  So the experts
+are made different without changing their function: each has its inner features in another order.
+In addition, each time a variant is observed, one of its mixtures runs with experts that differ, and
+is compared with a formula that runs every expert on every token in float64.
+
+grouped: grouped GEMMs run the experts, and give each token what the parent's loop gives it.  This
+is no part of patchgen: it is checked if a diff uses transformers' grouped experts.  Errors are
+planted in the modules that hold stacked weights, whichever implementation runs them, because torch
+has no grouped GEMM in float64.
+
+stacked: weights have another layout, and checkpoints stay the parent's.  Gradients are compared in
+the parent's terms: they are split as transformers splits weights that it saves.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.core_model_loading import revert_weight_conversion
+
+from patchgen.verify.differences import NARROW, REFORMULATED, REORDERED
+from patchgen.verify.models.build import GAIN, draw_weights
+from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.parts.part_check import (
+    DoesNotLoad,
+    Observation,
+    PairFacts,
+    PartCheck,
+    PlantedError,
+    Route,
+    defines,
+    errors,
+)
+
+_LOOP = {"experts_implementation": "eager"}
+PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
+GROUPED_PRODUCTS = ("aten._grouped_mm", "transformers.grouped_mm_fallback")
+# Losses of the router are not in the parent's loss, nor its logits among the parent's outputs.
+OPTIONS = {
+    "num_experts": 5,
+    "num_experts_per_tok": 2,
+    "router_aux_loss_coef": 0.0,
+    "router_z_loss_coef": 0.0,
+    "output_router_logits": False,
+}
+# Of a root mean square, where both sides round each product to a narrow dtype.
+NARROW_ROUNDINGS = 16
+ROUTER = ".router.weight"
+
+
+def _count(evidence: Evidence, *kernels: str) -> int:
+    return sum(evidence.kernels[name] for name in kernels)
+
+
+# --- moe
+
+
+def build(
+    parent: PreTrainedModel,
+    variant_class: type[PreTrainedModel],
+    folder: Path,
+    settings: Mapping[str, Any],
+) -> PreTrainedModel:
+    """Upcycled from the parent's checkpoint, with inner features in another order in each expert.
+
+    Raises DoesNotLoad where more than routers is missing, or anything is left over.
+    """
+    parent.save_pretrained(folder / "dense")
+    model, report = variant_class.from_pretrained(
+        folder / "dense", output_loading_info=True, dtype=parent.dtype, **OPTIONS, **settings
+    )
+    wrong = {kind: sorted(map(str, keys)) for kind, keys in report.items()}
+    wrong["missing_keys"] = [key for key in wrong["missing_keys"] if not key.endswith(ROUTER)]
+    if any(wrong.values()):
+        raise DoesNotLoad(wrong)
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for mixture in mixtures_of(model):
+            router = mixture.router.weight
+            drawn = torch.randn(router.shape, generator=draw, dtype=torch.float64)
+            router.copy_(GAIN * router.shape[1] ** -0.5 * drawn)
+            for name, weight in mixture.experts.named_parameters():
+                weight.copy_(rolled(name, weight, 1))
+    return model
+
+
+def mixtures_of(model: nn.Module) -> list[Any]:
+    return [module for module in model.modules() if type(module).__name__ == "Mixture"]
+
+
+def rolled(name: str, weight: Tensor, by: int) -> Tensor:
+    """The inner features of expert e moved by e places, or back where `by` is -1."""
+    moved = []
+    for expert, each in enumerate(weight):
+        places = by * expert
+        if name == "down_proj":
+            each = each.roll(places, 1)
+        elif name != "down_proj_bias":
+            halves = each.chunk(2) if name.startswith("gate_up_proj") else (each,)
+            each = torch.cat([half.roll(places, 0) for half in halves])
+        moved.append(each)
+    return torch.stack(moved)
+
+
+def moe_terms(observation: Observation, variant: PreTrainedModel) -> Observation:
+    """Gradients of experts summed up to those of the FFN; what routers have is not the parent's.
+
+    Raises ValueError where a mixture is not what its formula says.
+    """
+    insist_on_formula(mixtures_of(variant)[0])
+    dense: Mapping[str, tuple[str, ...]] = variant._dense_weights
+    renamed: dict[str, Tensor] = {}
+    for name, tensor in observation.items():
+        weight = next((each for each in dense if name.endswith(f".{each}")), None)
+        if weight is not None:
+            summed = rolled(weight.rpartition(".")[2], tensor, -1).sum(0)
+            layer = name.removesuffix(weight)
+            # A Conv1D's features of its input come first.
+            turned = variant._dense_weights_transposed and summed.dim() == 2
+            parts = [part.t() if turned else part for part in summed.chunk(len(dense[weight]))]
+            renamed |= {layer + each: part for each, part in zip(dense[weight], parts, strict=True)}
+        elif not name.endswith(ROUTER):
+            renamed[name] = tensor
+    return renamed
+
+
+def insist_on_formula(mixture: Any) -> None:
+    """Raise ValueError if `mixture`, with different experts, does not compute `formula`."""
+    made = copy.deepcopy(mixture).eval()
+    draw_weights(made)
+    own = dict(made.named_parameters())
+    router, draw = own["router.weight"], torch.Generator().manual_seed(1)
+    drawn = torch.randn(2, 11, router.shape[1], generator=draw, dtype=torch.float64)
+    x_TD, weights_TD = drawn.to(router)
+    x_TD.requires_grad_()
+    ours = made(x_TD[None])[0]
+    (ours * weights_TD).sum().backward()
+    wide = {name: each.detach().double().requires_grad_() for name, each in own.items()}
+    wide_x = x_TD.detach().double().requires_grad_()
+    theirs = formula(wide, wide_x, mixture.experts.config, made.experts.act_fn)
+    (theirs * weights_TD.double()).sum().backward()
+    pairs = {"output": (ours, theirs), "gradient of its input": (x_TD.grad, wide_x.grad)}
+    pairs |= {f"gradient of {name}": (own[name].grad, wide[name].grad) for name in own}
+    for name, (one, two) in pairs.items():
+        if one is None or two is None or not _are_near(one, two.to(one.device), router.dtype):
+            what = "of a mixture is not that of its experts, one after the other"
+            raise ValueError(f"the {name} {what}")
+
+
+def formula(
+    weights: Mapping[str, Tensor], x_TD: Tensor, config: Any, act: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Every expert on every token, by gates that are zero for those not chosen."""
+    logits_TE = x_TD @ weights["router.weight"].T
+    best = logits_TE.topk(config.num_experts_per_tok).indices
+    gates_TE = logits_TE.softmax(-1) * torch.zeros_like(logits_TE).scatter(1, best, 1)
+    if config.norm_topk_prob:
+        gates_TE = gates_TE / gates_TE.sum(-1, keepdim=True)
+
+    def linear(name: str, expert: int, x: Tensor) -> Tensor:
+        out, bias = x @ weights[f"experts.{name}"][expert].T, f"experts.{name}_bias"
+        return out + weights[bias][expert] if bias in weights else out
+
+    total = torch.zeros_like(x_TD)
+    for expert in range(config.num_experts):
+        if "experts.gate_up_proj" in weights:
+            gate, up = linear("gate_up_proj", expert, x_TD).chunk(2, -1)
+            inner = act(gate) * up
+        else:
+            inner = act(linear("up_proj", expert, x_TD))
+        total = total + gates_TE[:, expert, None] * linear("down_proj", expert, inner)
+    return total
+
+
+def _are_near(one: Tensor, two: Tensor, dtype: torch.dtype) -> bool:
+    difference, size = (one.double() - two).abs(), two.abs()
+    if dtype in NARROW:
+        allowed = NARROW_ROUNDINGS * torch.finfo(dtype).eps
+        return bool(difference.square().mean().sqrt() <= allowed * size.square().mean().sqrt())
+    return bool(difference.max() <= REORDERED.at(dtype) * size.max())
+
+
+def moe_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    """Two grouped GEMMs for each mixture, and no more products for more experts."""
+    ran, grouped = variant.runs_of("Mixture"), variant.kernels["aten._grouped_mm"]
+    # Each product of a forward pass has two in the backward pass.
+    if not ran or grouped != 3 * 2 * ran:
+        yield f"{grouped} grouped GEMMs in {ran} mixtures"
+    # An FFN has two at least, so that its place and the router's one take one more.
+    every = (*PRODUCTS, *GROUPED_PRODUCTS)
+    more = _count(variant, *every) - _count(parent, *every)
+    if more > 3 * ran:
+        yield f"{more} products more than the dense model has: experts run one after the other"
+
+
+def _detached(route: Callable[..., Any], *args: Any) -> tuple[Tensor, ...]:
+    logits, gates, choice = route(*args)
+    return logits, gates.detach(), choice
+
+
+def _not_renormalised(route: Callable[..., Any], *args: Any) -> tuple[Tensor, ...]:
+    logits, _, choice = route(*args)
+    return logits, logits.softmax(-1).gather(-1, choice), choice
+
+
+def _swapped(run: Any, experts: Any, x: Tensor, choice: Tensor, gates: Tensor) -> Tensor:
+    return run(experts, x, (choice + 1) % experts.num_experts, gates)
+
+
+@contextmanager
+def _drawn_anew(model: PreTrainedModel) -> Iterator[None]:
+    for mixture in mixtures_of(model):
+        draw_weights(mixture.experts, seed=1)
+    yield
+
+
+_OTHERS = "each expert runs with the weights of the one before"
+_UNSET = "experts were not loaded, and are as they were initialised"
+MOE = PartCheck(
+    part="moe",
+    routes=lambda parent_class: (
+        Route("dense", REFORMULATED),
+        Route("dense, by a loop over experts", REFORMULATED, variant=_LOOP),
+    ),
+    effect=moe_effect,
+    build=build,
+    wide_share=0.1,  # the router
+    terms=moe_terms,
+    planted_errors=(
+        *errors(
+            "forward",
+            ("router gradient detached", "gates are constants to the router", _detached),
+            ("gates not renormalised", "gates do not sum to one", _not_renormalised),
+            within="MixtureRouter",
+        ),
+        *errors("forward", ("experts swapped", _OTHERS, _swapped), within="MixtureExperts"),
+        PlantedError("missing expert weights", _UNSET, _drawn_anew, fits=defines("Mixture")),
+    ),
+)
+
+
+# --- grouped
+
+
+def grouped_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    """Grouped GEMMs ran, and no more products beside them than the parent has."""
+    grouped = variant.kernels["aten._grouped_mm"]
+    if not grouped or grouped % 3:  # one forward, two backward
+        yield f"{grouped} grouped GEMMs"
+    ours, theirs = _count(variant, *PRODUCTS), _count(parent, *PRODUCTS)
+    if ours > theirs:
+        yield f"{ours} other products where the parent has {theirs}"
+
+
+def stacks_of(model: nn.Module) -> Iterator[tuple[nn.Module, nn.Parameter]]:
+    """Each stack of matrices, and the module that has it."""
+    for module in model.modules():
+        for weight in module.parameters(recurse=False):
+            if weight.dim() == 3 and not isinstance(module, nn.modules.conv._ConvNd):
+                yield module, weight
+
+
+@contextmanager
+def _moved_weights(model: PreTrainedModel) -> Iterator[None]:
+    with torch.no_grad():
+        for _, weight in stacks_of(model):
+            weight.copy_(weight.roll(1, 0))
+    yield
+
+
+@contextmanager
+def _moved_outputs(model: PreTrainedModel) -> Iterator[None]:
+    """The output of the experts goes to the next token."""
+    modules = dict.fromkeys(module for module, _ in stacks_of(model))
+    hooks = [each.register_forward_hook(lambda _, args, out: out.roll(1, 0)) for each in modules]
+    yield
+    for hook in hooks:
+        hook.remove()
+
+
+@contextmanager
+def _first_does_not_learn(model: PreTrainedModel) -> Iterator[None]:
+    def without_first(gradient: Tensor) -> Tensor:
+        return torch.cat([torch.zeros_like(gradient[:1]), gradient[1:]])
+
+    hooks = [weight.register_hook(without_first) for _, weight in stacks_of(model)]
+    yield
+    for hook in hooks:
+        hook.remove()
+
+
+_UNLEARNED = "the loss is right, the first expert does not learn"
+# The parent's own experts, against the variant's grouped GEMMs and against its eager loop.  Sums of
+# more than two terms are in another order, and rounded once.
+GROUPED = PartCheck(
+    part="grouped",
+    routes=lambda parent_class: (
+        Route("its experts", REFORMULATED),
+        Route("its experts, the variant's eager", REFORMULATED, variant=_LOOP),
+    ),
+    effect=grouped_effect,
+    same_rng_order=False,  # dropout within experts is drawn for all of them at once
+    planted_errors=(
+        PlantedError("experts swapped", _OTHERS, _moved_weights),
+        PlantedError("not brought back", "tokens get what others were given", _moved_outputs),
+        PlantedError("gradient of an expert lost", _UNLEARNED, _first_does_not_learn),
+    ),
+)
+
+
+# --- stacked
+
+GRADIENT = "gradient of "
+OF_AN_EXPERT = re.compile(r"\bexperts\.\w*\d+\.")
+
+
+def stacked_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    """Parameters are fewer: some of the parent's are one."""
+    theirs, ours = (len(list(each.paths[0][0].parameters())) for each in (parent, variant))
+    if ours >= theirs:
+        yield f"{ours} parameters where the parent has {theirs}"
+
+
+def stacked_terms(observed: Observation, variant: PreTrainedModel) -> Observation:
+    """Gradients under the names and in the layout of the parent's checkpoint.
+
+    Without the zeros of experts that no token chose: a loop over modules gives them no gradient.
+    """
+    is_gradient = {name: name.startswith(GRADIENT) for name in observed}
+    gradients = {n.removeprefix(GRADIENT): t for n, t in observed.items() if is_gradient[n]}
+    kept = {name: tensor for name, tensor in observed.items() if not is_gradient[name]}
+    for name, each in revert_weight_conversion(variant, gradients).items():
+        if bool(each.any()) or not OF_AN_EXPERT.search(name):
+            kept[f"{GRADIENT}{name}"] = each
+    return kept
+
+
+@contextmanager
+def _in_another_order(model: PreTrainedModel) -> Iterator[None]:
+    """Rows of each stack are moved by half of them."""
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if [*revert_weight_conversion(model, {name: weight})] != [name]:
+                weight.copy_(weight.roll(weight.shape[0] // 2, 0))
+    yield
+
+
+_TAKEN = "what was put together is taken for each other"
+STACKED = PartCheck(
+    part="stacked",
+    routes=lambda parent_class: (Route("its weights", REORDERED),),
+    effect=stacked_effect,
+    terms=stacked_terms,
+    planted_errors=(PlantedError("parts in another order", _TAKEN, _in_another_order),),
+)

@@ -1,0 +1,455 @@
+"""The results of cases, and the report of them to be checked in.
+
+A result goes through a pipe, a table and JSON.  The report has a page for people, JSON with every
+number, and a page of what became of the errors that were planted.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from patchgen.project.markdown import table_lines
+from patchgen.project.write import replace_file
+from patchgen.verify.variants import Variant
+
+Outcome = Literal["seen", "unseen", "no difference", "crashed"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+# NONE: there is nothing to compare, and `note` says why.
+Status = Literal["PASS", "WARN", "FAIL", "NONE"]
+LINES = "changed lines"
+MUTANTS = "mutants"
+LEFT_OUT = "left out"
+NAMED = 6  # of what is missing, in a note
+
+
+@dataclass(frozen=True, slots=True)
+class MutantResult:
+    """One mutant.
+
+    seen: a case compared unequal.  unseen: none did, and some ran other operations.  no difference:
+    all cases that run its line, in every dtype, ran the same operations on the same data.  crashed:
+    it raises an exception somewhere, and no case sees it before; neither seen nor unseen.
+    """
+
+    place: str  # "modeling_llama_loss.py:233"
+    function: str
+    says: str
+    diff: str
+    outcome: Outcome
+    note: str = ""  # the case that saw it, or why it failed
+    cases: int = 0  # how many it was run in
+    digest: str = ""
+    crashes: int = 0  # how many of the first cases crashed
+
+    def __post_init__(self) -> None:
+        if self.outcome not in OUTCOMES:  # of a report that an earlier patchgen wrote
+            raise ValueError(f"{self.outcome} is no outcome")
+
+    @property
+    def only_crashes(self) -> bool:
+        """Whether it says nothing: nobody can overlook it."""
+        return self.outcome == "crashed" and 2 * self.crashes > self.cases
+
+    @property
+    def name(self) -> str:
+        """Of no other mutant of the variant."""
+        return f"mutant {self.place} {self.says} {self.digest[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class LinesRun:
+    """Which of the added and changed lines of a variant ran in some case."""
+
+    file: str
+    changed: int  # lines at which something can run
+    ran: int
+    not_run: tuple[tuple[int, str], ...]  # number and text
+    refusals: tuple[tuple[int, str], ...] = ()  # that did not run and only refuse what is given
+    mutants: int = 0  # possible mutants of lines that ran
+    unplanted: int = 0  # that can be made of lines that did not run: none of them is planted
+
+
+def lines_from_json(fields: Mapping[str, Any]) -> LinesRun:
+    """What `asdict` gave, through JSON."""
+    texts = {name: tuple(map(tuple, fields[name])) for name in ("not_run", "refusals")}
+    return LinesRun(**{**fields, **texts})
+
+
+def counted(fates: Iterable[MutantResult]) -> Mapping[Outcome, int]:
+    """The number of mutants with each outcome."""
+    found = Counter(fate.outcome for fate in fates)
+    return {outcome: found[outcome] for outcome in OUTCOMES}
+
+
+def format_counts(fates: Iterable[MutantResult], lines: LinesRun | None = None) -> str:
+    """How many of the mutants were seen, in words.
+
+    "23 of 24 mutants seen, 2 more made no difference, 1 more crashed, 31 on lines that did not
+    run".
+    """
+    found = counted(fates)
+    text = f"{found['seen']} of {found['seen'] + found['unseen']} mutants seen"
+    for outcome, what in (("no difference", "made no difference"), ("crashed", "crashed")):
+        text += f", {found[outcome]} more {what}" if found[outcome] else ""  # type: ignore[index]
+    if lines is None or not (lines.mutants or lines.unplanted):
+        return text
+    text += f", {lines.unplanted} on lines that did not run" if lines.unplanted else ""
+    return f"{text} ({sum(found.values())} planted of {lines.mutants} on lines that ran)"
+
+
+# --- results
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One case.
+
+    `unit` is "relative" (to a tensor's largest entry) or "noises" (of the parent, in a narrow
+    dtype).
+    """
+
+    variant: str
+    case: str
+    status: Status
+    difference: float | None = None  # the largest difference
+    bound: float | None = None
+    seen: float | None = None  # the smallest planted error of this dtype, in the same unit
+    unit: str = ""
+    note: str = ""
+    cause: str = ""  # of a FAIL: all that have one cause say it in the same words
+    seconds: float = 0.0
+    lines: LinesRun | None = None  # of the case LINES
+    fates: tuple[MutantResult, ...] = ()  # of the case MUTANTS
+
+    def as_json(self) -> dict[str, Any]:
+        """For JSON, which has no infinity."""
+        return {
+            name: str(value) if value == float("inf") else value
+            for name, value in asdict(self).items()
+            if value or name not in ("lines", "fates", "cause")
+        }
+
+    def __str__(self) -> str:
+        numbers = {
+            "measured": self.difference,
+            "allowed": self.bound,
+            "the smallest planted error": self.seen,
+        }
+        said = [f"{number:.2e} {what}" for what, number in numbers.items() if number is not None]
+        measured = f" ({self.unit}: {', '.join(said)})" if said else ""
+        note = f": {self.note}" if self.note else ""
+        return f"{self.status} {self.variant} {self.case}{measured}{note}"
+
+
+def from_json(fields: dict[str, Any]) -> Result:
+    """The inverse of `Result.as_json`."""
+    for name in ("difference", "bound", "seen"):
+        fields[name] = None if fields[name] is None else float(fields[name])
+    lines = lines_from_json(fields["lines"]) if fields.get("lines") else None
+    fates = tuple(MutantResult(**fate) for fate in fields.get("fates", ()))
+    return Result(**{**fields, "lines": lines, "fates": fates})
+
+
+def make_lines_result(variant: str, lines: LinesRun) -> Result:
+    """PASS where every line ran but those that only refuse."""
+    note = f"{lines.ran} of {lines.changed} changed lines ran"
+    note += f", {len(lines.refusals)} more only refuse" if lines.refusals else ""
+    if lines.not_run:
+        note += f"; not run: {lines.file}:{_listed([str(number) for number, _ in lines.not_run])}"
+    return Result(variant, LINES, "WARN" if lines.not_run else "PASS", note=note, lines=lines)
+
+
+def make_mutants_result(
+    variant: str, fates: tuple[MutantResult, ...], lines: LinesRun | None = None
+) -> Result:
+    """PASS where each that runs was seen, or computes the same."""
+    note = format_counts(fates, lines)
+    if unseen := [f"{fate.place} {fate.says}" for fate in fates if fate.outcome == "unseen"]:
+        note += f"; unseen: {_listed(unseen)}"
+    status: Status = "WARN" if unseen else "PASS" if counted(fates)["seen"] else "NONE"
+    return Result(variant, MUTANTS, status, note=note, fates=fates)
+
+
+def make_left_out_result(variant: str, cases: int, mutants: int) -> Result:
+    """What did not fit into the time of a run."""
+    counts = {"cases": cases, "planted errors": mutants}
+    what = " and ".join(f"{count} {name}" for name, count in counts.items() if count)
+    note = f"{what} did not fit into the time of this run: --full runs all"
+    return Result(variant, LEFT_OUT, "NONE", note=note)
+
+
+def describe(variant: Variant) -> Iterator[Result]:
+    """What is to be known of a variant before it is run."""
+    if variant.edited:
+        path = f"{variant.module.replace('.', '/')}.py"
+        note = f"{path} is not what patchgen.lock records; patchgen check says what differs"
+        yield Result(variant.name, "the generated file", "WARN", note=note)
+    if variant.differs:
+        what = "; ".join(f"{name} ({why})" for name, why in variant.differs)
+        yield Result(variant.name, "differs on purpose", "NONE", note=what)
+
+
+def causes(results: Iterable[Result]) -> list[tuple[str, list[Result]]]:
+    """Each cause of FAILs with its results, the most first."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        if result.status == "FAIL":
+            found.setdefault(f"{result.variant}: {result.cause or result.note}", []).append(result)
+    return sorted(found.items(), key=lambda item: -len(item[1]))
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def counts(results: Iterable[Result]) -> dict[str, int]:
+    """How many of each status, in this order."""
+    found = Counter(result.status for result in results)
+    return {status: found[status] for status in get_args(Status)}
+
+
+def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
+    """Those of `variants` for which no numbers were compared with the parent's."""
+    numbers = (each for each in results if each.difference is not None)
+    apart = (" planted: ", " itself: ")
+    proven = {each.variant for each in numbers if not any(word in each.case for word in apart)}
+    return tuple(name for name in variants if name not in proven)
+
+
+# --- the report
+
+_LEGEND = """\
+Each case compares the variant with its parent: loss, logits, every hidden state, and the gradient
+of every parameter, at real tokens, in training with dropout off unless the case says otherwise.
+*closest* is the parent's nearest computation (its own SDPA, if it has that), *independent* another
+one (its eager attention).
+
+- **PASS**: the difference is within the bound, and the smallest error planted on purpose is at
+  least ten times larger than the bound.
+- **WARN**: the difference is within the bound, but a planted error is not that much larger; or a
+  plan names something that does not exist, in the parent as well.
+- **NONE**: there is nothing to compare, for the reason that is given.
+
+Differences are relative to the largest entry of each tensor. In bfloat16 they are in units of the
+parent's own noise, which is measured in the same run, and are taken from the nearer of two
+references: the parent, and the parent in float32 (both round). *lines run*: how many of the lines
+that the variant adds or changes ran in some case. *mutants seen*: how many of the small errors
+planted in those lines some case noticed. [mutants.md](mutants.md) lists all others, with their
+diffs.
+"""
+_MUTANTS_LEGEND = """\
+A *mutant* is one small error in a line that the variant adds or changes: an operator, a constant,
+an index or a slice off by one, an argument or a keyword left out, two operands swapped, a term
+dropped, a condition inverted, a gradient detached, a statement removed. Each mutant is planted, and
+the cases of `patchgen verify` that run its line are run. Those come first that bring another
+padding, head, configuration, way to call the model or changed line. What only crashes is left out:
+each error is first evaluated beside the right expression, and has to give the same types, shapes
+and dtypes. One that makes most of its first cases crash gives its place to the next.
+
+- **seen**: one of the cases fails, by its usual bound.
+- **unseen**: no case fails, and some compute something else. Each is listed below.
+- **no difference**: all cases that run its line, in every dtype, give the same outputs and
+  gradients, bit for bit.
+- **crashed**: it crashes in some case, and no case sees it. It counts as neither seen nor unseen,
+  because nobody can overlook it.
+
+Mutants are made only of lines that some case runs (*made*). *On lines not run* is the number of
+mutants that lines without a case would give; those lines are listed below. Of the first, a sample
+is planted. It is drawn by the digests of their texts and of the variant's name, so it is the same
+in every run: one of each line, then a second of each, up to the number that the command gives.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunDescription:
+    """Where and how a report was made."""
+
+    command: str
+    device: str
+    versions: tuple[tuple[str, str], ...]
+
+
+def find_best_device() -> str:
+    """Where models run if nobody says otherwise."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def describe_run(command: str, device: str) -> RunDescription:
+    """Of this run.  Asks torch, which is imported."""
+    import torch
+    import transformers
+
+    import patchgen
+
+    versions = {
+        "patchgen": patchgen.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    if device.startswith("cuda"):
+        versions["CUDA"], device = str(torch.version.cuda), torch.cuda.get_device_name(device)
+    return RunDescription(command, device, tuple(versions.items()))
+
+
+def as_json(
+    results: Sequence[Result], made: RunDescription, commands: Mapping[str, str] | None = None
+) -> str:
+    """Every case with its numbers; `commands` gives the command of each variant."""
+    data: dict[str, Any] = {
+        "command": made.command,
+        "commands": commands or {},
+        "device": made.device,
+        "versions": dict(made.versions),
+        "counts": counts(results),
+        "cases": [result.as_json() for result in results],
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+def as_markdown(
+    variants: Iterable[Variant],
+    results: Sequence[Result],
+    made: RunDescription,
+    commands: Sequence[str] = (),
+) -> str:
+    """The page; `commands` gave the results, if several did."""
+    gpu = f"The kernels of {made.device} ran."
+    if made.device == "cpu":
+        gpu = "No GPU was here: this is the CPU's arithmetic."
+    lines = ["# Parity", "", f"{_made_by(made, commands)}. {gpu}", "", _LEGEND]
+    rows, pages = [], list[str]()
+    for variant in variants:
+        found = [result for result in results if result.variant == variant.name]
+        parent = f"`{variant.parent.rpartition('.')[2]}`", ", ".join(variant.parts)
+        statuses = (str(count) for count in counts(found).values())
+        ran = format_lines(found), format_mutants(found)
+        rows.append((f"[{variant.name}](#{variant.name})", *parent, *statuses, *ran))
+        cases = [
+            (each.case, each.status, *map(number, (each.difference, each.bound, each.seen)))
+            + (each.note,)
+            for each in found
+        ]
+        heads = ("difference", "bound", "planted")
+        pages += ["", f"## {variant.name}", ""]
+        pages += table_lines(("case", "", *heads, ""), cases, numbers=heads)
+    heads_of = ("PASS", "WARN", "FAIL", "NONE", "lines run", "mutants seen")
+    lines += table_lines(("variant", "parent", "parts", *heads_of), rows, numbers=heads_of)
+    return "\n".join([*lines, *pages]) + "\n"
+
+
+def _made_by(made: RunDescription, commands: Sequence[str]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in made.versions)
+    return f"{', '.join(f'`{command}`' for command in commands or (made.command,))}, {versions}"
+
+
+def format_lines(results: Iterable[Result]) -> str:
+    """ "254 of 256" changed lines ran; nothing where nobody asked."""
+    lines = (each.lines for each in results if each.lines is not None)
+    return "".join(f"{each.ran} of {each.changed}" for each in lines)
+
+
+def format_mutants(results: Iterable[Result]) -> str:
+    """ "23 of 24" mutants seen, of those that run and compute something else."""
+    found = [counted(each.fates) for each in results if each.fates]
+    return "".join(f"{each['seen']} of {each['seen'] + each['unseen']}" for each in found)
+
+
+def number(value: float | None) -> str:
+    """Short: nothing, 0, or two digits."""
+    return f"{value:.1e}" if value else "" if value is None else "0"
+
+
+def format_mutants_page(
+    variants: Iterable[Variant], results: Sequence[Result], made_by: str
+) -> str:
+    """What became of errors in the changed lines; `made_by` is Markdown."""
+    rows, pages, every, sums = [], list[str](), list[MutantResult](), [0, 0]
+    for name in (variant.name for variant in variants):
+        own = [result for result in results if result.variant == name]
+        run = next((result.lines for result in own if result.lines is not None), None)
+        fates = [fate for result in own for fate in result.fates]
+        every += fates
+        ran = ("", "", "")
+        if run is not None:
+            ran = f"{run.ran} of {run.changed}", f"{run.unplanted:,}", f"{run.mutants:,}"
+            sums = [sums[0] + run.unplanted, sums[1] + run.mutants]
+        rows.append((name, *ran, *(f"{n:,}" for n in (len(fates), *counted(fates).values()))))
+        pages += _of_variant(name, fates, run)
+    total = counted(every)
+    decided = total["seen"] + total["unseen"]
+    part = f"{100 * total['seen'] / decided:.1f} %" if decided else "none"
+    of = f"of {len(rows)} variant{'s' if len(rows) != 1 else ''}, those of the table"
+    seen = f"Seen: {total['seen']:,} of {decided:,} that run and make a difference, {part}."
+    rows.append(("**all**", "", *(f"{n:,}" for n in (*sums, len(every), *total.values()))))
+    heads = ("lines run", "on lines not run", "made", "planted", *OUTCOMES)
+    table = table_lines(("variant", *heads), rows, numbers=heads)
+    opening = ["# Mutants", "", f"{made_by}: {of}.", "", _MUTANTS_LEGEND, seen, ""]
+    return "\n".join([*opening, *table, *pages]) + "\n"
+
+
+def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) -> Iterator[str]:
+    unseen = [fate for fate in fates if fate.outcome == "unseen"]
+    missed = {
+        "Lines that did not run": run.not_run if run else (),
+        "Lines that only refuse, and did not run": run.refusals if run else (),
+    }
+    if unseen or any(missed.values()):
+        yield from ("", f"## {name}", "")
+    for heading, lines in missed.items():
+        if lines:
+            yield f"{heading}: {', '.join(str(number) for number, _ in lines)}.\n"
+    for fate in unseen:
+        yield f"`{fate.place}`, {fate.says}: {fate.note}.\n"
+        yield f"```diff\n{fate.diff}\n```\n"
+
+
+def read_record(path: Path, made: RunDescription) -> tuple[list[Result], dict[str, str]]:
+    """The results of `path`, a parity.json, and the command that gave those of each variant.
+
+    Nothing if it is of another device or of other versions: one page never mixes them.  A file that
+    cannot be read is replaced, as one that is not there.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if (data["device"], data["versions"]) != (made.device, dict(made.versions)):
+            return [], {}
+        results = [from_json(case) for case in data["cases"]]
+        names = dict.fromkeys(each.variant for each in results)
+        return results, data.get("commands") or dict.fromkeys(names, data["command"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return [], {}
+
+
+def write_report(
+    folder: Path, gallery: Sequence[Variant], results: Sequence[Result], made: RunDescription
+) -> None:
+    """`parity.md`, `parity.json` and `mutants.md` in `folder`.
+
+    Of the variants of `gallery` without results, the report keeps what it said before.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [variant.name for variant in gallery]
+    newer = dict.fromkeys((each.variant for each in results), made.command)
+    before, commands = read_record(folder / "parity.json", made)
+    kept = [each for each in before if each.variant in names and each.variant not in newer]
+    commands = {name: each for name, each in {**commands, **newer}.items() if name in names}
+    ordered = sorted([*kept, *results], key=lambda result: names.index(result.variant))
+    reported = [variant for variant in gallery if variant.name in commands]
+    every = tuple(dict.fromkeys(commands.values()))
+    pages = {
+        "parity.json": as_json(ordered, made, commands),
+        "parity.md": as_markdown(reported, ordered, made, every),
+        "mutants.md": format_mutants_page(reported, ordered, _made_by(made, every)),
+    }
+    for name, text in pages.items():
+        replace_file(folder / name, text.encode())

@@ -1,1 +1,0 @@
-"""Results of cases, and the report that is written of them."""
