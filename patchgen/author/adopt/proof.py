@@ -177,7 +177,7 @@ def flatten_text(
         home = Path(folder).resolve()
         path = home / "modular" / name
         path.parent.mkdir()
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", newline="\n")
         result = flatten(path, make_environment(home, root), settings)
     wanted = name.replace("modular_", "modeling_", 1)
     output = next((file.text for file in result.files if file.name == wanted), "")

@@ -10,17 +10,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import Literal
 
 import torch
 from transformers import set_seed
 
+from patchgen.system import limited
 from patchgen.verify.cases.case import Case
 from patchgen.verify.cases.order import COSTS
 from patchgen.verify.checks import CHECKS
@@ -64,7 +60,7 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
     """The verdict of `case` on `pair`, and its words."""
     set_seed(0)  # some cases draw weights of their own
     try:
-        with _limited(seconds):
+        with limited(seconds, TooSlow):
             verdict = CHECKS[case.kind](CheckContext(pair, case, lambda _: None))
     except (NothingToCompare, CannotBuild) as reason:
         return "nothing", str(reason)
@@ -88,7 +84,7 @@ def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
     route = pair.weights_route if weighed else pair.route(case.route)
     dtype = getattr(torch, case.dtype)
     try:
-        with _limited(seconds):
+        with limited(seconds, TooSlow):
             observed = pair.observe_variant(route, dtype, case.scenario, weights=weighed)
     except Exception:  # a model with an error may raise anything
         return ""
@@ -97,22 +93,3 @@ def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
-
-
-@contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """Raises TooSlow after so much of the processor's time, where a signal can be had."""
-    if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TooSlow(f"took more than {seconds:.0f} seconds")
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
