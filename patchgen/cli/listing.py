@@ -34,7 +34,8 @@ class Listed:
 def print_variants(report: Report, form: str) -> int:
     """Print the variants with their sizes, and problems on stderr."""
     rows = list_variants(report)
-    sys.stdout.write(_as_json(rows) if form == "json" else _as_text(rows))
+    if form == "json" or rows:
+        sys.stdout.write(_as_json(rows) if form == "json" else _as_text(rows))
     sys.stderr.write("".join(f"{problem}\n" for problem in report.problems))
     return exit_code(report.problems)
 
