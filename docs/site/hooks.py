@@ -154,7 +154,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: objec
         # The table leads to headings that are in the rest.
         markdown = re.sub(r"\[([^]\n]+)\]\(#\w+\)", r"\1", markdown)
     names = "|".join(map(re.escape, IN_SOURCE))
-    markdown = re.sub(rf"\]\((?:\.\./)*({names})[^)]*\)", rf"]({SOURCE}\1)", markdown)
+    markdown = re.sub(rf"\]\((?:\.\./|docs/)*({names})[^)]*\)", rf"]({SOURCE}\1)", markdown)
     to_source = rf"[\1]({config.repo_url}/blob/main/docs/\2)" if config.repo_url else r"\1"
     markdown = re.sub(rf"\[([^]]+)\]\({SOURCE}([^)]+)\)", to_source, markdown)
 
