@@ -32,8 +32,8 @@ check: $(ENV)
 
 # The site, in build/site; a warning, a dead link or more than 3 MB is an error.  The gallery has the
 # variants in PAGES.
-PAGES ?= albert_checkpoint bert_mlm_padding_free bloom_sdpa dbrx_grouped llama_fast llama_loss \
-	mpnet_sdpa_checkpoint qwen3_moe_checkpoint_loss
+PAGES ?= albert_checkpoint bert_mlm_padding_free bloom_sdpa llama_fast mpnet_sdpa_checkpoint \
+	qwen3_moe_checkpoint_loss
 docs: $(DOCS)
 	rm -rf build/gallery
 	$(BIN)/patchgen page $(PAGES) --out build/gallery
