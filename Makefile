@@ -30,9 +30,10 @@ check: $(ENV)
 	$(BIN)/mypy --strict patchgen
 	$(BIN)/patchgen check
 
-# The site, in build/site; a warning or a dead link is an error.  The gallery has the variants in
-# PAGES; `make docs PAGES=` shows all of them, in minutes.
-PAGES ?= albert_checkpoint mpnet_sdpa_checkpoint llama_loss
+# The site, in build/site; a warning, a dead link or more than 3 MB is an error.  The gallery has the
+# variants in PAGES.
+PAGES ?= albert_checkpoint bert_mlm_padding_free bloom_sdpa llama_fast mpnet_sdpa_checkpoint \
+	qwen3_moe_checkpoint_loss
 docs: $(DOCS)
 	rm -rf build/gallery
 	$(BIN)/patchgen page $(PAGES) --out build/gallery

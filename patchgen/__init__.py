@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from patchgen.runtime.register import register as register
     from patchgen.unpatching.unpatch import unpatch as unpatch
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> object:

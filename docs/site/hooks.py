@@ -1,20 +1,26 @@
 """MkDocs hooks: pages that the site has besides those of docs/, and what GitHub's Markdown has not.
 
 The pages are written to be read on GitHub.  For the site, links out of docs/ lead to copies of the
-files, and the words behind the language of a code block become its title.
+files, and the words behind the language of a code block become its title.  The whole site is at
+most 3 MB: records of thousands of rows stay in the source, and pages of the gallery are packed.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import posixpath
 import re
+import shutil
 from pathlib import Path
 
 import click
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from patchgen import __version__
 from patchgen.cli.commands import COMMANDS, load_command
 from patchgen.cli.commands import patchgen as command_line
 
@@ -26,8 +32,27 @@ TOP = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-# Tables of thousands of rows, in which nobody searches by words.
-RECORDS = ("coverage.md", "parity/", "benchmarks/")
+# Tables of thousands of rows, in which nobody searches by words, and what was before.
+RECORDS = ("coverage.md", "parity/", "benchmarks/", "changelog.md")
+# What the site leaves to the source: each page below this line, and these files of docs/.
+CUT = {"parity/parity.md": "\n## albert_checkpoint\n", "coverage.md": "\n## sdpa: failed\n"}
+IN_SOURCE = ("coverage.json", "LOG.md")
+SOURCE = "source-of-patchgen:"  # where the link to such a file leads until the address is known
+CHANGES = "changes-of-patchgen"  # in the footer, until the page that it stands on is known
+WEIGHT = 3_000_000  # bytes of the whole site, at most
+PACKED = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>
+<body><noscript>This page is packed, and unpacked by JavaScript.</noscript><script>
+(async () => {{
+  const packed = Uint8Array.from(atob("{data}"), (char) => char.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const page = await new Response(stream).text();
+  document.open();
+  document.write(page);
+  document.close();
+}})();
+</script></body></html>
+"""
 # Modules whose docstrings are the reference, by the title of their page.
 MODULES = {
     "Edits": ("patchgen.edits",),
@@ -43,6 +68,16 @@ MODULES = {
 _FENCE = re.compile(r"^(?P<fence>```+)(?P<language>\w+)(?P<rest>[^\n`]*)$", re.MULTILINE)
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _PICTURE = re.compile(r'(?P<before>(?:src|srcset)=")docs/(?P<target>[^"]+)')
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """The version stands in every title, and in the footer beside the source and the changes."""
+    config.site_name = f"patchgen {__version__}"
+    config.copyright = f'patchgen {__version__} · <a href="{CHANGES}">changes</a>'
+    if config.repo_url:
+        config.repo_name = "source"
+        config.copyright += f' · <a href="{config.repo_url}">source</a>'
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -106,11 +141,22 @@ def _place_in_repository(target: str, page: str) -> str:
     return posixpath.normpath(posixpath.join(folder, target))
 
 
-def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
     """The text of a page with links and code blocks as the site needs them."""
     uri = page.file.src_uri
     if uri.startswith(RECORDS):
         page.meta["search"] = {"exclude": True}
+
+    if uri in CUT:
+        markdown = (
+            markdown.partition(CUT[uri])[0] + f"\nThe rest is in [docs/{uri}]({SOURCE}{uri}).\n"
+        )
+        # The table leads to headings that are in the rest.
+        markdown = re.sub(r"\[([^]\n]+)\]\(#\w+\)", r"\1", markdown)
+    names = "|".join(map(re.escape, IN_SOURCE))
+    markdown = re.sub(rf"\]\((?:\.\./|docs/)*({names})[^)]*\)", rf"]({SOURCE}\1)", markdown)
+    to_source = rf"[\1]({config.repo_url}/blob/main/docs/\2)" if config.repo_url else r"\1"
+    markdown = re.sub(rf"\[([^]]+)\]\({SOURCE}([^)]+)\)", to_source, markdown)
 
     def move(link: re.Match[str]) -> str:
         place = _place_in_repository(link["target"], uri)
@@ -130,3 +176,38 @@ def _as_title(fence: re.Match[str]) -> str:
     named = re.search(r"\b(?:file|of)=(?P<path>\S+)", fence["rest"])
     title = f' title="{named["path"]}"' if named else ""
     return f"{fence['fence']}{fence['language']}{title}"
+
+
+def on_post_page(output: str, page: Page, **_: object) -> str:
+    """The page without its indentation and tags of no colour, and with the way to the changes."""
+    output = re.sub(r'<span class="[nw]">([^<]*)</span>', r"\1", output)
+    parts = re.split(r"(<pre.*?</pre>)", output, flags=re.DOTALL)
+    parts[::2] = [re.sub(r"\n\s+", "\n", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r' style="text-align: (\w+);"', r" align=\1", part) for part in parts[::2]]
+    folder = posixpath.dirname(page.file.dest_uri) or "."
+    return "".join(parts).replace(CHANGES, posixpath.relpath("changelog.html", folder))
+
+
+def on_post_template(output_content: str, **_: object) -> str:
+    """The page that says that there is none."""
+    return output_content.replace(CHANGES, "/changelog.html")
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Leave out what nobody asks for, pack the gallery, and weigh what is left."""
+    site = Path(config.site_dir)
+    shutil.rmtree(site / "assets/javascripts/lunr", ignore_errors=True)  # for other languages
+    for path in site.rglob("*.map"):  # for those who debug the theme
+        path.unlink()
+    for path in site.glob("gallery/*.html"):
+        text = path.read_text(encoding="utf-8")
+        if path.name == "index.html":
+            home = f'<h1><a href="../index.html">{config.site_name}</a> / Variants</h1>'
+            text = text.replace("<h1>Variants</h1>", home)
+        else:
+            data = base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+            text = PACKED.format(title=path.stem, data=data)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    weight = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    if weight > WEIGHT:
+        raise PluginError(f"the site weighs {weight:,} bytes, more than {WEIGHT:,}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from patchgen.author.adopt.subclasses import adopt_subclasses
 from patchgen.author.adopt.work import adopt
 from patchgen.cli.adopt_page import write_adopted_page
 from patchgen.cli.progress import bar
+from patchgen.cli.report import json_text
 from patchgen.cli.session import Request, open_project
 from patchgen.cli.variant_pages import require_page_packages
 from patchgen.project.files import Project
@@ -160,7 +160,7 @@ def _put(path: Path, text: str, force: bool) -> str:
 
 def _print(report: Report, form: str, *, shows: bool) -> None:
     if form == "json":
-        click.echo(json.dumps(report.data(), indent=1))
+        click.echo(json_text(report.data()), nl=False)
         return
     if shows:
         click.echo(report.adopted.text, nl=False)

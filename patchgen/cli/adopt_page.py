@@ -30,7 +30,7 @@ def write_adopted_page(report: Report, name: str, folder: Path, settings: Settin
         home = Path(scratch).resolve()
         path = home / "modular" / name
         path.parent.mkdir()
-        path.write_text(adopted.text, encoding="utf-8")
+        path.write_text(adopted.text, encoding="utf-8", newline="\n")
         env = make_environment(home, report.found.release.root())
         variant = trace_variant(path, env, settings)
     level = "good" if adopted.proof.holds else "bad"

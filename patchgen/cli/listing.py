@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tokenize
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from patchgen.cli.report import exit_code, table
+from patchgen.cli.report import exit_code, json_text, table
 from patchgen.project.outcome import Outcome
 from patchgen.project.verdict import Report, Status, Verdict
 from patchgen.syntax.lines import code_lines
@@ -34,7 +33,8 @@ class Listed:
 def print_variants(report: Report, form: str) -> int:
     """Print the variants with their sizes, and problems on stderr."""
     rows = list_variants(report)
-    sys.stdout.write(_as_json(rows) if form == "json" else _as_text(rows))
+    if form == "json" or rows:
+        sys.stdout.write(_as_json(rows) if form == "json" else _as_text(rows))
     sys.stderr.write("".join(f"{problem}\n" for problem in report.problems))
     return exit_code(report.problems)
 
@@ -119,4 +119,4 @@ def _as_text(rows: Sequence[Listed]) -> str:
 
 def _as_json(rows: Sequence[Listed]) -> str:
     listing = {"variants": [asdict(row) for row in rows], "total": total_of(rows)}
-    return json.dumps(listing, indent=2) + "\n"
+    return json_text(listing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +14,7 @@ from patchgen.author.align.file import read_file
 from patchgen.author.rebase.releases import Prover, Tree
 from patchgen.author.rebase.report import data_of, text_of
 from patchgen.author.rebase.work import Rebase, Rebased
+from patchgen.cli.report import json_text
 from patchgen.cli.session import Request, open_project
 from patchgen.cli.variants import find_variants
 from patchgen.project.config import FILE
@@ -67,7 +67,7 @@ def rebase_paths(
         failed |= not made.is_done
         _print(made, modular, written, form, reports)
     if form == "json":
-        click.echo(json.dumps(reports, indent=1))
+        click.echo(json_text(reports), nl=False)
     return int(failed)
 
 

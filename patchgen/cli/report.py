@@ -158,7 +158,12 @@ def as_json(page: Page) -> str:
         whole["drift"] = [_drift(drift) for drift in page.drifts]
     if page.stale:
         whole["overrides"] = [_stale_override(stale) for stale in page.stale]
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+    return json_text(whole)
+
+
+def json_text(data: object) -> str:
+    """The text of `data` as all commands print JSON."""
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _drift(drift: Drift) -> dict[str, Any]:
@@ -214,7 +219,7 @@ def as_sarif(page: Page) -> str:
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     log = {"$schema": schema, "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+    return json_text(log)
 
 
 def _rule(code: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from patchgen.author.survive.report import data_of, rows_of, text_of
 from patchgen.author.survive.survey import survey_of, wanted_releases
 from patchgen.cli.progress import bar
 from patchgen.cli.rebase import installed_releases, named_modulars
+from patchgen.cli.report import json_text
 from patchgen.cli.session import Request, open_project
 from patchgen.project.files import Project
 from patchgen.project.lock import load_records
@@ -43,7 +43,7 @@ def survive(
         survey = survey_of(project, modulars, wanted, progress)
     rows = rows_of(survey, _on_disk(project))
     if form == "json":
-        click.echo(json.dumps(data_of(rows, survey), indent=1))
+        click.echo(json_text(data_of(rows, survey)), nl=False)
     else:
         click.echo(text_of(rows, survey), nl=False)
     is_whole = not survey.unreadable and not wanted.missing

@@ -36,6 +36,7 @@ def write_pages(
     from patchgen.cli.page.render import render_index, render_page
     from patchgen.cli.page.trace import trace_variant
     from patchgen.cli.page.verdicts import (
+        judge_gains,
         judge_models,
         judge_outputs,
         judge_releases,
@@ -65,6 +66,9 @@ def write_pages(
                     judge_outputs(checked, variant.modular),
                     judge_models(verified, variant.name),
                 ]
+                gains = judge_gains(project.home, variant.name)
+                if gains is not None:
+                    verdicts.append(gains)
                 if survived:
                     verdicts.append(judge_releases(survived, variant.name))
                 rows.append((variant, verdicts))

@@ -28,7 +28,7 @@ from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import Request, format_texts
 from patchgen.syntax.blocks import index
-from patchgen.syntax.errors import PatchgenError, Problem, Refusals, point_at, problems_of
+from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, point_at, problems_of
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import read_source, require_compilable
 
@@ -152,6 +152,10 @@ def _quote_syntax_errors(path: Path, env: Environment) -> Iterator[None]:
     """Show what is not Python with its line, in the modular file and in what it derives from."""
     try:
         yield
+    # Python 3.12 and newer parse deeper code than can be walked.
+    except RecursionError as error:
+        at, what = Location(env.display_path(path), 1, 1), "is nested too deeply, or a parent is"
+        raise PatchgenError("PG006", at, what, "bind parts of it to names") from error
     except PatchgenError as error:
         problems = problems_of(error)
         quoted = [_quote_line(problem, path, env) for problem in problems]

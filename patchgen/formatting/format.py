@@ -12,7 +12,6 @@ import functools
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import Kept, recall
+from patchgen.system import program_beside_python
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ def _format_with_black(name: str, text: str, settings: Settings) -> str:
 @functools.cache
 def ruff_program() -> str:
     """The ruff installed with patchgen, else that on the path; raises PG911 where there is none."""
-    beside_python = Path(sys.executable).with_name("ruff")
-    if beside_python.is_file():
+    beside_python = program_beside_python("ruff")
+    if beside_python is not None:
         return str(beside_python)
     from shutil import which  # slow to load, and most installations have ruff beside Python
 

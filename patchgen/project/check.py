@@ -26,7 +26,7 @@ from patchgen.project.outcome import (
 )
 from patchgen.project.overrides import Records, compare_overrides
 from patchgen.project.places import lock_of
-from patchgen.project.verdict import Report, Status, Verdict, find_edited, reasons
+from patchgen.project.verdict import LINE_ENDS, Report, Status, Verdict, find_edited, reasons
 from patchgen.project.write import Change
 from patchgen.syntax.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.syntax.locate import Environment
@@ -191,6 +191,9 @@ def judge(
     if present.text is None:
         return verdict
     old, new = present.text, texts[path.name]
+    stands = {name: (files[name].text or "").replace("\r\n", "\n") for name in wrong}
+    if all(text == texts[name.name] for name, text in stands.items()):
+        return replace(verdict, status=Status.STALE, why=(LINE_ENDS,))
     digests = {path.name: files[path].digest for path in wrong}
     settings = describe(project.config.settings)
     # Programs that apply diffs take what is behind a tab for a date.

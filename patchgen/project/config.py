@@ -162,7 +162,7 @@ _KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "line-length": (_is_length, f"a whole number from 1 to {LONGEST_LINE}"),
     "decorators": (_is_text_table, "a table from decorator to method name"),
     "warnings-as-errors": (lambda value: isinstance(value, bool), "true or false"),
-    "required-version": (lambda value: isinstance(value, str), 'a version such as ">=0.1,<0.2"'),
+    "required-version": (lambda value: isinstance(value, str), 'a version such as ">=0.2,<0.3"'),
 }
 # VeOmni's generator has the same name, command and table.
 _OF_VEOMNI = ("package_prefix", "ruff_extra_ignore", "ruff_isolated", "search_root")
@@ -193,7 +193,7 @@ def _require_version(wanted: str | None) -> None:
         found = re.fullmatch(r"\s*(==|>=|<=|>|<|!=)?\s*(\d+(?:\.\d+)*)\s*", part)
         if not found:
             what = (
-                f"{TABLE}.required-version: {wanted!r} is no version; write it as in '>=0.1,<0.2'"
+                f"{TABLE}.required-version: {wanted!r} is no version; write it as in '>=0.2,<0.3'"
             )
             raise PatchgenError("PG901", Location(FILE), what)
         # `0.1` alone means exactly that release, which `0.1.0` is too.

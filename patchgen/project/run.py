@@ -8,12 +8,12 @@ others.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from patchgen.project.cache import Cache
 from patchgen.project.files import CHAINED, Modular
 from patchgen.project.outcome import Outcome
+from patchgen.system import processors
 
 FILES_THAT_PAY = 4  # a worker takes about as long to start as so many files take to flatten
 # Fewer would leave workers idle at the end, more would index the same parents again.
@@ -105,9 +105,4 @@ def _chunks(modulars: Sequence[Modular], jobs: int) -> list[Sequence[Modular]]:
 
 def _processes_that_pay(files: int) -> int:
     """The number of processes that pay for so many files."""
-    # A container or `taskset` may allow fewer processors than the machine has.
-    if hasattr(os, "sched_getaffinity"):
-        processors = len(os.sched_getaffinity(0))
-    else:
-        processors = os.cpu_count() or 1
-    return max(1, min(processors, files // FILES_THAT_PAY))
+    return max(1, min(processors(), files // FILES_THAT_PAY))

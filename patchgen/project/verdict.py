@@ -38,6 +38,9 @@ _CODES = {
 }
 
 
+LINE_ENDS = "only its line ends differ, which git makes those of Windows"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The state of one output or of its diff, and the changes of files that repair it.
@@ -115,6 +118,9 @@ def _say(verdict: Verdict) -> tuple[str, str]:
             )
         case Status.UNRECORDED:
             return f"is not what {LOCK} records{why}", convert
+        case _ if verdict.why == (LINE_ENDS,):
+            kept = "`*.py text eol=lf` and `*.diff text eol=lf` in .gitattributes keep them"
+            return f"is stale{why}", f"{convert}; {kept}"
         case _ if verdict.is_edited:
             # Converting alone would lose the edit.
             return f"is stale{why}", f"move the edit into {verdict.modular}, then {convert}"

@@ -112,10 +112,10 @@ def _fill(folder: Path, variant: Variant, source: Path | None) -> None:
             f"and so none could load {variant.name} from a folder"
         )
     (folder / CONFIG).write_text(
-        json.dumps(configuration, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+        json.dumps(configuration, indent=2, sort_keys=True) + "\n", encoding="utf-8", newline="\n"
     )
     (folder / "README.md").write_text(
-        model_card(variant, folder.name, configuration, source), encoding="utf-8"
+        model_card(variant, folder.name, configuration, source), encoding="utf-8", newline="\n"
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import torch
+
+from patchgen.system import available_memory, peak_resident, reset_peak_resident
 
 GIB = 2**30
 # The limit of a control group and what its processes use, in both versions of the interface.
@@ -22,25 +23,10 @@ def free_memory(device: str) -> int | None:
     """
     if device == "cuda":
         return int(torch.cuda.mem_get_info()[0])
-    available = _available_memory()
+    available = available_memory()
     limits = _free_in_control_groups()
     known = [*limits] if available is None else [available, *limits]
     return min(known, default=None)
-
-
-def _available_memory() -> int | None:
-    # Free memory alone leaves out the file cache, which the system gives up on demand.
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return None
 
 
 def _free_in_control_groups() -> list[int]:
@@ -60,25 +46,12 @@ def reset_peak_memory(device: str) -> None:
     """Start a new measurement of the peak, where the system can."""
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-        return
-    try:
-        # "5" resets VmHWM: see proc(5).
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        return
+    else:
+        reset_peak_resident()
 
 
 def peak_memory(device: str) -> int:
     """Return the peak in bytes: of torch's allocator on the GPU, or of this process."""
     if device == "cuda":
         return int(torch.cuda.max_memory_allocated())
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    import resource
-
-    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
+    return peak_resident()

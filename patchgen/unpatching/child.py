@@ -53,7 +53,7 @@ def record(model: nn.Module | None, folder: Path, error: str = "", observe: bool
         assert model is not None
         data["not_observed"] = observe_patched(model, differences, folder)
     # Last: the file says that all of it is there.
-    (folder / "captured.json").write_text(json.dumps(data), encoding="utf-8")
+    (folder / "captured.json").write_text(json.dumps(data), encoding="utf-8", newline="\n")
 
 
 class _Run:

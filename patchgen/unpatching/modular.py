@@ -67,7 +67,7 @@ def _write(
         try:
             with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
                 path = Path(folder, f"{stem}.py")
-                path.write_text(text, encoding="utf-8")
+                path.write_text(text, encoding="utf-8", newline="\n")
                 patched = find_patched(path, path.name, None, (release,), None, settings)
                 assert patched is not None
                 candidate, notes = patched

@@ -174,7 +174,7 @@ def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:
     name = Path(words[0]).name if words else ""
     python = sys.executable
     if name.startswith("python"):
-        python = words[0] if "/" in words[0] else python
+        python = words[0] if words[0] != name else python
         words = words[1:]
     options: list[str] = []
     while words and words[0].startswith("-") and words[0] != "-m":
@@ -228,7 +228,7 @@ def _compare(
 ) -> dict[str, Any]:
     """How each head of the flat file compares with the patched one, in a process of its own."""
     flat = folder / model.name.replace("modular_", "modeling_", 1)
-    flat.write_text(model.flat, encoding="utf-8")
+    flat.write_text(model.flat, encoding="utf-8", newline="\n")
     command = [sys.executable, "-m", "patchgen.unpatching.equal", str(folder), str(flat)]
     done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
     if done.returncode:

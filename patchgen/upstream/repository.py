@@ -15,25 +15,21 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
-import os
-import pickle
 import re
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
 
 from patchgen.compiler.flat import FlatFile, Flattened, Summary, UsedSymbol
 from patchgen.syntax.errors import Location, PatchgenError, Problem, defect, problems_of
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import decode, read_bytes
+from patchgen.system import can_fork, run_in_process, run_in_workers
 from patchgen.upstream.convert import convert
 from patchgen.upstream.names import KINDS
 from patchgen.upstream.style import style
 
-_T = TypeVar("_T")
 FILES_THAT_PAY = 20  # fewer are done sooner than a process is forked and has sent its results
 # By text, wherever it stands: the syntax trees of all files would cost a tenth of the whole run.
 _IMPORT = re.compile(
@@ -339,11 +335,6 @@ def _cycle(waiting: Mapping[Path, frozenset[Path]]) -> tuple[Path, ...]:
     return (*cycle[first:], *cycle[:first], cycle[first])
 
 
-def can_fork() -> bool:
-    """Whether the system can fork processes."""
-    return hasattr(os, "fork")
-
-
 def partition(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -> list[list[Path]]:
     """Split `paths` into runs of about the same size; neighbours often share parents."""
     partitioned: list[list[Path]] = [[] for _ in range(parts)]
@@ -354,53 +345,3 @@ def partition(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -
         partitioned[min(parts - 1, middle * parts // max(total, 1))].append(path)
         done += sizes(path)
     return [part for part in partitioned if part]
-
-
-def run_in_workers(
-    work: Callable[[Sequence[Path]], _T], parts: Sequence[Sequence[Path]]
-) -> list[_T | None]:
-    """Do `work` on every part, the first of them in this process.
-
-    The result is None for a part whose process died.
-    """
-    # Started first, so that all parts are worked on at the same time.
-    waiting = [_fork(work, part) for part in parts[1:]]
-    results: list[_T | None] = [work(parts[0])] if parts else []
-    return [*results, *(_result(pid, pipe) for pid, pipe in waiting)]
-
-
-def run_in_process(work: Callable[[Sequence[Path]], _T], part: Sequence[Path]) -> _T | None:
-    """Do `work` in a process of its own; None if that dies."""
-    result: _T | None = _result(*_fork(work, part))
-    return result
-
-
-def _fork(work: Callable[[Sequence[Path]], _T], part: Sequence[Path]) -> tuple[int, int]:
-    """Start a process for `part`: its number, and the pipe for its result.
-
-    It uses no locks and no streams of this one, so that threads (a progress bar) do no harm.
-    """
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(writing)
-        return pid, reading
-    code = 1
-    try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.close(reading)
-        with os.fdopen(writing, "wb") as pipe:
-            pipe.write(pickle.dumps(work(part), pickle.HIGHEST_PROTOCOL))
-        code = 0
-    finally:
-        os._exit(code)  # Nothing of the parent's is flushed, closed or taken down by the child.
-
-
-def _result(pid: int, pipe: int) -> Any:
-    """What a process has sent; None where it died."""
-    # First the data: a child whose pipe is full waits for a reader, and would never end.
-    with os.fdopen(pipe, "rb") as stream:
-        data = stream.read()
-    # Without this, the child would stay in the system's table.
-    _, status = os.waitpid(pid, 0)
-    return None if status else pickle.loads(data)

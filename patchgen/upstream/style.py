@@ -80,7 +80,7 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
         return Styled({}, ())
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         top = Path(folder)
-        (top / "ruff.toml").write_text(_CONFIGURATION, encoding="utf-8")
+        (top / "ruff.toml").write_text(_CONFIGURATION, encoding="utf-8", newline="\n")
         package = top / _PACKAGE
         for path, text in texts.items():
             (package / path).parent.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ COMPILER = {
         "compiler.merge.members",
     },
     "compiler.link": {"syntax.errors", "facts", "syntax", "compiler.plan"},
-    "formatting": {"syntax.errors", "syntax", "compiler.settings"},
+    "formatting": {"syntax.errors", "syntax", "system", "compiler.settings"},
     "compiler.emit": {
         "syntax.errors",
         "facts",
@@ -70,15 +70,16 @@ COMPILER = {
 ALL_OF_THE_COMPILER = set(COMPILER)
 TABLE = COMPILER | {
     "syntax.errors": set(),
+    "system": set(),
     "facts": set(),
     "edits": set(),
     "project.markdown": set(),
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
     "syntax": {"syntax.errors", "facts"},
-    "upstream": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
+    "upstream": {"syntax.errors", "syntax", "system", *ALL_OF_THE_COMPILER},
     "lint": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.
-    "project": {"syntax.errors", "syntax", "upstream", "lint", *ALL_OF_THE_COMPILER},
+    "project": {"syntax.errors", "syntax", "system", "upstream", "lint", *ALL_OF_THE_COMPILER},
     "runtime": {"syntax.errors", "project", "compiler.flat"},
     "verify": {
         "syntax.errors",
@@ -87,6 +88,7 @@ TABLE = COMPILER | {
         "syntax",
         "project",
         "runtime",
+        "system",
         "compiler.flat",
     },
     "author": {
@@ -106,6 +108,7 @@ TABLE = COMPILER | {
         "parts",
         "project",
         "runtime",
+        "system",
         "verify",
         "compiler.flat",
     },
@@ -151,6 +154,7 @@ OUTSIDE = {
     "optuna": {"training"},
     "peft": {"training"},
     "platformdirs": {"project"},
+    "psutil": {"system"},
     "pygls": {"cli"},
     "pygments": {"cli.page"},
     "rich": {"cli"},

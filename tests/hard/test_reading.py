@@ -307,4 +307,6 @@ def test_deep_input_ends_in_an_answer(tmp_path: Path, text: str, place: str) -> 
     assert done.returncode == 0, done.stderr[-2000:]
     lines = done.stdout.strip().split("\n")
     assert lines[-1] == "end"
-    assert all(line.split()[1].startswith("PG0") for line in lines[:-1]), lines
+    # Where Python parses so many attributes, `f` is bound by nothing, or ruff does not parse them.
+    codes = ("PG0", "PG402", "PG912")
+    assert all(line.split()[1].startswith(codes) for line in lines[:-1]), lines

@@ -218,7 +218,7 @@ def _flatten(
         home = Path(folder).resolve()
         path = home / "modular" / name
         path.parent.mkdir()
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", newline="\n")
         result = flatten(path, make_environment(home, root), settings)
     return {file.name: file.text for file in result.files}, result.problems
 

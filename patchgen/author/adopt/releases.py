@@ -136,5 +136,6 @@ def _downloaded(version: str, cache: Path) -> Path:
     if wheel is None:
         why = (done.stderr.strip().splitlines() or ["pip gave no wheel"])[-1]
         what = f"could not be downloaded: {why}"
-        raise PatchgenError("PG807", Location(version), what, "name a release that exists")
+        hint = "name a release that exists; without a network, name the folder of one, or a wheel"
+        raise PatchgenError("PG807", Location(version), what, hint)
     return wheel

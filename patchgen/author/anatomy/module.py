@@ -215,7 +215,10 @@ def models_folder(env: Environment) -> Path:
     package = env.path("transformers")
     if package is None:
         raise PatchgenError(
-            "PG101", Location(""), "no module named transformers", "install transformers"
+            "PG101",
+            Location("transformers"),
+            "is not installed",
+            "pip install --no-deps transformers: its files are read, never imported",
         )
     return package.parent / "models"
 

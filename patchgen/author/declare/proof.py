@@ -83,9 +83,11 @@ def prove(draft: Draft, home: Path) -> Proof:
     for file in flat.files:  # a new model has a configuration of its own
         output = home / PACKAGE / draft.alias / file.name
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(file.text, encoding="utf-8")
+        output.write_text(file.text, encoding="utf-8", newline="\n")
         if file.diff_base is not None:  # what it changes without a part is read from there
-            output.with_suffix(".diff").write_text(variant_diff(file), encoding="utf-8")
+            output.with_suffix(".diff").write_text(
+                variant_diff(file), encoding="utf-8", newline="\n"
+            )
     file = next(file for file in flat.files if file.kind == "modeling")
     place = Path(PACKAGE, draft.alias, file.name).as_posix()
     record = Record(place, draft.place.as_posix(), "", "", "", "", "", file.parents, ())

@@ -172,7 +172,7 @@ def flatten_draft(draft: Draft, home: Path) -> Flattened:
     """Its outputs, in a project at `home`.  Raises Refusals with what the converter says."""
     path = home.resolve() / draft.place
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(draft.text, encoding="utf-8")
+    path.write_text(draft.text, encoding="utf-8", newline="\n")
     flat = flatten(path, make_environment(home), Settings())
     if flat.problems:
         raise Refusals(sorted(flat.problems))

@@ -152,7 +152,7 @@ class Prover:
             home = Path(folder).resolve()
             path = home / "modular" / self.name
             path.parent.mkdir()
-            path.write_text(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8", newline="\n")
             result = flatten(path, make_environment(home, release, self.roots), self.settings)
         try:
             files = {f.name: read_file(make_source(f.text, f.name)) for f in result.files}

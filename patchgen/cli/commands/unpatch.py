@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from patchgen.cli.options import text_or_json
@@ -34,13 +32,14 @@ def unpatch(
     Example:
       patchgen unpatch --write modular/llama -- python train.py --lr 1e-4
     """
+    from patchgen.cli.report import json_text
     from patchgen.cli.session import Request, open_project
     from patchgen.unpatching.unpatch import unpatch_command
 
     settings = open_project(Request()).config.settings
     report = unpatch_command(command, folder, settings, verify=not no_verify, force=force)
     if form == "json":
-        click.echo(json.dumps(report.data(), indent=1))
+        click.echo(json_text(report.data()), nl=False)
         return int(not report.is_complete)
     if folder is None:
         for model in report.models:

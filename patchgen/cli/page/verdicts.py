@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from patchgen.syntax.errors import Location, PatchgenError
 # Where this project keeps the report that `patchgen verify --report` writes.
 REPORT = Path("docs/parity")
 _NAME = "parity.json"
+GAINS = Path("docs/gains.md")  # what benchmarks/gains.py counts, as a table
+_GAIN = re.compile(r"^\| `(\w+)` \| (?!Liger)(.+?) \|.* (\d+)% \| (.+?) \| (.+?) \|", re.MULTILINE)
 # The cases that say how much of the change was tested.
 _SHARES = ("changed lines", "mutants")
 
@@ -68,6 +71,21 @@ def _read_json(path: Path, rows: str, command: str) -> Mapping[str, Any]:
         what = f"is not what `{command}` writes"
         raise PatchgenError("PG914", Location(str(path)), what, "name its output")
     return read
+
+
+def judge_gains(home: Path, variant: str) -> Verdict | None:
+    """What `variant` takes relative to its competitor, full and padded, by the project's table."""
+    if not (home / GAINS).is_file():
+        return None
+    table = (home / GAINS).read_text(encoding="utf-8")
+    rows = [row for row in _GAIN.findall(table) if row[0] == variant]
+    if not rows:
+        return None
+    names = ("memory", "FLOPs")
+    figures = {name: [row[3 + n].strip("*") for row in rows] for n, name in enumerate(names)}
+    text = ", ".join(f"{name} {' / '.join(dict.fromkeys(figures[name]))}" for name in names)
+    details = [f"beside {row[1]}, {row[2]} % padding: {row[3]}, {row[4]}" for row in rows]
+    return Verdict("gains", "good" if "**" in str(rows) else "none", text, tuple(details))
 
 
 def judge_models(report: Mapping[str, Any], variant: str) -> Verdict:

@@ -164,7 +164,8 @@ def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str], method: 
     for argument in edit.literal:
         if argument.arg not in names:
             what = f"{edit.method} has no name {argument.arg}"
-            of_hole = "annotate it with Hole if it stands for an expression"
+            of_hole = "annotate it with Hole if it stands for an expression; where the method no "
+            of_hole += "longer has it, leave it out"
             hint = did_you_mean(argument.arg, names) or of_hole
             raise PatchgenError("PG305", edit.at(argument), what, hint)
 

@@ -172,6 +172,12 @@ class _Qualifier:
         name = reference.name
         if self._is_modular:
             hint = did_you_mean(name, self._module.names) or "import or define it"
+            for item in self._module.imports:
+                parent = f"{item.module}.{item.name}"
+                if parent in self._naming.plan.parents:
+                    at = self._locate(reference)
+                    if self._bindings.env.index(parent, at).definition(name) is not None:
+                        hint = f"write {item.bound}.{name}"
             if any(
                 isinstance(node, ast.FunctionDef)
                 and node.lineno <= reference.line <= (node.end_lineno or 0)
@@ -180,8 +186,9 @@ class _Qualifier:
             ):
                 parameter = f"list {name} among the edit's parameters if it is a name of the method"
                 hint = f"{parameter}; else {hint}"
-            at = self._locate(reference)
-            raise PatchgenError("PG402", at, f"the name {name} is bound by nothing", hint)
+            raise PatchgenError(
+                "PG402", self._locate(reference), f"the name {name} is bound by nothing", hint
+            )
         self._needs.setdefault(name, Symbol("", name))
 
     def _follow_attributes(self, symbol: Symbol, reference: Reference) -> tuple[Symbol, int]:

@@ -181,7 +181,8 @@ class _Resolver:
             return
         near = {name for other in self._bodies[use.start :] for name in other.members}
         what = f"no class that {body.own_name} inherits from has {use.name}"
-        hint = did_you_mean(use.name, beyond | near)
+        # What nn.Module has besides resembles many a name.
+        hint = did_you_mean(use.name, near)
         hint = hint or "leave it out, or inherit from the class that has it"
         raise PatchgenError("PG215", at, what, hint)
 

@@ -131,7 +131,9 @@ def main() -> None:
         for entry in filter(is_predicted, case.entries):
             if eager_name(entry) not in known:
                 known[eager_name(entry)] = [list(pair) for pair in peaks_of(case, entry)]
-                STORED.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+                STORED.write_text(
+                    json.dumps(stored, indent=1) + "\n", encoding="utf-8", newline="\n"
+                )
                 print(case.id, eager_name(entry), flush=True)
 
 

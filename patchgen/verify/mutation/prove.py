@@ -14,19 +14,18 @@ import contextlib
 import functools
 import hashlib
 import math
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, ModuleType
 from typing import Literal
 
 import torch
 from transformers import set_seed
 
+from patchgen.system import limited
 from patchgen.verify.cases import COSTS, order_cases, select_cases
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare
@@ -97,7 +96,7 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
     """The verdict of `case` on `pair`, and its words."""
     set_seed(0)  # some cases draw weights of their own
     try:
-        with _limited(seconds):
+        with limited(seconds, TooSlow):
             verdict = CHECKS[case.kind](CheckContext(pair, case, lambda _: None))
     except (NothingToCompare, CannotBuild) as reason:
         return "nothing", str(reason)
@@ -122,7 +121,7 @@ def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
         pair.weights_route if weighed else None, weights=weighed
     )
     try:
-        with _limited(seconds):
+        with limited(seconds, TooSlow):
             observed = view.variant()
     except Exception:  # a model with an error may raise anything
         return ""
@@ -131,25 +130,6 @@ def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
-
-
-@contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """Raises TooSlow after so much of the processor's time, where a signal can be had."""
-    if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TooSlow(f"took more than {seconds:.0f} seconds")
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 @dataclass(frozen=True)

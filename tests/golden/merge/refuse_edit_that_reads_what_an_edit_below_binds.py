@@ -23,4 +23,4 @@ class C(P):
             y = x * 2
 # --- error
 # modular.py:4:25: PG305 forward has no name width
-#     hint: annotate it with Hole if it stands for an expression
+#     hint: annotate it with Hole if it stands for an expression; where the method no longer has it, leave it out

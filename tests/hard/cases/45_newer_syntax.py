@@ -1,3 +1,4 @@
+# before: 3.12
 # expect: E PG006 toypack/modular_toy_fast.py:4:15
 # --- modeling_toy.py
 class ToyBlock:

@@ -11,7 +11,13 @@ import pytest
 
 from patchgen.cli import main
 from patchgen.cli.page.render import LIMIT, render_page
-from patchgen.cli.page.verdicts import judge_models, judge_releases, read_report, read_survey
+from patchgen.cli.page.verdicts import (
+    judge_gains,
+    judge_models,
+    judge_releases,
+    read_report,
+    read_survey,
+)
 from patchgen.syntax.errors import PatchgenError
 from tests.toytree import REPOSITORY
 from tests.unit.page.variants import MODULARS, QUICK, name_of, traced
@@ -149,3 +155,12 @@ def test_the_report_of_verify_is_summed_up() -> None:
     verdict = judge_models(read_report(None, REPOSITORY), "mpnet_sdpa_checkpoint")
     assert re.fullmatch(r"\d+ PASS, \d+ WARN", verdict.text)
     assert any("mutants seen" in detail for detail in verdict.details)
+
+
+def test_gains_are_those_of_the_table(tmp_path):
+    """With full rows and with padding; never beside Liger, whose kernels the variant may use too."""
+    verdict = judge_gains(REPOSITORY, "bert_mlm_padding_free")
+    assert (verdict.level, verdict.text) == ("good", "memory 0.86 / 0.59, FLOPs 0.83 / 0.51")
+    assert "Liger" not in str(judge_gains(REPOSITORY, "gemma2_loss"))
+    assert judge_gains(REPOSITORY, "nothing") is None
+    assert judge_gains(tmp_path, "bert_mlm") is None

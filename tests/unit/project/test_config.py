@@ -54,7 +54,7 @@ def test_noop_no_keys(tmp_path):
         ("warnings-as-errors", 1, "true or false"),
         ("formatter", "yapf", '"ruff" or "black"'),
         ("outputs", ["g"], 'a table from folder to folder, such as { modular = "generated" }'),
-        ("required-version", 1, 'a version such as ">=0.1,<0.2"'),
+        ("required-version", 1, 'a version such as ">=0.2,<0.3"'),
     ],
 )
 def test_wrong_type(key, value, wanted, tmp_path):

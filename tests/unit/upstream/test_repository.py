@@ -1,19 +1,10 @@
-"""The order of modular files, and the processes that convert them."""
+"""The order of modular files, and how they are dealt to processes."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-import pytest
-
-from patchgen.upstream.repository import (
-    can_fork,
-    make_order,
-    partition,
-    run_in_process,
-    run_in_workers,
-)
+from patchgen.upstream.repository import make_order, partition
 
 
 def modular(name, folder=None):
@@ -69,16 +60,3 @@ def test_files_are_dealt_in_runs_of_equal_size():
     dealt = partition(paths, sizes.__getitem__, 2)
     assert dealt == [paths[:1], paths[1:]]
     assert partition(paths, lambda path: 0, 3) == [paths]
-
-
-@pytest.mark.skipif(not can_fork(), reason="this system cannot fork")
-def test_a_process_that_dies_costs_its_own_part():
-    def work(part):
-        if part == [Path("deadly")]:
-            os._exit(3)
-        return [path.name for path in part]
-
-    parts = [[Path("a")], [Path("deadly")], [Path("b"), Path("c")]]
-    assert run_in_workers(work, parts) == [["a"], None, ["b", "c"]]
-    assert run_in_process(work, parts[1]) is None
-    assert run_in_process(work, parts[2]) == ["b", "c"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+pytest.importorskip("torch")
 from patchgen.verify.configs.read import find_defaults, find_reads
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.variants import find_touched_lines
