@@ -1,0 +1,183 @@
+"""Build one model and record what it computes: run in the old environment, and in the new one.
+
+    python observe.py old FOLDER REPOSITORY ARCHITECTURE [CHECKPOINT]
+    python observe.py new FOLDER REPOSITORY ARCHITECTURE [CHECKPOINT]
+
+`FOLDER/old.pt` has the weights and what was observed.  Each observation is one class of what a model
+does, and one that fails says so by itself.  This file stands alone: it imports torch and whichever
+transformers is there, and nothing of patchgen.
+"""
+
+import contextlib
+import json
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+
+SIZES = {
+    "vocab_size": 96, "hidden_size": 32, "n_embd": 32, "d_model": 32, "dim": 32, "intermediate_size": 48,
+    "moe_intermediate_size": 24, "ffn_dim": 48, "n_inner": 48, "hidden_dim": 48, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
+    "num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "num_layers": 2, "encoder_layers": 2, "decoder_layers": 2,
+    "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_heads": 4, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "n_positions": 64,
+    "n_ctx": 64, "max_seq_len": 64, "max_sequence_length": 64, "head_dim": 8, "rotary_dim": 4, "word_embed_proj_dim": 32,
+    "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
+    "n_routed_experts": 4, "num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
+    "kv_channels": 8, "padded_vocab_size": 96, "ffn_hidden_size": 48, "seq_length": 64, "embedding_size": 32,
+}  # fmt: skip
+ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 95, "decoder_start_token_id": 1}
+
+
+def tiny(config_class, given):
+    """A small configuration of a class, by the names of its arguments."""
+    usual = config_class(**given).to_dict()
+    sizes = {k: v for k, v in SIZES.items() if isinstance(usual.get(k), int) and k not in given}
+    sizes |= {k: v for k, v in ENDS.items() if k in usual and k not in given}
+    rates = {k: 0.0 for k, v in usual.items() if "drop" in k and isinstance(v, float)}
+    if "num_key_value_heads" in sizes and "kv_lora_rank" in sizes:
+        sizes["num_key_value_heads"] = 4
+    return {**rates, **sizes, **given}
+
+
+def load_class(repository, reference):
+    """A class of the repository, as `trust_remote_code` loads it."""
+    from transformers.dynamic_module_utils import get_class_from_dynamic_module
+
+    return get_class_from_dynamic_module(reference, str(repository))
+
+
+def states(cache):
+    """The tensors of a cache of any kind, layer by layer."""
+    if cache is None:
+        return []
+    if hasattr(cache, "tuples"):
+        cache = cache.tuples
+    if hasattr(cache, "layers"):
+        return [t for one in cache.layers for t in (one.keys, one.values)]
+    if hasattr(cache, "key_cache"):
+        return [t for pair in zip(cache.key_cache, cache.value_cache) for t in pair]
+    return [t for layer in cache for t in layer if isinstance(t, torch.Tensor)]
+
+
+def inputs_of(config):
+    """Two texts, the first padded on the left."""
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(3, 90, (2, 9), generator=generator)
+    mask = torch.ones_like(ids)
+    mask[0, :3] = 0
+    return {"input_ids": ids.masked_fill(mask == 0, ENDS["pad_token_id"]), "attention_mask": mask}
+
+
+def observations(model):
+    """Name by name: a function that computes a list of tensors."""
+    given = inputs_of(model.config)
+    real = given["attention_mask"].bool()
+    ids = given["input_ids"]
+
+    def forward():
+        out = model(**given, return_dict=True)
+        logits = out.logits if "logits" in out else out[0]
+        return [logits[real] if logits.shape[:2] == real.shape else logits]
+
+    def loss():
+        labels = ids.masked_fill(~real, -100)
+        out = model(**given, labels=labels, return_dict=True)
+        return [out.loss]
+
+    def gradients():
+        model.zero_grad()
+        out = model(**given, labels=ids.masked_fill(~real, -100), return_dict=True)
+        out.loss.backward()
+        return {k: p.grad.clone() for k, p in model.named_parameters() if p.grad is not None}
+
+    def hidden_states():
+        out = model(**given, output_hidden_states=True, return_dict=True)
+        return [state[real] for state in out.hidden_states]
+
+    def cache():
+        out = model(input_ids=ids[1:], use_cache=True, return_dict=True)
+        more = model(input_ids=ids[1:, :1], past_key_values=out.past_key_values, use_cache=True, return_dict=True)
+        return [more.logits, *states(more.past_key_values)]
+
+    def generate():
+        return [model.generate(**given, max_new_tokens=6, do_sample=False, pad_token_id=0, eos_token_id=95)]
+
+    def beams():
+        return [
+            model.generate(**given, max_new_tokens=5, num_beams=3, do_sample=False, pad_token_id=0, eos_token_id=95)
+        ]
+
+    def checkpointing():
+        model.gradient_checkpointing_enable()
+        model.train()
+        try:
+            return gradients()
+        finally:
+            model.gradient_checkpointing_disable()
+            model.eval()
+
+    return {
+        "logits": forward, "loss": loss, "gradients": gradients, "hidden states": hidden_states,
+        "cache": cache, "generate": generate, "beam search": beams, "checkpointing": checkpointing,
+    }  # fmt: skip
+
+
+def observe(model):
+    """What each observation gives: tensors, or the error that it ends with."""
+    seen = {}
+    model.eval()
+    for name, compute in observations(model).items():
+        try:
+            with contextlib.nullcontext() if name in ("gradients", "checkpointing") else torch.no_grad():
+                seen[name] = compute()
+        except Exception as error:  # each model raises its own
+            seen[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+            traceback.print_exc()
+    return seen
+
+
+def main():
+    side, folder, repository, plan = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), json.loads(sys.argv[4])
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    config_class = load_class(repository, plan["config"])
+    model_class = load_class(repository, plan["model"])
+    if side == "old":
+        sizes = json.loads(plan["given"]) if isinstance(plan["given"], str) else plan["given"]
+        sizes = tiny(config_class, sizes)
+        config = config_class(**sizes)
+        model = model_class(config).float()
+        weights = {k: v.clone() for k, v in model.state_dict().items()}
+        torch.save({"sizes": sizes, "weights": weights, "seen": observe(model)}, folder / "old.pt")
+        return
+    recorded = folder / "old.pt"
+    old = torch.load(recorded, weights_only=False) if recorded.exists() else None
+    sizes = old["sizes"] if old else tiny(config_class, plan["given"])
+    config = config_class(**sizes)
+    model = model_class(config).float()
+    if old:
+        missing = model.load_state_dict(old["weights"], strict=False)
+        keys = {"missing": list(missing.missing_keys), "unexpected": list(missing.unexpected_keys)}
+    else:
+        keys = {}
+    # What a user does: written, and loaded again by the auto class.
+    from transformers import AutoModelForCausalLM
+
+    model.save_pretrained(folder / "saved")
+    for path in repository.glob("*.py"):
+        (folder / "saved" / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    settings = json.loads((folder / "saved" / "config.json").read_text())
+    settings["auto_map"] = {"AutoConfig": plan["config"], plan["auto"]: plan["model"]}
+    (folder / "saved" / "config.json").write_text(json.dumps(settings))
+    import transformers
+
+    auto = getattr(transformers, plan["auto"], AutoModelForCausalLM)
+    loaded = auto.from_pretrained(folder / "saved", trust_remote_code=True)
+    seen = observe(loaded)
+    torch.save({"seen": seen, "keys": keys, "built": observe(model)}, folder / "new.pt")
+
+
+if __name__ == "__main__":
+    main()

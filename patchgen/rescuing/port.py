@@ -1,0 +1,277 @@
+"""Port the files of one repository: rewrite each text, then see to its names."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from patchgen.rescuing.names import Names, Resolver, imports_of, is_there, source_of, top_names
+from patchgen.rescuing.release import Module, Release
+from patchgen.rescuing.rewrite import CONFIGS, Classes, Note, rewrite
+
+# Values that every configuration had without being asked.
+PROPERTIES = ("use_return_dict", "output_attentions", "name_or_path", "num_labels")
+
+
+@dataclass
+class Ported:
+    """One file: its new text, and what was done."""
+
+    text: str
+    notes: list[Note] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    copied: list[tuple[str, str]] = field(default_factory=list)
+
+
+def port(texts: Mapping[str, str], old: Release, new: Release) -> dict[str, Ported]:
+    """The files by name, ported; with those of configurations that had to be copied."""
+    pending = dict(texts)
+    ported: dict[str, Ported] = {}
+    while pending:
+        classes = Classes()
+        for text in [*texts.values(), *pending.values()]:
+            classes.read(cst.parse_module(text))
+        everything = "\n".join([*texts.values(), *pending.values()])
+        file, text = pending.popitem()
+        names = Names()
+        ported[file] = _port(file, text, classes, everything, old, new, names)
+        for module in names.configurations:
+            target = module.rpartition(".")[2] + ".py"
+            if target not in ported and target not in pending:
+                read = old.module(module)
+                assert read is not None
+                pending[target] = read.text
+    return ported
+
+
+def _port(
+    file: str, text: str, classes: Classes, everything: str, old: Release, new: Release, names: Names
+) -> Ported:
+    has_caches = "cache_utils" in text or "DynamicCache" in text
+    tree = ast.parse(text)
+    changed, notes = rewrite(text, classes, keeps_tuples=not has_caches)
+    lines = _lost_methods(classes, ast.parse(changed), old)
+    defaults = _lost_defaults(everything, old)
+    clean = functools.partial(_clean, classes=classes)
+    resolver = Resolver(old, new, clean)
+    module = cst.parse_module(changed)
+    own = top_names(ast.parse(changed))
+    # Methods of the base classes that are gone stand in the file's own base class again.
+    for owner, methods in lines.items():
+        for source, method in methods:
+            body = cst.parse_module(clean(_dedented(source, method))).body
+            module = _with_members(module, owner, body)
+            names.notes.append((0, f"{owner}.{method.name}", f"copied from {source.name} of {old.version}"))
+            resolver.follow(names, source, ast.parse(cst.Module(body=list(body)).code), own)
+    for name in classes.bases:
+        if classes.is_config(name) and any(base in CONFIGS for base in classes.bases[name]):
+            values = [f"{key} = {value}" for key, value in defaults.items()]
+            if "rope_scaling" in everything:
+                values.append("rope_scaling = None")
+            members = [cst.parse_module(line).body[0] for line in values]
+            if name in own:
+                module = _with_members(module, name, members, first=True)
+                names.notes.append((0, name, f"defaults that configurations lost: {', '.join(values)}"))
+    changed = module.code
+    tree = ast.parse(changed)
+    if "GenerationMixin" in changed and "GenerationMixin" not in _imported(tree):
+        names.imports["from transformers.generation import GenerationMixin"] = None
+    text = _with_imports(changed, tree, resolver, names, own, old)
+    resolver.need(names, ast.parse(text), own)
+    for one in names.copied.values():
+        resolver.need(names, ast.parse(one.text), own)
+    text = _assembled(text, names, old)
+    notes += [Note(*note) for note in names.notes]
+    return Ported(text, notes, names.left, [(one.name, one.module) for one in names.copied.values()])
+
+
+def _clean(text: str, classes: Classes) -> str:
+    inner = Classes()
+    inner.read(cst.parse_module(text))
+    return rewrite(text, inner, keeps_tuples=False)[0]
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    found = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom | ast.Import))
+    return {alias.asname or alias.name for node in found for alias in node.names}
+
+
+def _dedented(module: Module, node: ast.FunctionDef) -> str:
+    import textwrap
+
+    return textwrap.dedent(module.source(node))
+
+
+def _lost_methods(
+    classes: Classes, tree: ast.Module, old: Release
+) -> dict[str, list[tuple[Module, ast.FunctionDef]]]:
+    """By class of the file: methods of transformers' base classes that it calls and that are gone."""
+    from transformers import GenerationMixin, PreTrainedModel
+
+    bases = [
+        found
+        for module, name in (
+            ("transformers.modeling_utils", "PreTrainedModel"),
+            ("transformers.modeling_utils", "ModuleUtilsMixin"),
+            ("transformers.generation.utils", "GenerationMixin"),
+        )
+        if (found := old.find(module, name)) is not None
+    ]
+    theirs = {
+        method.name: (module, method)
+        for module, node in bases
+        for method in getattr(node, "body", ())
+        if isinstance(method, ast.FunctionDef)
+    }
+    lost: dict[str, list[tuple[Module, ast.FunctionDef]]] = {}
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef) or not classes.is_model(node.name):
+            continue
+        root = next(
+            (one for one in classes.ancestors(node.name)
+             if one in classes.bases and any(b.endswith("PreTrainedModel") and b not in classes.bases for b in classes.bases[one])),
+            node.name,
+        )
+        wanted = [_called_on_self(node)]
+        for called in wanted:
+            for name in sorted(called):
+                if hasattr(PreTrainedModel, name) or hasattr(GenerationMixin, name):
+                    continue
+                if name not in theirs or classes.method(node.name, name) is not None:
+                    continue
+                entries = lost.setdefault(root, [])
+                if theirs[name] not in entries:
+                    entries.append(theirs[name])
+                    wanted.append(_called_on_self(theirs[name][1]))
+    return lost
+
+
+def _called_on_self(node: ast.AST) -> set[str]:
+    return {
+        part.attr
+        for part in ast.walk(node)
+        if isinstance(part, ast.Attribute)
+        and isinstance(part.value, ast.Name)
+        and part.value.id == "self"
+    }
+
+
+def _lost_defaults(everything: str, old: Release) -> dict[str, str]:
+    """What every configuration had by default, does not have now, and the files read."""
+    from transformers import PreTrainedConfig
+
+    found = old.find("transformers.configuration_utils", "PretrainedConfig")
+    usual = PreTrainedConfig()
+    lost: dict[str, str] = {}
+    for node in ast.walk(found[1]) if found else ():
+        match node:
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
+                value=ast.Call(func=ast.Attribute(attr="pop"), args=[_, default]),
+            ):
+                is_read = f".{name}" in everything or name == "tie_word_embeddings"
+                if is_read and not hasattr(usual, name) and isinstance(default, ast.Constant | ast.Dict):
+                    lost[name] = ast.unparse(default)
+    return lost
+
+
+def _with_members(module: cst.Module, owner: str, members: object, *, first: bool = False) -> cst.Module:
+    body = []
+    for node in module.body:
+        if isinstance(node, cst.ClassDef) and node.name.value == owner:
+            inner = list(node.body.body)
+            at = 1 if first and isinstance(inner[0], cst.SimpleStatementLine) and isinstance(inner[0].body[0], cst.Expr) else 0
+            at = at if first else len(inner)
+            inner = [*inner[:at], *members, *inner[at:]]  # type: ignore[misc]
+            node = node.with_changes(body=node.body.with_changes(body=inner))
+        body.append(node)
+    return module.with_changes(body=body)
+
+
+def _with_imports(
+    text: str, tree: ast.Module, resolver: Resolver, names: Names, own: set[str], old: Release
+) -> str:
+    """The text with each import from transformers as it has to be now."""
+    lines = text.splitlines(keepends=True)
+    read = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
+    read |= set(resolver.support.bindings) & {"never"}
+    for node in sorted(imports_of(tree), key=lambda one: -one.lineno):
+        source = source_of(node)
+        kept: list[str] = []
+        for alias in node.names:
+            if alias.name == "*":
+                module = old.module(source)
+                wanted = sorted(read - own) if module else []
+                for name in wanted:
+                    if module and (name in module.bindings or name in module.imports):
+                        kept += _line(resolver, names, source, name, name, own)
+                continue
+            bound = alias.asname or alias.name
+            if bound not in read and not is_there(source, alias.name):
+                continue
+            kept += _line(resolver, names, source, alias.name, bound, own)
+        indent = " " * node.col_offset
+        new = "".join(f"{indent}{line}\n" for line in _joined(kept)) or f"{indent}pass\n" * bool(indent)
+        before = "".join(lines[node.lineno - 1 : node.end_lineno])
+        if ast.dump(ast.parse(before.strip())) != ast.dump(ast.parse(new.strip())):
+            lines[node.lineno - 1 : node.end_lineno] = [new]
+    return "".join(lines)
+
+
+def _line(
+    resolver: Resolver, names: Names, source: str, name: str, bound: str, own: set[str]
+) -> list[str]:
+    module = resolver.old.module(source)
+    if module is not None and name not in module.bindings and name in module.imports:
+        inner, original = module.imports[name]
+        if not original:  # `torch` by way of `import *`
+            return [f"import {inner}" + (f" as {name}" if name != inner.split(".")[0] else "")]
+        if inner.split(".")[0] != "transformers":
+            return [f"from {inner} import {original}" + (f" as {name}" if name != original else "")]
+    line = resolver.decide(names, source, name, bound, own)
+    return [line] if line else []
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """One line for each module."""
+    by_module: dict[str, list[str]] = {}
+    plain = []
+    for line in dict.fromkeys(lines):
+        if line.startswith("from "):
+            module, _, name = line[5:].partition(" import ")
+            by_module.setdefault(module, []).append(name)
+        else:
+            plain.append(line)
+    return plain + [f"from {module} import {', '.join(n)}" for module, n in by_module.items()]
+
+
+def _assembled(text: str, names: Names, old: Release) -> str:
+    """The text with the copied definitions after its imports."""
+    tree = ast.parse(text)
+    here = {ast.unparse(one) for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)}
+    imports = "".join(f"{line}\n" for line in _joined([*names.imports]) if line not in here)
+    parts = []
+    for one in names.copied.values():
+        origin = f"{one.module} of transformers {old.version}"
+        if one.module.startswith("patchgen."):
+            origin = "patchgen"
+        parts.append(f"# Copied from {origin}\n{one.text.rstrip()}\n")
+    if not imports and not parts:
+        return text
+    at = max(
+        (one.end_lineno or 0 for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)),
+        default=0,
+    )
+    first = min(
+        (one.lineno for one in tree.body if not isinstance(one, ast.Import | ast.ImportFrom | ast.Expr)
+         and one.lineno > 1),
+        default=at,
+    )
+    del first
+    lines = text.splitlines(keepends=True)
+    block = imports + "".join(f"\n\n{part}" for part in parts)
+    return "".join([*lines[:at], block, "\n", *lines[at:]])
