@@ -25,7 +25,7 @@ from patchgen.rescuing.release import (
 )
 
 # General modules whose names are there and mean something else: the old ones are copied.
-CHANGED = ("transformers.modeling_rope_utils",)
+CHANGED = ("transformers.modeling_rope_utils", "transformers.modeling_attn_mask_utils")
 # Conditions on versions that transformers 5 does not ask any more.
 CONSTANTS = {
     "is_torch_greater_or_equal_than_1_10": "True",
@@ -177,7 +177,10 @@ class Resolver:
                     names.imports |= {line: None} if line else {}
                 else:
                     alias = f" as {read}" if read != inner else ""
-                    names.imports[f"from {source} import {inner}{alias}"] = None
+                    line = f"from {source} import {inner}{alias}"
+                    if read not in module.plain_imports:  # not everybody has the package
+                        line = f"try:\n    {line}\nexcept ImportError:\n    pass"
+                    names.imports[line] = None
             elif read in self.support.bindings:
                 self.copy(names, self.support, read, own)
             elif not hasattr(builtins, read):

@@ -9,6 +9,7 @@ transformers is there, and nothing of patchgen.
 """
 
 import contextlib
+import importlib
 import json
 import sys
 import traceback
@@ -33,16 +34,20 @@ ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 95, "decoder_start
 def tiny(config_class, given):
     """A small configuration of a class, by the names of its arguments."""
     usual = config_class(**given).to_dict()
-    sizes = {k: v for k, v in SIZES.items() if isinstance(usual.get(k), int) and k not in given}
-    sizes |= {k: v for k, v in ENDS.items() if k in usual and k not in given}
+    sizes = {k: v for k, v in SIZES.items() if isinstance(usual.get(k), int) and usual[k] > v}
+    sizes |= {k: v for k, v in ENDS.items() if k in usual}
     rates = {k: 0.0 for k, v in usual.items() if "drop" in k and isinstance(v, float)}
     if "num_key_value_heads" in sizes and "kv_lora_rank" in sizes:
         sizes["num_key_value_heads"] = 4
-    return {**rates, **sizes, **given}
+    return {**given, **rates, **sizes}
 
 
-def load_class(repository, reference):
+def load_class(repository, reference, side):
     """A class of the repository, as `trust_remote_code` loads it."""
+    if side == "old":  # whose loader asks for packages that are imported under a condition
+        sys.path.insert(0, str(repository.parent))
+        module, _, name = reference.rpartition(".")
+        return getattr(importlib.import_module(f"{repository.name}.{module}"), name)
     from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
     return get_class_from_dynamic_module(reference, str(repository))
@@ -59,6 +64,17 @@ def states(cache):
     if hasattr(cache, "key_cache"):
         return [t for pair in zip(cache.key_cache, cache.value_cache) for t in pair]
     return [t for layer in cache for t in layer if isinstance(t, torch.Tensor)]
+
+
+def build(model_class, config):
+    """The model, with the attention that is spelled out where the usual one is not there."""
+    try:
+        return model_class(config).float()
+    except KeyError as error:
+        if "sdpa" not in str(error):
+            raise
+        config._attn_implementation = "eager"
+        return model_class(config).float()
 
 
 def inputs_of(config):
@@ -105,9 +121,8 @@ def observations(model):
         return [model.generate(**given, max_new_tokens=6, do_sample=False, pad_token_id=0, eos_token_id=95)]
 
     def beams():
-        return [
-            model.generate(**given, max_new_tokens=5, num_beams=3, do_sample=False, pad_token_id=0, eos_token_id=95)
-        ]
+        asked = {"max_new_tokens": 5, "num_beams": 3, "do_sample": False, "pad_token_id": 0, "eos_token_id": 95}
+        return [model.generate(**given, **asked, use_cache=use) for use in (True, False)]
 
     def checkpointing():
         model.gradient_checkpointing_enable()
@@ -142,13 +157,13 @@ def main():
     side, folder, repository, plan = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), json.loads(sys.argv[4])
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    config_class = load_class(repository, plan["config"])
-    model_class = load_class(repository, plan["model"])
+    config_class = load_class(repository, plan["config"], side)
+    model_class = load_class(repository, plan["model"], side)
     if side == "old":
         sizes = json.loads(plan["given"]) if isinstance(plan["given"], str) else plan["given"]
         sizes = tiny(config_class, sizes)
         config = config_class(**sizes)
-        model = model_class(config).float()
+        model = build(model_class, config)
         weights = {k: v.clone() for k, v in model.state_dict().items()}
         torch.save({"sizes": sizes, "weights": weights, "seen": observe(model)}, folder / "old.pt")
         return
@@ -156,7 +171,7 @@ def main():
     old = torch.load(recorded, weights_only=False) if recorded.exists() else None
     sizes = old["sizes"] if old else tiny(config_class, plan["given"])
     config = config_class(**sizes)
-    model = model_class(config).float()
+    model = build(model_class, config)
     if old:
         missing = model.load_state_dict(old["weights"], strict=False)
         keys = {"missing": list(missing.missing_keys), "unexpected": list(missing.unexpected_keys)}
@@ -174,7 +189,8 @@ def main():
     import transformers
 
     auto = getattr(transformers, plan["auto"], AutoModelForCausalLM)
-    loaded = auto.from_pretrained(folder / "saved", trust_remote_code=True)
+    asked = {"attn_implementation": "eager"} if config._attn_implementation == "eager" else {}
+    loaded = auto.from_pretrained(folder / "saved", trust_remote_code=True, **asked)
     seen = observe(loaded)
     torch.save({"seen": seen, "keys": keys, "built": observe(model)}, folder / "new.pt")
 

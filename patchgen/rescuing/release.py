@@ -43,6 +43,12 @@ class Module:
                     found[name] = (alias.name if alias.asname else name, "")
         return found
 
+    @functools.cached_property
+    def plain_imports(self) -> set[str]:
+        """The names whose import depends on nothing."""
+        nodes = [node for node in self.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        return {alias.asname or alias.name.split(".")[0] for node in nodes for alias in node.names}
+
     def absolute(self, node: ast.ImportFrom) -> str:
         """The module that an import names."""
         if not node.level:

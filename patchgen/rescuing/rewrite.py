@@ -50,9 +50,11 @@ class Classes:
     bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     methods: dict[str, dict[str, cst.FunctionDef]] = field(default_factory=dict)
     values: dict[str, dict[str, str]] = field(default_factory=dict)
+    functions: set[str] = field(default_factory=set)
 
     def read(self, tree: cst.Module) -> None:
         """Add the classes of one file."""
+        self.functions |= {n.name.value for n in tree.body if isinstance(n, cst.FunctionDef)}
         for node in tree.body:
             for inner in m.findall(node, m.ClassDef()) if not m.matches(node, m.ClassDef()) else [node]:
                 assert isinstance(inner, cst.ClassDef)
@@ -158,6 +160,8 @@ class Rewriter(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine
     ) -> Any:
+        if self.functions == ["_init_weights"]:
+            return self._initialized(old, new)
         if not self.inside or self.functions:
             return new
         small = new.body[0]
@@ -177,6 +181,21 @@ class Rewriter(cst.CSTTransformer):
                 self.note(old, code(small), "is a mapping from each tied weight to its source now")
                 return cst.RemoveFromParent()
         return new
+
+    def _initialized(
+        self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine
+    ) -> cst.BaseStatement:
+        """`weight.data.normal_()` only where the weight was not loaded."""
+        small = new.body[0]
+        call = small.value if isinstance(small, cst.Expr) else None
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+            return new
+        weight, found, _ = code(call.func.value).partition(".data")
+        if not found or not call.func.attr.value.endswith("_"):
+            return new
+        self.note(old, code(small), "would overwrite a weight that was loaded")
+        test = cst.parse_expression(f"not getattr({weight}, '_is_hf_initialized', False)")
+        return cst.If(test, cst.IndentedBlock([new.with_changes(leading_lines=[])]), leading_lines=new.leading_lines)
 
     # Caches.
 
@@ -276,7 +295,12 @@ class Rewriter(cst.CSTTransformer):
         kwargs = new.params.star_kwarg.name.value
         text = code(new.body)
         lines = []
-        if "position_ids" in text and "position_ids" not in taken:
+        if "position_ids" in taken:
+            lines += [
+                "if position_ids is not None:",
+                "    position_ids = position_ids[:, past_length_of(past_key_values) :]",
+            ]
+        elif "position_ids" in text and "position_ids" not in taken:
             lines += [
                 f"if {kwargs}.get('position_ids') is not None:",
                 f"    {kwargs}['position_ids'] = {kwargs}['position_ids'][:, past_length_of(past_key_values) :]",
@@ -295,7 +319,21 @@ class Rewriter(cst.CSTTransformer):
         return any(
             m.findall(method, m.Call(func=m.Attribute(attr=m.Name("register_buffer"))))
             for method in own.values()
+        ) or ("__init__" in own and self._keeps_tensors(own["__init__"]))
+
+    def _keeps_tensors(self, init: cst.FunctionDef) -> bool:
+        """Whether a layer keeps what a function computes as a plain attribute."""
+        assigned = m.Assign(targets=[m.AssignTarget(m.Attribute(value=m.Name("self")))])
+        return any(
+            isinstance(node, cst.Assign)
+            and not code(node.value).startswith(("nn.", "torch.nn."))
+            and m.findall(node.value, m.Call(func=m.MatchIfTrue(self._computes)))
+            for node in m.findall(init, assigned)
         )
+
+    def _computes(self, function: cst.BaseExpression) -> bool:
+        text = code(function)
+        return text in self.classes.functions or text.startswith("torch.") and text.count(".") == 1
 
     def _any_buffers(self) -> bool:
         return any(

@@ -79,6 +79,12 @@ def keeps_arguments(init):
     def recorded(self, *args, **kwargs):
         init(self, *args, **kwargs)
         self._made_from = args, kwargs
+        kept = vars(self).items()
+        empty = [k for k, value in kept if isinstance(value, torch.Tensor) and value.is_meta]
+        if empty:  # a tensor that is no buffer would stay so
+            with torch.device("cpu"):
+                fresh = type(self)(*args, **kwargs)
+            vars(self).update({key: vars(fresh)[key] for key in empty})
 
     return recorded
 
