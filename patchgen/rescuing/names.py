@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.rescuing import support
-from patchgen.rescuing.release import (
+from patchgen.rescuing.sources import (
     PACKAGE,
     Module,
-    Release,
+    Sources,
     names_read,
     without_docstrings,
 )
@@ -77,7 +77,7 @@ def is_there(module: str, name: str) -> bool:
 class Resolver:
     """Decide for names, with the old release's text and the running transformers."""
 
-    def __init__(self, old: Release, new: Release, clean: Callable[[str], str]) -> None:
+    def __init__(self, old: Sources, new: Sources, clean: Callable[[str], str]) -> None:
         self.old, self.new, self.clean = old, new, clean
         self.support = Module(
             "patchgen.rescuing.support", Path(support.__file__).read_text(encoding="utf-8"), False

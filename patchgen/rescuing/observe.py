@@ -1,9 +1,10 @@
 """Build one model and record what it computes: run in the old environment, and in the new one.
 
-    python observe.py old FOLDER REPOSITORY ARCHITECTURE [CHECKPOINT]
-    python observe.py new FOLDER REPOSITORY ARCHITECTURE [CHECKPOINT]
+    python observe.py before FOLDER PLAN
+    python observe.py after FOLDER PLAN
 
-`FOLDER/old.pt` has the weights and what was observed.  Each observation is one class of what a model
+The code is in `FOLDER/before` or `FOLDER/after`, PLAN names its classes.  `FOLDER/before.pt` gets the
+weights and what was observed.  Each observation is one class of what a model
 does, and one that fails says so by itself.  This file stands alone: it imports torch and whichever
 transformers is there, and nothing of patchgen.
 """
@@ -44,7 +45,7 @@ def tiny(config_class, given):
 
 def load_class(repository, reference, side):
     """A class of the repository, as `trust_remote_code` loads it."""
-    if side == "old":  # whose loader asks for packages that are imported under a condition
+    if side == "before":  # whose loader asks for packages that are imported under a condition
         sys.path.insert(0, str(repository.parent))
         module, _, name = reference.rpartition(".")
         return getattr(importlib.import_module(f"{repository.name}.{module}"), name)
@@ -146,53 +147,71 @@ def observe(model):
     for name, compute in observations(model).items():
         try:
             with contextlib.nullcontext() if name in ("gradients", "checkpointing") else torch.no_grad():
-                seen[name] = compute()
+                found = compute()
+                seen[name] = found if isinstance(found, dict) else dict(enumerate(found))
         except Exception as error:  # each model raises its own
             seen[name] = f"{type(error).__name__}: {error}".splitlines()[0]
             traceback.print_exc()
     return seen
 
 
-def main():
-    side, folder, repository, plan = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), json.loads(sys.argv[4])
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    config_class = load_class(repository, plan["config"], side)
-    model_class = load_class(repository, plan["model"], side)
-    if side == "old":
-        sizes = json.loads(plan["given"]) if isinstance(plan["given"], str) else plan["given"]
-        sizes = tiny(config_class, sizes)
-        config = config_class(**sizes)
-        model = build(model_class, config)
-        weights = {k: v.clone() for k, v in model.state_dict().items()}
-        torch.save({"sizes": sizes, "weights": weights, "seen": observe(model)}, folder / "old.pt")
-        return
-    recorded = folder / "old.pt"
-    old = torch.load(recorded, weights_only=False) if recorded.exists() else None
-    sizes = old["sizes"] if old else tiny(config_class, plan["given"])
-    config = config_class(**sizes)
-    model = build(model_class, config)
-    if old:
-        missing = model.load_state_dict(old["weights"], strict=False)
-        keys = {"missing": list(missing.missing_keys), "unexpected": list(missing.unexpected_keys)}
-    else:
-        keys = {}
-    # What a user does: written, and loaded again by the auto class.
-    from transformers import AutoModelForCausalLM
+def read_weights(folder):
+    """The tensors of a checkpoint, from its files."""
+    weights = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        from safetensors.torch import load_file
 
-    model.save_pretrained(folder / "saved")
-    for path in repository.glob("*.py"):
-        (folder / "saved" / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
-    settings = json.loads((folder / "saved" / "config.json").read_text())
-    settings["auto_map"] = {"AutoConfig": plan["config"], plan["auto"]: plan["model"]}
-    (folder / "saved" / "config.json").write_text(json.dumps(settings))
+        weights |= load_file(path)
+    for path in sorted(folder.glob("pytorch_model*.bin")) if not weights else ():
+        weights |= torch.load(path, map_location="cpu", weights_only=True)
+    if not weights:
+        raise SystemExit(f"{folder} has no weights")
+    return weights
+
+
+def load_saved(folder, side, plan, model, eager):
+    """The model as a user loads it: written, and read by the auto class."""
     import transformers
 
-    auto = getattr(transformers, plan["auto"], AutoModelForCausalLM)
-    asked = {"attn_implementation": "eager"} if config._attn_implementation == "eager" else {}
-    loaded = auto.from_pretrained(folder / "saved", trust_remote_code=True, **asked)
-    seen = observe(loaded)
-    torch.save({"seen": seen, "keys": keys, "built": observe(model)}, folder / "new.pt")
+    saved = folder / "saved"
+    model.save_pretrained(saved)
+    for path in (folder / side).glob("*.py"):
+        (saved / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    settings = json.loads((saved / "config.json").read_text(encoding="utf-8"))
+    settings["auto_map"] = {"AutoConfig": plan["config"], plan["auto"]: plan["model"]}
+    (saved / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    asked = {"attn_implementation": "eager"} if eager else {}
+    auto = getattr(transformers, plan["auto"])
+    return auto.from_pretrained(saved, trust_remote_code=True, **asked)
+
+
+def main():
+    side, folder, plan = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    config_class = load_class(folder / side, plan["config"], side)
+    model_class = load_class(folder / side, plan["model"], side)
+    recorded = folder / "before.pt"
+    before = torch.load(recorded, weights_only=False) if recorded.exists() else {}
+    sizes = before.get("sizes") or plan["given"]
+    if not before and not plan["checkpoint"]:
+        sizes = tiny(config_class, plan["given"])
+    config = config_class(**sizes)
+    model = build(model_class, config)
+    weights = before.get("weights")
+    if weights is None and plan["checkpoint"]:
+        weights = {name: t.float() for name, t in read_weights(Path(plan["checkpoint"])).items()}
+    keys = {"missing": [], "unexpected": []}
+    if weights is not None:
+        loaded = model.load_state_dict(weights, strict=False)
+        keys = {"missing": loaded.missing_keys, "unexpected": loaded.unexpected_keys}
+    result = {"sizes": sizes, "keys": keys}
+    if side == "before":
+        result["weights"] = {name: t.clone() for name, t in model.state_dict().items()}
+    else:
+        model = load_saved(folder, side, plan, model, config._attn_implementation == "eager")
+    result["seen"] = observe(model.float())
+    torch.save(result, folder / f"{side}.pt")
 
 
 if __name__ == "__main__":

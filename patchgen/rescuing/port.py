@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from patchgen.rescuing.names import Names, Resolver, imports_of, is_there, source_of, top_names
-from patchgen.rescuing.release import Module, Release
+from patchgen.rescuing.sources import Module, Sources
 from patchgen.rescuing.rewrite import CONFIGS, Classes, Note, rewrite
 
 # Values that every configuration had without being asked.
 PROPERTIES = ("use_return_dict", "output_attentions", "name_or_path", "num_labels")
+
+
+LICENCE = "by the HuggingFace team under the Apache License 2.0"
 
 
 @dataclass
@@ -27,7 +29,7 @@ class Ported:
     copied: list[tuple[str, str]] = field(default_factory=list)
 
 
-def port(texts: Mapping[str, str], old: Release, new: Release) -> dict[str, Ported]:
+def port(texts: Mapping[str, str], old: Sources, new: Sources) -> dict[str, Ported]:
     """The files by name, ported; with those of configurations that had to be copied."""
     pending = dict(texts)
     ported: dict[str, Ported] = {}
@@ -49,21 +51,20 @@ def port(texts: Mapping[str, str], old: Release, new: Release) -> dict[str, Port
 
 
 def _port(
-    file: str, text: str, classes: Classes, everything: str, old: Release, new: Release, names: Names
+    file: str, text: str, classes: Classes, everything: str, old: Sources, new: Sources, names: Names
 ) -> Ported:
     has_caches = "cache_utils" in text or "DynamicCache" in text
     tree = ast.parse(text)
     changed, notes = rewrite(text, classes, keeps_tuples=not has_caches)
     lines = _lost_methods(classes, ast.parse(changed), old)
     defaults = _lost_defaults(everything, old)
-    clean = functools.partial(_clean, classes=classes)
-    resolver = Resolver(old, new, clean)
+    resolver = Resolver(old, new, _clean)
     module = cst.parse_module(changed)
     own = top_names(ast.parse(changed))
     # Methods of the base classes that are gone stand in the file's own base class again.
     for owner, methods in lines.items():
         for source, method in methods:
-            body = cst.parse_module(clean(_dedented(source, method))).body
+            body = cst.parse_module(_clean(_dedented(source, method))).body
             module = _with_members(module, owner, body)
             names.notes.append((0, f"{owner}.{method.name}", f"copied from {source.name} of {old.version}"))
             resolver.follow(names, source, ast.parse(cst.Module(body=list(body)).code), own)
@@ -89,10 +90,23 @@ def _port(
     return Ported(text, notes, names.left, [(one.name, one.module) for one in names.copied.values()])
 
 
-def _clean(text: str, classes: Classes) -> str:
+def _clean(text: str) -> str:
+    """A copied definition, rewritten, without its docstrings."""
+    tree = cst.ensure_type(cst.parse_module(text).visit(_Undocumented()), cst.Module)
     inner = Classes()
-    inner.read(cst.parse_module(text))
-    return rewrite(text, inner, keeps_tuples=False)[0]
+    inner.read(tree)
+    return rewrite(tree.code, inner, keeps_tuples=False)[0]
+
+
+class _Undocumented(cst.CSTTransformer):
+    def leave_IndentedBlock(self, old: cst.IndentedBlock, new: cst.IndentedBlock) -> cst.CSTNode:
+        first = new.body[0]
+        is_text = isinstance(first, cst.SimpleStatementLine) and isinstance(first.body[0], cst.Expr)
+        if not is_text or not isinstance(first.body[0].value, cst.SimpleString | cst.ConcatenatedString):
+            return new
+        if len(new.body) == 1:
+            return new
+        return new.with_changes(body=new.body[1:])
 
 
 def _imported(tree: ast.Module) -> set[str]:
@@ -107,7 +121,7 @@ def _dedented(module: Module, node: ast.FunctionDef) -> str:
 
 
 def _lost_methods(
-    classes: Classes, tree: ast.Module, old: Release
+    classes: Classes, tree: ast.Module, old: Sources
 ) -> dict[str, list[tuple[Module, ast.FunctionDef]]]:
     """By class of the file: methods of transformers' base classes that it calls and that are gone."""
     from transformers import GenerationMixin, PreTrainedModel
@@ -160,7 +174,7 @@ def _called_on_self(node: ast.AST) -> set[str]:
     }
 
 
-def _lost_defaults(everything: str, old: Release) -> dict[str, str]:
+def _lost_defaults(everything: str, old: Sources) -> dict[str, str]:
     """What every configuration had by default, does not have now, and the files read."""
     from transformers import PreTrainedConfig
 
@@ -193,7 +207,7 @@ def _with_members(module: cst.Module, owner: str, members: object, *, first: boo
 
 
 def _with_imports(
-    text: str, tree: ast.Module, resolver: Resolver, names: Names, own: set[str], old: Release
+    text: str, tree: ast.Module, resolver: Resolver, names: Names, own: set[str], old: Sources
 ) -> str:
     """The text with each import from transformers as it has to be now."""
     lines = text.splitlines(keepends=True)
@@ -249,14 +263,27 @@ def _joined(lines: list[str]) -> list[str]:
     return plain + [f"from {module} import {', '.join(n)}" for module, n in by_module.items()]
 
 
-def _assembled(text: str, names: Names, old: Release) -> str:
+def _single(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
+    """The import of one name alone."""
+    if isinstance(node, ast.Import):
+        return ast.Import([alias])
+    return ast.ImportFrom(node.module, [alias], node.level)
+
+
+def _assembled(text: str, names: Names, old: Sources) -> str:
     """The text with the copied definitions after its imports."""
     tree = ast.parse(text)
-    here = {ast.unparse(one) for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)}
-    imports = "".join(f"{line}\n" for line in _joined([*names.imports]) if line not in here)
+    here = {
+        line
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+        for line in [ast.unparse(_single(node, alias))]
+    }
+    imports = "".join(f"{line}\n" for line in _joined([o for o in names.imports if o not in here]))
     parts = []
     for one in names.copied.values():
-        origin = f"{one.module} of transformers {old.version}"
+        origin = f"{one.module} of transformers {old.version}, {LICENCE}"
         if one.module.startswith("patchgen."):
             origin = "patchgen"
         parts.append(f"# Copied from {origin}\n{one.text.rstrip()}\n")
@@ -266,12 +293,6 @@ def _assembled(text: str, names: Names, old: Release) -> str:
         (one.end_lineno or 0 for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)),
         default=0,
     )
-    first = min(
-        (one.lineno for one in tree.body if not isinstance(one, ast.Import | ast.ImportFrom | ast.Expr)
-         and one.lineno > 1),
-        default=at,
-    )
-    del first
     lines = text.splitlines(keepends=True)
     block = imports + "".join(f"\n\n{part}" for part in parts)
     return "".join([*lines[:at], block, "\n", *lines[at:]])

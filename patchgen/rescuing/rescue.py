@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import json
 import os
-import subprocess
-import sys
+import shutil
 import tempfile
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchgen.project.write import replace_file
+from patchgen.author.adopt.releases import Release, order_of
+from patchgen.rescuing.environment import compare, run
 from patchgen.rescuing.names import imports_of, source_of
 from patchgen.rescuing.port import Ported, port
-from patchgen.rescuing.release import Release
+from patchgen.rescuing.sources import PACKAGE, Sources
 from patchgen.syntax.errors import Location, PatchgenError
 
-BOUND = 1e-5  # relative, in float32
-NOT_GIVEN = ("auto_map", "architectures", "transformers_version", "torch_dtype", "dtype", "model_type")
+# Endings of class names, and the auto class that loads such a class; the first is verified.
 AUTO = {
     "ForCausalLM": "AutoModelForCausalLM",
     "LMHeadModel": "AutoModelForCausalLM",
@@ -33,6 +32,22 @@ AUTO = {
     "ForQuestionAnswering": "AutoModelForQuestionAnswering",
     "Model": "AutoModel",
 }
+# What `config.json` says that is no argument of a configuration.
+NOT_GIVEN = {"auto_map", "architectures", "transformers_version", "torch_dtype", "dtype", "model_type"}
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx")
+
+
+@dataclass(frozen=True)
+class Repository:
+    """What was given: the Python files by name, and the settings of `config.json`."""
+
+    path: Path
+    texts: Mapping[str, str]
+    settings: Mapping[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent if self.path.is_file() else self.path
 
 
 @dataclass
@@ -42,162 +57,222 @@ class Rescue:
     release: str
     newest: str
     files: dict[str, Ported]
-    auto_map: dict[str, str]
+    auto_map: dict[str, str] = field(default_factory=dict)
     verified: dict[str, str] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    loads: bool = False
+    logs: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def is_complete(self) -> bool:
-        return not self.left
-
-
-def read_repository(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
-    """The Python files by name, and the settings of `config.json`."""
-    files = [path] if path.is_file() else sorted(path.glob("*.py"))
-    if path.is_file():
-        wanted = {
-            f"{node.module}.py"
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module
+    def data(self) -> dict[str, Any]:
+        """The result as data for JSON."""
+        changes = {
+            name: [f"{note.line}: {note.what}: {note.why}" for note in one.notes]
+            for name, one in self.files.items()
         }
-        files += [one for one in sorted(path.parent.glob("*.py")) if one.name in wanted]
-    texts = {one.name: one.read_text(encoding="utf-8") for one in files}
-    settings_file = (path.parent if path.is_file() else path) / "config.json"
-    settings = json.loads(settings_file.read_text(encoding="utf-8")) if settings_file.is_file() else {}
-    return texts, settings
+        copied = {name: dict(one.copied) for name, one in self.files.items()}
+        return {
+            "from": self.release, "to": self.newest, "auto_map": self.auto_map, "loads": self.loads,
+            "verified": self.verified, "left": self.left, "changes": changes, "copied": copied,
+        }  # fmt: skip
 
 
-def unpack(wheel: Path, folder: Path) -> Path:
-    """The sources in a wheel, in a folder that is kept from run to run."""
-    if not (folder / "transformers" / "__init__.py").is_file():
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(folder, [n for n in archive.namelist() if n.endswith(".py")])
-    return folder
+def read_repository(path: Path) -> Repository:
+    """The files of a repository, or a file and those beside it that it imports."""
+    files = sorted(path.glob("*.py"))
+    if path.is_file():
+        files = [path]
+        for file in files:
+            for node in ast.walk(_parsed(file)):
+                beside = isinstance(node, ast.ImportFrom) and node.level == 1 and node.module
+                other = path.parent / f"{beside}.py"
+                if beside and other not in files:
+                    if not other.is_file():
+                        at = Location(str(file), node.lineno, node.col_offset + 1)
+                        what = f"imports {other.name}, which is not beside it"
+                        raise PatchgenError("PG861", at, what, "put it there, or name the folder")
+                    files.append(other)
+    texts = {file.name: file.read_text("utf-8") for file in files if _parsed(file)}
+    folder = path.parent if path.is_file() else path
+    place = folder / "config.json"
+    try:
+        settings = json.loads(place.read_text("utf-8")) if place.is_file() else {}
+    except ValueError as error:
+        raise PatchgenError("PG861", Location(str(place)), f"is no JSON: {error}") from error
+    if not any("transformers" in text for text in texts.values()):
+        what = "has no Python file that imports transformers"
+        raise PatchgenError("PG861", Location(str(path)), what, "name a folder with modeling files")
+    return Repository(path, texts, settings)
 
 
-def make_environment(version: str, folder: Path, wheels: Path | None, more: Sequence[str]) -> None:
-    """Install an old release with what it wants, torch aside, which is shared."""
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-compile", "--target", str(folder)]
-    if wheels is not None:
-        command += ["--find-links", str(wheels)]
-    done = subprocess.run(
-        [*command, f"transformers=={version}", *more], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["pip ended without a word"])[-1]
-        raise PatchgenError("PG861", Location(""), f"transformers {version} cannot be installed: {last}")
+def _parsed(file: Path) -> ast.Module:
+    try:
+        return ast.parse(file.read_text("utf-8"))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        at = Location(str(file), getattr(error, "lineno", None) or 1, 1)
+        raise PatchgenError("PG861", at, f"is no Python: {error}", "correct the file") from error
+
+
+def release_of(repository: Repository, known: Sequence[Release]) -> Release:
+    """The release that a repository was written for.
+
+    The one that `config.json` says, or the next newer one at hand; else the oldest that has every
+    name that is imported, or the one that lacks the fewest.
+    """
+    old = sorted((one for one in known if one.order < (5,)), key=lambda one: one.order)
+    if not old:
+        what = "no release before 5 is at hand"
+        raise PatchgenError("PG807", Location("transformers"), what, "name --package-root or --from")
+    stated = str(repository.settings.get("transformers_version", ""))
+    if stated.startswith("4"):
+        return next((one for one in old if one.order >= order_of(stated)), old[-1])
+    wanted = {
+        (source_of(node), alias.name)
+        for text in repository.texts.values()
+        for node in imports_of(ast.parse(text))
+        for alias in node.names
+        if alias.name != "*"
+    }
+
+    def lacking(release: Release) -> int:
+        sources = Sources(release.root(), release.version)
+        return sum(not sources.has(module, name) for module, name in wanted)
+
+    return min(old, key=lacking)
 
 
 def auto_map_of(texts: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, str]:
     """Which class each auto class loads: as `config.json` says, or by the names of the classes."""
-    if settings.get("auto_map"):
-        return {k: v for k, v in settings["auto_map"].items() if isinstance(v, str)}
     found: dict[str, str] = {}
     for file, text in sorted(texts.items()):
         for node in ast.parse(text).body:
             if not isinstance(node, ast.ClassDef):
                 continue
-            stem = file.removesuffix(".py")
+            reference = f"{file.removesuffix('.py')}.{node.name}"
             if node.name.endswith("Config") and not node.name.endswith("OnnxConfig"):
-                found.setdefault("AutoConfig", f"{stem}.{node.name}")
-            for ending, auto in AUTO.items():
-                if node.name.endswith(ending) and "PreTrained" not in node.name:
-                    found.setdefault(auto, f"{stem}.{node.name}")
-                    break
-    return found
-
-
-def run(side: str, folder: Path, repository: Path, plan: Mapping[str, Any], paths: Sequence[str]) -> str:
-    """Observe in an environment; the last words of a run that fails."""
-    script = Path(__file__).with_name("observe.py")
-    home = folder / f"home-{side}"
-    environment = {
-        **os.environ, "HF_HOME": str(home), "HF_MODULES_CACHE": str(home / "modules"), "HF_HUB_OFFLINE": "1",
-        "PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")]), "TRANSFORMERS_VERBOSITY": "error",
-    }  # fmt: skip
-    command = [sys.executable, "-W", "ignore", str(script), side, str(folder), str(repository), json.dumps(plan)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    (folder / f"{side}.log").write_text(done.stderr, encoding="utf-8")
-    return "" if not done.returncode else (done.stderr.strip().splitlines() or ["no word"])[-1]
-
-
-def compare(folder: Path) -> dict[str, str]:
-    """Class by class of what a model does: `equal`, or how it differs."""
-    import torch
-
-    new = torch.load(folder / "new.pt", weights_only=False)
-    old_file = folder / "old.pt"
-    old = torch.load(old_file, weights_only=False) if old_file.exists() else None
-    verdicts: dict[str, str] = {}
-    for name, mine in new["seen"].items():
-        theirs = old["seen"][name] if old else None
-        if isinstance(theirs, str):
-            verdicts[name] = f"failed before: {theirs}" + ("" if isinstance(mine, str) else "; runs now")
-        elif isinstance(mine, str):
-            verdicts[name] = f"fails: {mine}"
-        elif theirs is None:
-            verdicts[name] = "runs"
-        else:
-            verdicts[name] = _difference(theirs, mine)
-            if name == "beam search" and verdicts[name].startswith("differs") and mine[0].equal(mine[1]):
-                verdicts[name] = "equals the search without a cache; transformers searches otherwise now"
-    return verdicts
-
-
-def _difference(theirs: Any, mine: Any) -> str:
-    if isinstance(theirs, dict):
-        if theirs.keys() != mine.keys():
-            return f"differs: {sorted(theirs.keys() ^ mine.keys())[:3]} on one side only"
-        theirs, mine = [*theirs.values()], [mine[key] for key in theirs]
-    if len(theirs) != len(mine):
-        return f"differs: {len(mine)} tensors in place of {len(theirs)}"
-    largest = 0.0
-    for one, two in zip(theirs, mine, strict=True):
-        if one.shape != two.shape:
-            return f"differs: {tuple(two.shape)} in place of {tuple(one.shape)}"
-        scale = max(float(one.double().abs().max()) if one.numel() else 0.0, 1e-3)
-        gap = (one.double() - two.double()).abs().max() if one.numel() else 0.0
-        largest = max(largest, float(gap) / scale)
-    return f"equal ({largest:.0e})" if largest <= BOUND else f"differs: by {largest:.1e}"
+                found.setdefault("AutoConfig", reference)
+            auto = next((auto for end, auto in AUTO.items() if node.name.endswith(end)), None)
+            if auto is not None and "PreTrained" not in node.name:
+                found.setdefault(auto, reference)
+    said = settings.get("auto_map", {})
+    return {**found, **said} if said else found
 
 
 def rescue(
-    path: Path, old: Release, new: Release, environment: Path | None, more: Sequence[str] = ()
-) -> tuple[Rescue, dict[str, bytes]]:
-    """Port, verify, and give the files of the new folder."""
-    texts, settings = read_repository(path)
-    files = port(texts, old, new)
-    ported = {name: one.text for name, one in files.items()}
-    auto_map = auto_map_of(ported, settings)
-    result = Rescue(old.version, new.version, files, auto_map)
+    repository: Repository, release: Release, home: Path | None, checkpoint: Path | None, *, verify: bool
+) -> Rescue:
+    """Port the files, and run them; `home` is the environment of the old release, if there is one."""
+    spec = importlib.metadata.distribution(PACKAGE)
+    new = Sources(Path(str(spec.locate_file(""))), spec.version)
+    files = port(repository.texts, Sources(release.root(), release.version), new)
+    texts = {name: one.text for name, one in files.items()}
+    result = Rescue(release.version, new.version, files, auto_map_of(texts, repository.settings))
     result.left += [what for one in files.values() for what in one.left]
+    auto = next((auto for auto in AUTO.values() if auto in result.auto_map), None)
+    if auto is None or "AutoConfig" not in result.auto_map:
+        what = "has no class of a model, or none of its configuration, by their names"
+        hint = "say in config.json, under auto_map, which they are"
+        raise PatchgenError("PG861", Location(str(repository.path)), what, hint)
+    if verify:
+        _verify(result, repository, texts, auto, home, checkpoint)
+    return result
+
+
+def _verify(
+    result: Rescue,
+    repository: Repository,
+    texts: Mapping[str, str],
+    auto: str,
+    home: Path | None,
+    checkpoint: Path | None,
+) -> None:
+    given = {k: v for k, v in repository.settings.items() if k not in NOT_GIVEN}
+    plan = {"auto": auto, "given": given, "checkpoint": str(checkpoint or "")}
     with tempfile.TemporaryDirectory(prefix="patchgen-rescue-") as place:
         folder = Path(place)
-        fresh = folder / "fresh"
-        fresh.mkdir()
-        for name, text in ported.items():
-            (fresh / name).write_text(text, encoding="utf-8")
-        auto = next((a for a in AUTO.values() if a in auto_map), "")
-        if "AutoConfig" not in auto_map or not auto:
-            result.left.append("no configuration class or no model class was found")
-            return result, {}
-        before = folder / "before"
-        before.mkdir()
-        for name, text in texts.items():
-            (before / name).write_text(text, encoding="utf-8")
-        given = {k: v for k, v in settings.items() if k not in NOT_GIVEN}
-        plan = {"config": auto_map["AutoConfig"], "model": auto_map[auto], "auto": auto, "given": given}
-        if environment is not None:
-            old_map = auto_map_of(texts, settings)
-            old_plan = {**plan, "config": old_map.get("AutoConfig", plan["config"]), "model": old_map[auto]}
-            why = run("old", folder, before, old_plan, [str(environment), *more])
-            if why:
-                result.left.append(f"not compared: the old model does not run with {old.version}: {why}")
-        why = run("new", folder, fresh, plan, more)
-        if why:
+        sides = {"before": {**texts, **repository.texts}, "after": texts}
+        for side, its in sides.items():
+            (folder / side).mkdir()
+            for name, text in its.items():
+                (folder / side / name).write_text(text, encoding="utf-8")
+        if home is not None:
+            was = auto_map_of(sides["before"], repository.settings)
+            classes = {"config": was["AutoConfig"], "model": was[auto]}
+            if why := run("before", folder, {**plan, **classes}, [str(home)]):
+                result.left.append(f"not compared: it does not run with {result.release}: {why}")
+        classes = {"config": result.auto_map["AutoConfig"], "model": result.auto_map[auto]}
+        if why := run("after", folder, {**plan, **classes}, []):
             result.left.append(f"does not load: {why}")
         else:
+            result.loads = True
             result.verified = compare(folder)
-            result.left += [f"{k}: {v}" for k, v in result.verified.items() if v.startswith(("fails", "differs"))]
-        result.logs = {p.stem: p.read_text() for p in folder.glob("*.log")}  # type: ignore[attr-defined]
-    return result, {name: text.encode() for name, text in ported.items()}
+            result.left += [
+                f"{name}: {verdict}"
+                for name, verdict in result.verified.items()
+                if verdict.startswith(("fails", "differs"))
+            ]
+        result.logs = {path.stem: path.read_text("utf-8") for path in folder.glob("*.log")}
+
+
+def write(result: Rescue, repository: Repository, folder: Path, *, force: bool) -> None:
+    """Write the new folder, all of it or nothing."""
+    if folder.exists() and any(folder.iterdir()) and not force:
+        what = "is there already, and not empty"
+        raise PatchgenError("PG804", Location(str(folder)), what, "--force writes into it")
+    settings = {**repository.settings, "auto_map": result.auto_map}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".rescue-") as place:
+        new = Path(place)
+        for path in repository.folder.iterdir() if repository.path.is_dir() else ():
+            if path.is_file() and path.suffix not in (*WEIGHTS, ".py"):
+                shutil.copyfile(path, new / path.name)
+        for name, one in result.files.items():
+            (new / name).write_text(one.text, encoding="utf-8")
+        (new / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        report = "\n".join(report_lines(result, repository)) + "\n"
+        (new / "REPORT.md").write_text(report, encoding="utf-8")
+        folder.mkdir(exist_ok=True)
+        for path in new.iterdir():
+            os.replace(path, folder / path.name)
+
+
+def report_lines(result: Rescue, repository: Repository) -> Iterator[str]:
+    """REPORT.md, for the maintainer who merges the change."""
+    yield f"# {repository.folder.resolve().name} on transformers {result.newest}"
+    yield ""
+    yield f"Ported from transformers {result.release} by `patchgen rescue`."
+    yield ""
+    yield "## Verified"
+    yield ""
+    if not result.verified:
+        yield "Nothing was run." if not result.loads else "The model was not compared."
+    else:
+        yield "| what | result |"
+        yield "|---|---|"
+        yield from (f"| {name} | {verdict} |" for name, verdict in result.verified.items())
+        yield ""
+        yield "A small model, or the checkpoint, in float32 on a CPU, with the same weights in both"
+        yield f"releases; `equal` means to 1e-5 of the largest value. Here it was built, saved and"
+        yield "loaded by its auto class with `trust_remote_code=True`."
+    yield ""
+    yield "## Left"
+    yield ""
+    yield from (f"- {what}" for what in result.left)
+    if not result.left:
+        yield "Nothing."
+    for name, one in sorted(result.files.items()):
+        yield ""
+        yield f"## {name}"
+        yield ""
+        if name not in repository.texts:
+            yield f"Copied from transformers {result.release}: the newest release has another one."
+            yield ""
+        if one.notes:
+            yield "| line | was | now |"
+            yield "|---:|---|---|"
+        for note in sorted(one.notes, key=lambda note: note.line):
+            was = " ".join(note.what.split()).replace("|", "\\|")
+            was = was if len(was) <= 90 else f"{was[:87]}..."
+            yield f"| {note.line or ''} | `{was}` | {note.why} |"
+        for copied, module in one.copied:
+            origin = "patchgen" if module.startswith("patchgen") else f"{module}"
+            yield f"|  | `{copied}` | copied from {origin} |" if one.notes else f"- `{copied}`: copied from {origin}"

@@ -98,6 +98,7 @@ TABLE = COMPILER | {
         "verify",
         *ALL_OF_THE_COMPILER,
     },
+    "rescuing": {"syntax.errors", "author"},
     "unpatching": {"syntax.errors", "syntax", "project", "verify", "author", "compiler.settings"},
     "training": {
         "syntax.errors",
@@ -119,6 +120,7 @@ TABLE = COMPILER | {
         "verify",
         "author",
         "training",
+        "rescuing",
         "unpatching",
         "cli.page",
         "gallery",
@@ -156,8 +158,8 @@ OUTSIDE = {
     "rich": {"cli"},
     "safetensors": {"training"},
     "tokenizers": {"training"},
-    "torch": {"author", "parts", "runtime", "training", "unpatching", "verify"},
-    "transformers": {"author", "parts", "runtime", "training", "unpatching", "verify"},
+    "torch": {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"},
+    "transformers": {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"},
     "triton": {"verify"},
 }
 

@@ -85,7 +85,7 @@ def bound_by(node: ast.stmt) -> Iterator[str]:
                         yield from bound_by(one)
 
 
-class Release:
+class Sources:
     """The package `transformers` in the folder `root`, read as text."""
 
     def __init__(self, root: Path, version: str) -> None:
