@@ -155,7 +155,7 @@ class Resolver:
         node = module.bindings[name]
         text = module.source(node)
         if module is not self.support:
-            text = self.clean(text)
+            text = self.clean(absolute(module, text))
         names.copied[name] = Copied(name, module.name, text)  # a circle ends here
         self.follow(names, module, ast.parse(text), own | {name})
         names.copied[name] = names.copied.pop(name)  # after what it reads
@@ -191,6 +191,19 @@ class Resolver:
         for read in sorted(names_read(tree) - own):
             if read in self.support.bindings and read not in names.copied:
                 self.copy(names, self.support, read, set())
+            elif read == "GenerationMixin":
+                names.imports["from transformers.generation import GenerationMixin"] = None
+
+
+def absolute(module: Module, text: str) -> str:
+    """The text of a definition of `module`, with the imports in it by absolute names."""
+    lines = text.splitlines(keepends=True)
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    for node in sorted(nodes, key=lambda node: -node.lineno):
+        if node.level:
+            named = ast.unparse(ast.ImportFrom(module.absolute(node), node.names, 0))
+            lines[node.lineno - 1 : node.end_lineno] = [" " * node.col_offset + named + "\n"]
+    return "".join(lines)
 
 
 def top_names(tree: ast.Module) -> set[str]:

@@ -36,6 +36,7 @@ def tiny(config_class, given):
     """A small configuration of a class, by the names of its arguments."""
     usual = config_class(**given).to_dict()
     sizes = {k: v for k, v in SIZES.items() if isinstance(usual.get(k), int) and usual[k] > v}
+    sizes |= {k: SIZES[k] for k in ("num_key_value_heads",) if k in usual and usual[k] is None}
     sizes |= {k: v for k, v in ENDS.items() if k in usual}
     rates = {k: 0.0 for k, v in usual.items() if "drop" in k and isinstance(v, float)}
     if "num_key_value_heads" in sizes and "kv_lora_rank" in sizes:

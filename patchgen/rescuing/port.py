@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from patchgen.rescuing.names import Names, Resolver, imports_of, is_there, source_of, top_names
+from patchgen.rescuing.names import Names, Resolver, absolute, imports_of, is_there, source_of, top_names
 from patchgen.rescuing.sources import Module, Sources
 from patchgen.rescuing.rewrite import CONFIGS, Classes, Note, rewrite
 
@@ -64,7 +64,7 @@ def _port(
     # Methods of the base classes that are gone stand in the file's own base class again.
     for owner, methods in lines.items():
         for source, method in methods:
-            body = cst.parse_module(_clean(_dedented(source, method))).body
+            body = cst.parse_module(_clean(absolute(source, _dedented(source, method)))).body
             module = _with_members(module, owner, body)
             names.notes.append((0, f"{owner}.{method.name}", f"copied from {source.name} of {old.version}"))
             resolver.follow(names, source, ast.parse(cst.Module(body=list(body)).code), own)
@@ -79,11 +79,9 @@ def _port(
                 names.notes.append((0, name, f"defaults that configurations lost: {', '.join(values)}"))
     changed = module.code
     tree = ast.parse(changed)
-    if "GenerationMixin" in changed and "GenerationMixin" not in _imported(tree):
-        names.imports["from transformers.generation import GenerationMixin"] = None
     text = _with_imports(changed, tree, resolver, names, own, old)
-    resolver.need(names, ast.parse(text), own)
-    for one in names.copied.values():
+    resolver.need(names, ast.parse(text), own | _imported(ast.parse(text)))
+    for one in [*names.copied.values()]:
         resolver.need(names, ast.parse(one.text), own)
     text = _assembled(text, names, old)
     notes += [Note(*note) for note in names.notes]

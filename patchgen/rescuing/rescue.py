@@ -13,14 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import libcst as cst
+
 from patchgen.author.adopt.releases import Release, order_of
 from patchgen.rescuing.environment import compare, run
 from patchgen.rescuing.names import imports_of, source_of
 from patchgen.rescuing.port import Ported, port
+from patchgen.rescuing.rewrite import Classes
 from patchgen.rescuing.sources import PACKAGE, Sources
 from patchgen.syntax.errors import Location, PatchgenError
 
-# Endings of class names, and the auto class that loads such a class; the first is verified.
+# What names of classes say, and the auto class that loads such a class; the first is verified.
 AUTO = {
     "ForCausalLM": "AutoModelForCausalLM",
     "LMHeadModel": "AutoModelForCausalLM",
@@ -142,17 +145,27 @@ def release_of(repository: Repository, known: Sequence[Release]) -> Release:
 
 def auto_map_of(texts: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, str]:
     """Which class each auto class loads: as `config.json` says, or by the names of the classes."""
+    trees = {file: cst.parse_module(text) for file, text in sorted(texts.items())}
+    classes = Classes()
+    for tree in trees.values():
+        classes.read(tree)
     found: dict[str, str] = {}
-    for file, text in sorted(texts.items()):
-        for node in ast.parse(text).body:
-            if not isinstance(node, ast.ClassDef):
-                continue
-            reference = f"{file.removesuffix('.py')}.{node.name}"
-            if node.name.endswith("Config") and not node.name.endswith("OnnxConfig"):
+    configs: dict[str, str] = {}  # of the model that each auto class loads
+    for file, tree in trees.items():
+        for node in tree.body:
+            name = node.name.value if isinstance(node, cst.ClassDef) else ""
+            reference = f"{file.removesuffix('.py')}.{name}"
+            if classes.is_config(name) and "Onnx" not in name:
                 found.setdefault("AutoConfig", reference)
-            auto = next((auto for end, auto in AUTO.items() if node.name.endswith(end)), None)
-            if auto is not None and "PreTrained" not in node.name:
+            auto = next((auto for part, auto in AUTO.items() if part in name), None)
+            if auto is not None and classes.is_model(name) and "PreTrained" not in name:
                 found.setdefault(auto, reference)
+                config = classes.value(name, "config_class")
+                configs |= {auto: config} if config is not None and auto not in configs else {}
+    config = next((configs[auto] for auto in AUTO.values() if auto in configs), None)
+    for file, tree in trees.items():
+        if any(isinstance(node, cst.ClassDef) and node.name.value == config for node in tree.body):
+            found["AutoConfig"] = f"{file.removesuffix('.py')}.{config}"
     said = settings.get("auto_map", {})
     return {**found, **said} if said else found
 

@@ -5,6 +5,7 @@ Names that are merely gone are no matter of this module: `names` copies them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,6 +91,19 @@ class Classes:
         return next(filter(None, found), None)
 
 
+def _is_foreign_import(line: cst.SimpleStatementLine) -> bool:
+    """Whether a line imports a package that not everybody has."""
+    small = line.body[0]
+    if isinstance(small, cst.Import):
+        names = [code(alias.name).partition(".")[0] for alias in small.names]
+    elif isinstance(small, cst.ImportFrom) and not small.relative and small.module is not None:
+        names = [code(small.module).partition(".")[0]]
+    else:
+        return False
+    usual = {"torch", "transformers", "numpy", *sys.stdlib_module_names}
+    return not usual.issuperset(names)
+
+
 def _class_values(node: cst.ClassDef) -> Iterator[tuple[str, str]]:
     for line in node.body.body:
         for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
@@ -154,12 +168,14 @@ class Rewriter(cst.CSTTransformer):
             return cst.RemoveFromParent()
         return new
 
-    def leave_Name(self, old: cst.Name, new: cst.Name) -> cst.BaseExpression:
-        return new
-
     def leave_SimpleStatementLine(
         self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine
     ) -> Any:
+        if self.functions and _is_foreign_import(new):
+            self.note(old, code(new.body[0]), "loading asks for what is imported outside of `try`")
+            raised = cst.parse_module("try:\n    pass\nexcept ImportError:\n    raise\n").body[0]
+            block = cst.IndentedBlock([new.with_changes(leading_lines=[])])
+            return raised.with_changes(body=block, leading_lines=new.leading_lines)
         if self.functions == ["_init_weights"]:
             return self._initialized(old, new)
         if not self.inside or self.functions:
@@ -255,11 +271,16 @@ class Rewriter(cst.CSTTransformer):
             return new
         owner, name = self.inside[-1], new.name.value
         taken = [param.name.value for param in new.params.params + new.params.kwonly_params]
+        if name == "__init__" and self._lacks_post_init(owner, new):
+            self.note(old, f"{owner}.__init__", "`post_init` registers what transformers 5 reads")
+            body = [*new.body.body, statement("self.post_init()")]
+            new = new.with_changes(body=new.body.with_changes(body=body))
+        if name == "__init__" and self._has_passing_buffers(owner):
+            what = f"{owner}.__init__"
+            self.note(old, what, "buffers that no checkpoint has are empty after loading")
+            decorator = cst.Decorator(cst.Name("keeps_arguments"))
+            return new.with_changes(decorators=[decorator, *new.decorators])
         if not self.classes.is_model(owner):
-            if name == "__init__" and self._has_passing_buffers(owner):
-                self.note(old, f"{owner}.__init__", "buffers that no checkpoint has are empty after loading")
-                decorator = cst.Decorator(cst.Name("keeps_arguments"))
-                return new.with_changes(decorators=[decorator, *new.decorators])
             return new
         if name == "_set_gradient_checkpointing" and "value" in taken:
             self.note(old, f"{owner}.{name}", "transformers sets the flag by itself, dropped")
@@ -286,6 +307,11 @@ class Rewriter(cst.CSTTransformer):
             new = cst.ensure_type(new.visit(_WrapReturns()), cst.FunctionDef)
         return _prepend(new, before)
 
+    def _lacks_post_init(self, owner: str, init: cst.FunctionDef) -> bool:
+        """Whether a model is not finished: by itself, or by the class that it derives from."""
+        is_base = "PreTrainedModel" in owner or not self.classes.is_model(owner)
+        return not is_base and ".post_init(" not in code(init.body)
+
     def _prepared(
         self, old: cst.FunctionDef, new: cst.FunctionDef, taken: Sequence[str]
     ) -> list[str]:
@@ -305,6 +331,8 @@ class Rewriter(cst.CSTTransformer):
                 f"if {kwargs}.get('position_ids') is not None:",
                 f"    {kwargs}['position_ids'] = {kwargs}['position_ids'][:, past_length_of(past_key_values) :]",
             ]
+        if "num_logits_to_keep" in taken:
+            lines += ["if num_logits_to_keep is None:", "    num_logits_to_keep = 0"]
         if "cache_position" in taken:
             lines += [
                 "if cache_position is None:",
@@ -336,18 +364,14 @@ class Rewriter(cst.CSTTransformer):
         return text in self.classes.functions or text.startswith("torch.") and text.count(".") == 1
 
     def _any_buffers(self) -> bool:
-        return any(
-            self._has_passing_buffers(name)
-            for name in self.classes.bases
-            if not self.classes.is_model(name)
-        )
+        return any(map(self._has_passing_buffers, self.classes.bases))
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self.inside.append(node.name.value)
 
     def leave_ClassDef(self, old: cst.ClassDef, new: cst.ClassDef) -> Any:
         name = self.inside.pop()
-        if any("OnnxConfig" in base for base in self.classes.ancestors(name)[1:]):
+        if any("Onnx" in base for base in self.classes.ancestors(name)[1:]):
             self.note(old, name, "transformers exports no ONNX by itself any more, dropped")
             return cst.RemoveFromParent()
         if not self.classes.is_model(name):
@@ -381,7 +405,8 @@ class Rewriter(cst.CSTTransformer):
             prefix = (self.classes.value(name, "base_model_prefix") or '""').strip("\"'")
             for other in self.classes.bases:
                 inner = returned_path(self.classes.methods[other].get("get_input_embeddings"))
-                if inner and other != name and self.classes.is_model(other) and prefix and "." not in inner:
+                is_inside = not (inner or prefix).startswith(f"{prefix}.")
+                if inner and other != name and self.classes.is_model(other) and prefix and is_inside:
                     path = f"{prefix}.{inner}"
                     break
         return (f"{output}.weight", f"{path}.weight") if path else None
@@ -389,9 +414,6 @@ class Rewriter(cst.CSTTransformer):
 
 class _Wrap(cst.CSTTransformer):
     """`past_key_values=...` of an output becomes a cache."""
-
-    def leave_Arg(self, old: cst.Arg, new: cst.Arg) -> cst.Arg:
-        return new
 
     def leave_Call(self, old: cst.Call, new: cst.Call) -> cst.Call:
         if not _last(new.func).startswith(tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")):

@@ -7,12 +7,10 @@ it needs from torch and transformers alone.
 from __future__ import annotations
 
 import functools
-from typing import Any
-
 import torch
-from torch import nn
 from transformers import initialization
 from transformers.cache_utils import Cache, DynamicCache
+from transformers.generation import GenerationMixin
 
 
 class TupleCache(DynamicCache):
@@ -35,10 +33,10 @@ class TupleCache(DynamicCache):
         return self.tuples[layer_idx][0].shape[-2]
 
     def reorder_cache(self, beam_idx):
-        self.tuples = tuple(
-            tuple(state.index_select(0, beam_idx.to(state.device)) for state in layer)
-            for layer in self.tuples
-        )
+        def picked(state):
+            return None if state is None else state.index_select(0, beam_idx.to(state.device))
+
+        self.tuples = tuple(tuple(map(picked, layer)) for layer in self.tuples)
 
 
 def as_tuples(cache):
@@ -95,7 +93,8 @@ def compute_buffers(module):
         return
     args, kwargs = module._made_from
     state = torch.get_rng_state()
-    fresh = type(module)(*args, **{**kwargs, **({"device": None} if "device" in kwargs else {})})
+    with initialization.no_init_weights():
+        fresh = type(module)(*args, **kwargs)
     torch.set_rng_state(state)
     values = dict(fresh.named_buffers(recurse=False))
     for name, buffer in module.named_buffers(recurse=False):
