@@ -80,7 +80,11 @@ def compare(folder: Path) -> dict[str, str]:
             verdicts[name] = "runs" if theirs is None else f"runs; failed before: {theirs}"
         else:
             verdicts[name] = _difference(theirs, mine)
-        if name == "beam search" and verdicts[name].startswith("differs") and mine[0].equal(mine[1]):
+        if (
+            name == "beam search"
+            and verdicts[name].startswith("differs")
+            and mine[0].equal(mine[1])
+        ):
             verdicts[name] = "as without a cache; the search of transformers is another one now"
     return verdicts
 

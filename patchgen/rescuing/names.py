@@ -88,7 +88,9 @@ class Resolver:
         """Each public definition of the new release's general modules, and its module."""
         found: dict[str, str] = {}
         root = self.new.root / PACKAGE
-        for path in sorted([*root.glob("*.py"), *root.glob("utils/*.py"), *root.glob("integrations/*.py")]):
+        for path in sorted(
+            [*root.glob("*.py"), *root.glob("utils/*.py"), *root.glob("integrations/*.py")]
+        ):
             name = ".".join(path.relative_to(self.new.root).with_suffix("").parts)
             module = self.new.module(name)
             for bound in module.bindings if module is not None else ():
@@ -120,8 +122,10 @@ class Resolver:
         alias = f" as {bound}" if bound != name else ""
         line = f"from {module} import {name}{alias}"
         is_model = module.startswith("transformers.models.") or (
-            module == PACKAGE and (at := self.old.find(module, name)) is not None
-            and at[0].name.startswith("transformers.models.") and ".auto." not in at[0].name
+            module == PACKAGE
+            and (at := self.old.find(module, name)) is not None
+            and at[0].name.startswith("transformers.models.")
+            and ".auto." not in at[0].name
         )
         if is_model and ".auto" not in module:
             if is_there(module, name) and self.is_same(module, name):
@@ -162,11 +166,20 @@ class Resolver:
 
     def follow(self, names: Names, module: Module, tree: ast.AST, own: set[str]) -> None:
         """Copy or import what a copied text reads of its module."""
-        for read in sorted(names_read(tree)):
+        within = {
+            alias.asname or alias.name.split(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        for read in sorted(names_read(tree) - within):
             if read in names.copied or read in own:
                 continue
-            if read in module.bindings:
+            if read in module.bindings and module is self.support or read == "logger":
                 self.copy(names, module, read, own)
+            elif read in module.bindings:
+                line = self.decide(names, module.name, read, read, own)
+                names.imports |= {line: None} if line else {}
             elif read in module.imports:
                 source, inner = module.imports[read]
                 if not inner:

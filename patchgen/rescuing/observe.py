@@ -116,14 +116,29 @@ def observations(model):
 
     def cache():
         out = model(input_ids=ids[1:], use_cache=True, return_dict=True)
-        more = model(input_ids=ids[1:, :1], past_key_values=out.past_key_values, use_cache=True, return_dict=True)
+        more = model(
+            input_ids=ids[1:, :1],
+            past_key_values=out.past_key_values,
+            use_cache=True,
+            return_dict=True,
+        )
         return [more.logits, *states(more.past_key_values)]
 
     def generate():
-        return [model.generate(**given, max_new_tokens=6, do_sample=False, pad_token_id=0, eos_token_id=95)]
+        return [
+            model.generate(
+                **given, max_new_tokens=6, do_sample=False, pad_token_id=0, eos_token_id=95
+            )
+        ]
 
     def beams():
-        asked = {"max_new_tokens": 5, "num_beams": 3, "do_sample": False, "pad_token_id": 0, "eos_token_id": 95}
+        asked = {
+            "max_new_tokens": 5,
+            "num_beams": 3,
+            "do_sample": False,
+            "pad_token_id": 0,
+            "eos_token_id": 95,
+        }
         return [model.generate(**given, **asked, use_cache=use) for use in (True, False)]
 
     def checkpointing():
@@ -147,7 +162,11 @@ def observe(model):
     model.eval()
     for name, compute in observations(model).items():
         try:
-            with contextlib.nullcontext() if name in ("gradients", "checkpointing") else torch.no_grad():
+            with (
+                contextlib.nullcontext()
+                if name in ("gradients", "checkpointing")
+                else torch.no_grad()
+            ):
                 found = compute()
                 seen[name] = found if isinstance(found, dict) else dict(enumerate(found))
         except Exception as error:  # each model raises its own

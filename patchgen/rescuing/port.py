@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
 
-from patchgen.rescuing.names import Names, Resolver, absolute, imports_of, is_there, source_of, top_names
+from patchgen.rescuing.names import (
+    Names,
+    Resolver,
+    absolute,
+    imports_of,
+    is_there,
+    source_of,
+    top_names,
+)
 from patchgen.rescuing.sources import Module, Sources
 from patchgen.rescuing.rewrite import CONFIGS, Classes, Note, rewrite
 
@@ -51,7 +60,13 @@ def port(texts: Mapping[str, str], old: Sources, new: Sources) -> dict[str, Port
 
 
 def _port(
-    file: str, text: str, classes: Classes, everything: str, old: Sources, new: Sources, names: Names
+    file: str,
+    text: str,
+    classes: Classes,
+    everything: str,
+    old: Sources,
+    new: Sources,
+    names: Names,
 ) -> Ported:
     has_caches = "cache_utils" in text or "DynamicCache" in text
     tree = ast.parse(text)
@@ -66,7 +81,9 @@ def _port(
         for source, method in methods:
             body = cst.parse_module(_clean(absolute(source, _dedented(source, method)))).body
             module = _with_members(module, owner, body)
-            names.notes.append((0, f"{owner}.{method.name}", f"copied from {source.name} of {old.version}"))
+            names.notes.append(
+                (0, f"{owner}.{method.name}", f"copied from {source.name} of {old.version}")
+            )
             resolver.follow(names, source, ast.parse(cst.Module(body=list(body)).code), own)
     for name in classes.bases:
         if classes.is_config(name) and any(base in CONFIGS for base in classes.bases[name]):
@@ -76,7 +93,9 @@ def _port(
             members = [cst.parse_module(line).body[0] for line in values]
             if name in own:
                 module = _with_members(module, name, members, first=True)
-                names.notes.append((0, name, f"defaults that configurations lost: {', '.join(values)}"))
+                names.notes.append(
+                    (0, name, f"defaults that configurations lost: {', '.join(values)}")
+                )
     changed = module.code
     tree = ast.parse(changed)
     text = _with_imports(changed, tree, resolver, names, own, old)
@@ -85,7 +104,9 @@ def _port(
         resolver.need(names, ast.parse(one.text), own)
     text = _assembled(text, names, old)
     notes += [Note(*note) for note in names.notes]
-    return Ported(text, notes, names.left, [(one.name, one.module) for one in names.copied.values()])
+    return Ported(
+        text, notes, names.left, [(one.name, one.module) for one in names.copied.values()]
+    )
 
 
 def _clean(text: str) -> str:
@@ -93,14 +114,16 @@ def _clean(text: str) -> str:
     tree = cst.ensure_type(cst.parse_module(text).visit(_Undocumented()), cst.Module)
     inner = Classes()
     inner.read(tree)
-    return rewrite(tree.code, inner, keeps_tuples=False)[0]
+    return rewrite(tree.code, inner, keeps_tuples=False, is_copy=True)[0]
 
 
 class _Undocumented(cst.CSTTransformer):
     def leave_IndentedBlock(self, old: cst.IndentedBlock, new: cst.IndentedBlock) -> cst.CSTNode:
         first = new.body[0]
         is_text = isinstance(first, cst.SimpleStatementLine) and isinstance(first.body[0], cst.Expr)
-        if not is_text or not isinstance(first.body[0].value, cst.SimpleString | cst.ConcatenatedString):
+        if not is_text or not isinstance(
+            first.body[0].value, cst.SimpleString | cst.ConcatenatedString
+        ):
             return new
         if len(new.body) == 1:
             return new
@@ -113,9 +136,8 @@ def _imported(tree: ast.Module) -> set[str]:
 
 
 def _dedented(module: Module, node: ast.FunctionDef) -> str:
-    import textwrap
-
-    return textwrap.dedent(module.source(node))
+    """A method of a base class, which finds others of that class by `self`."""
+    return textwrap.dedent(module.source(node)).replace("ModuleUtilsMixin.", "self.")
 
 
 def _lost_methods(
@@ -144,8 +166,15 @@ def _lost_methods(
         if not isinstance(node, ast.ClassDef) or not classes.is_model(node.name):
             continue
         root = next(
-            (one for one in classes.ancestors(node.name)
-             if one in classes.bases and any(b.endswith("PreTrainedModel") and b not in classes.bases for b in classes.bases[one])),
+            (
+                one
+                for one in classes.ancestors(node.name)
+                if one in classes.bases
+                and any(
+                    b.endswith("PreTrainedModel") and b not in classes.bases
+                    for b in classes.bases[one]
+                )
+            ),
             node.name,
         )
         wanted = [_called_on_self(node)]
@@ -158,7 +187,7 @@ def _lost_methods(
                 entries = lost.setdefault(root, [])
                 if theirs[name] not in entries:
                     entries.append(theirs[name])
-                    wanted.append(_called_on_self(theirs[name][1]))
+                    wanted.append(_called_on_self(ast.parse(_dedented(*theirs[name]))))
     return lost
 
 
@@ -186,17 +215,36 @@ def _lost_defaults(everything: str, old: Sources) -> dict[str, str]:
                 value=ast.Call(func=ast.Attribute(attr="pop"), args=[_, default]),
             ):
                 is_read = f".{name}" in everything or name == "tie_word_embeddings"
-                if is_read and not hasattr(usual, name) and isinstance(default, ast.Constant | ast.Dict):
+                if (
+                    is_read
+                    and not hasattr(usual, name)
+                    and isinstance(default, ast.Constant | ast.Dict)
+                ):
                     lost[name] = ast.unparse(default)
+            # What `generate` takes by default; those with a value belong to its own configuration.
+            case ast.Return(value=ast.Dict(keys=keys, values=values)):
+                for key, value in zip(keys, values, strict=True):
+                    name = key.value if isinstance(key, ast.Constant) else ""
+                    is_none = isinstance(value, ast.Constant) and value.value is None
+                    if is_none and f".{name}" in everything and not hasattr(usual, name):
+                        lost.setdefault(name, "None")
     return lost
 
 
-def _with_members(module: cst.Module, owner: str, members: object, *, first: bool = False) -> cst.Module:
+def _with_members(
+    module: cst.Module, owner: str, members: object, *, first: bool = False
+) -> cst.Module:
     body = []
     for node in module.body:
         if isinstance(node, cst.ClassDef) and node.name.value == owner:
             inner = list(node.body.body)
-            at = 1 if first and isinstance(inner[0], cst.SimpleStatementLine) and isinstance(inner[0].body[0], cst.Expr) else 0
+            at = (
+                1
+                if first
+                and isinstance(inner[0], cst.SimpleStatementLine)
+                and isinstance(inner[0].body[0], cst.Expr)
+                else 0
+            )
             at = at if first else len(inner)
             inner = [*inner[:at], *members, *inner[at:]]  # type: ignore[misc]
             node = node.with_changes(body=node.body.with_changes(body=inner))
@@ -227,7 +275,9 @@ def _with_imports(
                 continue
             kept += _line(resolver, names, source, alias.name, bound, own)
         indent = " " * node.col_offset
-        new = "".join(f"{indent}{line}\n" for line in _joined(kept)) or f"{indent}pass\n" * bool(indent)
+        new = "".join(f"{indent}{line}\n" for line in _joined(kept)) or f"{indent}pass\n" * bool(
+            indent
+        )
         before = "".join(lines[node.lineno - 1 : node.end_lineno])
         if ast.dump(ast.parse(before.strip())) != ast.dump(ast.parse(new.strip())):
             lines[node.lineno - 1 : node.end_lineno] = [new]

@@ -36,7 +36,14 @@ AUTO = {
     "Model": "AutoModel",
 }
 # What `config.json` says that is no argument of a configuration.
-NOT_GIVEN = {"auto_map", "architectures", "transformers_version", "torch_dtype", "dtype", "model_type"}
+NOT_GIVEN = {
+    "auto_map",
+    "architectures",
+    "transformers_version",
+    "torch_dtype",
+    "dtype",
+    "model_type",
+}
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx")
 
 
@@ -124,7 +131,9 @@ def release_of(repository: Repository, known: Sequence[Release]) -> Release:
     old = sorted((one for one in known if one.order < (5,)), key=lambda one: one.order)
     if not old:
         what = "no release before 5 is at hand"
-        raise PatchgenError("PG807", Location("transformers"), what, "name --package-root or --from")
+        raise PatchgenError(
+            "PG807", Location("transformers"), what, "name --package-root or --from"
+        )
     stated = str(repository.settings.get("transformers_version", ""))
     if stated.startswith("4"):
         return next((one for one in old if one.order >= order_of(stated)), old[-1])
@@ -171,7 +180,12 @@ def auto_map_of(texts: Mapping[str, str], settings: Mapping[str, Any]) -> dict[s
 
 
 def rescue(
-    repository: Repository, release: Release, home: Path | None, checkpoint: Path | None, *, verify: bool
+    repository: Repository,
+    release: Release,
+    home: Path | None,
+    checkpoint: Path | None,
+    *,
+    verify: bool,
 ) -> Rescue:
     """Port the files, and run them; `home` is the environment of the old release, if there is one."""
     spec = importlib.metadata.distribution(PACKAGE)
@@ -288,4 +302,8 @@ def report_lines(result: Rescue, repository: Repository) -> Iterator[str]:
             yield f"| {note.line or ''} | `{was}` | {note.why} |"
         for copied, module in one.copied:
             origin = "patchgen" if module.startswith("patchgen") else f"{module}"
-            yield f"|  | `{copied}` | copied from {origin} |" if one.notes else f"- `{copied}`: copied from {origin}"
+            yield (
+                f"|  | `{copied}` | copied from {origin} |"
+                if one.notes
+                else f"- `{copied}`: copied from {origin}"
+            )

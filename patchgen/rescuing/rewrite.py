@@ -52,12 +52,24 @@ class Classes:
     methods: dict[str, dict[str, cst.FunctionDef]] = field(default_factory=dict)
     values: dict[str, dict[str, str]] = field(default_factory=dict)
     functions: set[str] = field(default_factory=set)
+    shares: bool = False  # whether modules of a model share parameters
 
     def read(self, tree: cst.Module) -> None:
         """Add the classes of one file."""
+        shared = m.Assign(
+            targets=[m.AssignTarget(m.Attribute(value=m.Attribute(value=m.Name("self"))))],
+            value=m.Attribute(value=m.Name("self")),
+        )
+        several = m.Assign(
+            targets=[m.AssignTarget(m.Name("_tied_weights_keys"))],
+            value=m.List(elements=[m.DoNotCare(), m.AtLeastN(n=1)]),
+        )
+        self.shares = self.shares or bool(m.findall(tree, m.OneOf(shared, several)))
         self.functions |= {n.name.value for n in tree.body if isinstance(n, cst.FunctionDef)}
         for node in tree.body:
-            for inner in m.findall(node, m.ClassDef()) if not m.matches(node, m.ClassDef()) else [node]:
+            for inner in (
+                m.findall(node, m.ClassDef()) if not m.matches(node, m.ClassDef()) else [node]
+            ):
                 assert isinstance(inner, cst.ClassDef)
                 names = tuple(_last(base.value) for base in inner.bases)
                 self.bases[inner.name.value] = names
@@ -82,7 +94,9 @@ class Classes:
 
     def method(self, name: str, method: str) -> cst.FunctionDef | None:
         """A method of a class, wherever it comes from."""
-        found = (self.methods[one].get(method) for one in self.ancestors(name) if one in self.methods)
+        found = (
+            self.methods[one].get(method) for one in self.ancestors(name) if one in self.methods
+        )
         return next(filter(None, found), None)
 
     def value(self, name: str, key: str) -> str | None:
@@ -141,9 +155,9 @@ class Rewriter(cst.CSTTransformer):
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self, classes: Classes, *, keeps_tuples: bool) -> None:
+    def __init__(self, classes: Classes, *, keeps_tuples: bool, is_copy: bool) -> None:
         super().__init__()
-        self.classes, self.keeps_tuples = classes, keeps_tuples
+        self.classes, self.keeps_tuples, self.is_copy = classes, keeps_tuples, is_copy
         self.notes: list[Note] = []
         self.inside: list[str] = []  # the classes around the node
         self.functions: list[str] = []
@@ -211,7 +225,11 @@ class Rewriter(cst.CSTTransformer):
             return new
         self.note(old, code(small), "would overwrite a weight that was loaded")
         test = cst.parse_expression(f"not getattr({weight}, '_is_hf_initialized', False)")
-        return cst.If(test, cst.IndentedBlock([new.with_changes(leading_lines=[])]), leading_lines=new.leading_lines)
+        return cst.If(
+            test,
+            cst.IndentedBlock([new.with_changes(leading_lines=[])]),
+            leading_lines=new.leading_lines,
+        )
 
     # Caches.
 
@@ -295,7 +313,9 @@ class Rewriter(cst.CSTTransformer):
             self.note(old, f"{owner}.{name}", "a cache orders its layers by itself, dropped")
             return cst.RemoveFromParent()
         before: list[str] = []
-        cache = next((one for one in taken if one in ("past_key_values", "past", "layer_past")), None)
+        cache = next(
+            (one for one in taken if one in ("past_key_values", "past", "layer_past")), None
+        )
         if name == "prepare_inputs_for_generation":
             before += self._prepared(old, new, taken)
         if self.keeps_tuples and cache and name in ("forward", "prepare_inputs_for_generation"):
@@ -364,7 +384,7 @@ class Rewriter(cst.CSTTransformer):
         return text in self.classes.functions or text.startswith("torch.") and text.count(".") == 1
 
     def _any_buffers(self) -> bool:
-        return any(map(self._has_passing_buffers, self.classes.bases))
+        return self.is_copy or any(map(self._has_passing_buffers, self.classes.bases))
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self.inside.append(node.name.value)
@@ -377,20 +397,34 @@ class Rewriter(cst.CSTTransformer):
         if not self.classes.is_model(name):
             return new
         own = self.classes.methods[name]
-        if "prepare_inputs_for_generation" in own and "GenerationMixin" not in self.classes.ancestors(name):
-            self.note(old, name, "`generate` comes from GenerationMixin, which PreTrainedModel leaves out now")
+        if (
+            "prepare_inputs_for_generation" in own
+            and "GenerationMixin" not in self.classes.ancestors(name)
+        ):
+            self.note(
+                old,
+                name,
+                "`generate` comes from GenerationMixin, which PreTrainedModel leaves out now",
+            )
             mixin = cst.Arg(cst.Name("GenerationMixin"))
             new = new.with_changes(bases=[*new.bases, mixin])
         tied = self._tied(name)
         if tied and "get_output_embeddings" in own:
             line = f"_tied_weights_keys = {{{tied[0]!r}: {tied[1]!r}}}"
             new = _add_to_class(new, [line], first=True)
-        is_root = any(base in BASES for base in self.classes.bases[name])
-        if is_root and "_init_weights" not in own and self._any_buffers():
+        if not any(base in BASES for base in self.classes.bases[name]):
+            return new
+        if "_init_weights" not in own and self._any_buffers():
             method = (
                 "def _init_weights(self, module):\n"
                 "    compute_buffers(module)\n"
                 "    super()._init_weights(module)\n"
+            )
+            new = _add_to_class(new, [method], first=False)
+        if self.is_copy or self.classes.shares:
+            method = (
+                "def get_expanded_tied_weights_keys(self, all_submodels=False):\n"
+                "    return with_aliases(self, super().get_expanded_tied_weights_keys(all_submodels))\n"
             )
             new = _add_to_class(new, [method], first=False)
         return new
@@ -406,7 +440,13 @@ class Rewriter(cst.CSTTransformer):
             for other in self.classes.bases:
                 inner = returned_path(self.classes.methods[other].get("get_input_embeddings"))
                 is_inside = not (inner or prefix).startswith(f"{prefix}.")
-                if inner and other != name and self.classes.is_model(other) and prefix and is_inside:
+                if (
+                    inner
+                    and other != name
+                    and self.classes.is_model(other)
+                    and prefix
+                    and is_inside
+                ):
                     path = f"{prefix}.{inner}"
                     break
         return (f"{output}.weight", f"{path}.weight") if path else None
@@ -440,9 +480,13 @@ def _prepend(node: cst.FunctionDef, lines: Sequence[str]) -> cst.FunctionDef:
     if not lines or not isinstance(node.body, cst.IndentedBlock):
         return node
     body = list(node.body.body)
-    first = int(bool(body) and m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])))
+    first = int(
+        bool(body) and m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())]))
+    )
     more = [one for line in lines for one in cst.parse_module(line).body]
-    return node.with_changes(body=node.body.with_changes(body=[*body[:first], *more, *body[first:]]))
+    return node.with_changes(
+        body=node.body.with_changes(body=[*body[:first], *more, *body[first:]])
+    )
 
 
 def _add_to_class(node: cst.ClassDef, lines: Sequence[str], *, first: bool) -> cst.ClassDef:
@@ -455,9 +499,14 @@ def _add_to_class(node: cst.ClassDef, lines: Sequence[str], *, first: bool) -> c
     return node.with_changes(body=node.body.with_changes(body=body))
 
 
-def rewrite(text: str, classes: Classes, *, keeps_tuples: bool) -> tuple[str, list[Note]]:
-    """The text for today's transformers, names aside, and what was changed."""
+def rewrite(
+    text: str, classes: Classes, *, keeps_tuples: bool, is_copy: bool = False
+) -> tuple[str, list[Note]]:
+    """The text for today's transformers, names aside, and what was changed.
+
+    A copied definition stands alone: what the others of its module have is not known.
+    """
     wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
-    rewriter = Rewriter(classes, keeps_tuples=keeps_tuples)
+    rewriter = Rewriter(classes, keeps_tuples=keeps_tuples, is_copy=is_copy)
     tree = wrapper.visit(rewriter)
     return tree.code, rewriter.notes

@@ -102,3 +102,13 @@ def compute_buffers(module):
             module.register_buffer(name, values[name].to(buffer.device), persistent=False)
         elif not buffer.is_meta:
             initialization.copy_(buffer, values[name].to(buffer.device))
+
+
+def with_aliases(model, tied):
+    """`tied`, and the parameters that two modules of the model share."""
+    first = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        source = first.setdefault(id(parameter), name)
+        if source != name and tied.get(source) != name:
+            tied.setdefault(name, source)
+    return tied

@@ -35,7 +35,11 @@ from patchgen.cli.options import FOLDER, download, text_or_json
     "--checkpoint", type=FOLDER, metavar="DIR", help="Compare with these weights, at full size."
 )
 @click.option(
-    "--write", "folder", type=click.Path(file_okay=False), metavar="DIR", help="Write the new folder."
+    "--write",
+    "folder",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write the new folder.",
 )
 @click.option("--no-verify", is_flag=True, help="Run nothing.")
 @click.option("--force", is_flag=True, help="Write even what does not load; write into a folder.")
