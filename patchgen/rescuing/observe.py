@@ -1,3 +1,5 @@
+# ruff: noqa: E501, B905
+# mypy: ignore-errors
 """Build one model and record what it computes: run in the old environment, and in the new one.
 
     python observe.py before FOLDER PLAN

@@ -18,8 +18,8 @@ from patchgen.rescuing.names import (
     source_of,
     top_names,
 )
-from patchgen.rescuing.sources import Module, Sources
 from patchgen.rescuing.rewrite import CONFIGS, Classes, Note, rewrite
+from patchgen.rescuing.sources import Module, Sources
 
 # Values that every configuration had without being asked.
 PROPERTIES = ("use_return_dict", "output_attentions", "name_or_path", "num_labels")
@@ -71,20 +71,10 @@ def _port(
     has_caches = "cache_utils" in text or "DynamicCache" in text
     tree = ast.parse(text)
     changed, notes = rewrite(text, classes, keeps_tuples=not has_caches)
-    lines = _lost_methods(classes, ast.parse(changed), old)
     defaults = _lost_defaults(everything, old)
     resolver = Resolver(old, new, _clean)
     module = cst.parse_module(changed)
     own = top_names(ast.parse(changed))
-    # Methods of the base classes that are gone stand in the file's own base class again.
-    for owner, methods in lines.items():
-        for source, method in methods:
-            body = cst.parse_module(_clean(absolute(source, _dedented(source, method)))).body
-            module = _with_members(module, owner, body)
-            names.notes.append(
-                (0, f"{owner}.{method.name}", f"copied from {source.name} of {old.version}")
-            )
-            resolver.follow(names, source, ast.parse(cst.Module(body=list(body)).code), own)
     for name in classes.bases:
         if classes.is_config(name) and any(base in CONFIGS for base in classes.bases[name]):
             values = [f"{key} = {value}" for key, value in defaults.items()]
@@ -103,10 +93,29 @@ def _port(
     for one in [*names.copied.values()]:
         resolver.need(names, ast.parse(one.text), own)
     text = _assembled(text, names, old)
+    text = _with_lost_methods(text, resolver, names, old)
     notes += [Note(*note) for note in names.notes]
     return Ported(
         text, notes, names.left, [(one.name, one.module) for one in names.copied.values()]
     )
+
+
+def _with_lost_methods(text: str, resolver: Resolver, names: Names, old: Sources) -> str:
+    """The text whose models have again what their base classes have lost."""
+    module, classes = cst.parse_module(text), Classes()
+    classes.read(module)
+    more, tree = Names(), ast.parse(text)
+    own = top_names(tree) | _imported(tree)
+    for owner, methods in _lost_methods(classes, tree, old).items():
+        for source, method in methods:
+            body = cst.parse_module(_clean(absolute(source, _dedented(source, method)))).body
+            module = _with_members(module, owner, body)
+            why = f"copied from {source.name} of {old.version}"
+            names.notes.append((0, f"{owner}.{method.name}", why))
+            resolver.follow(more, source, ast.parse(cst.Module(body=list(body)).code), own)
+    names.copied |= more.copied
+    names.left += more.left
+    return _assembled(module.code, more, old)
 
 
 def _clean(text: str) -> str:
@@ -118,16 +127,12 @@ def _clean(text: str) -> str:
 
 
 class _Undocumented(cst.CSTTransformer):
-    def leave_IndentedBlock(self, old: cst.IndentedBlock, new: cst.IndentedBlock) -> cst.CSTNode:
+    def leave_IndentedBlock(self, old: cst.IndentedBlock, new: cst.IndentedBlock) -> cst.BaseSuite:
         first = new.body[0]
-        is_text = isinstance(first, cst.SimpleStatementLine) and isinstance(first.body[0], cst.Expr)
-        if not is_text or not isinstance(
-            first.body[0].value, cst.SimpleString | cst.ConcatenatedString
-        ):
-            return new
-        if len(new.body) == 1:
-            return new
-        return new.with_changes(body=new.body[1:])
+        small = first.body[0] if isinstance(first, cst.SimpleStatementLine) else None
+        text = small.value if isinstance(small, cst.Expr) else None
+        is_text = isinstance(text, cst.SimpleString | cst.ConcatenatedString)
+        return new.with_changes(body=new.body[1:]) if is_text and len(new.body) > 1 else new
 
 
 def _imported(tree: ast.Module) -> set[str]:
@@ -143,7 +148,7 @@ def _dedented(module: Module, node: ast.FunctionDef) -> str:
 def _lost_methods(
     classes: Classes, tree: ast.Module, old: Sources
 ) -> dict[str, list[tuple[Module, ast.FunctionDef]]]:
-    """By class of the file: methods of transformers' base classes that it calls and that are gone."""
+    """By class of the file: methods of its base classes that it calls and that are gone."""
     from transformers import GenerationMixin, PreTrainedModel
 
     bases = [
@@ -224,7 +229,7 @@ def _lost_defaults(everything: str, old: Sources) -> dict[str, str]:
             # What `generate` takes by default; those with a value belong to its own configuration.
             case ast.Return(value=ast.Dict(keys=keys, values=values)):
                 for key, value in zip(keys, values, strict=True):
-                    name = key.value if isinstance(key, ast.Constant) else ""
+                    name = str(key.value) if isinstance(key, ast.Constant) else ""
                     is_none = isinstance(value, ast.Constant) and value.value is None
                     if is_none and f".{name}" in everything and not hasattr(usual, name):
                         lost.setdefault(name, "None")

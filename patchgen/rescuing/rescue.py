@@ -93,9 +93,10 @@ def read_repository(path: Path) -> Repository:
         files = [path]
         for file in files:
             for node in ast.walk(_parsed(file)):
-                beside = isinstance(node, ast.ImportFrom) and node.level == 1 and node.module
-                other = path.parent / f"{beside}.py"
-                if beside and other not in files:
+                if not isinstance(node, ast.ImportFrom) or node.level != 1 or not node.module:
+                    continue
+                other = path.parent / f"{node.module}.py"
+                if other not in files:
                     if not other.is_file():
                         at = Location(str(file), node.lineno, node.col_offset + 1)
                         what = f"imports {other.name}, which is not beside it"
@@ -152,8 +153,19 @@ def release_of(repository: Repository, known: Sequence[Release]) -> Release:
     return min(old, key=lacking)
 
 
-def auto_map_of(texts: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, str]:
-    """Which class each auto class loads: as `config.json` says, or by the names of the classes."""
+def auto_map_of(
+    texts: Mapping[str, str], settings: Mapping[str, Any], own: Mapping[str, str]
+) -> dict[str, str]:
+    """Which class each auto class loads: as `config.json` says, or by the names of the classes.
+
+    Models are those of the `own` files; a configuration may be one that was copied.
+    """
+    models = {
+        node.name
+        for text in own.values()
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef)
+    }
     trees = {file: cst.parse_module(text) for file, text in sorted(texts.items())}
     classes = Classes()
     for tree in trees.values():
@@ -167,7 +179,8 @@ def auto_map_of(texts: Mapping[str, str], settings: Mapping[str, Any]) -> dict[s
             if classes.is_config(name) and "Onnx" not in name:
                 found.setdefault("AutoConfig", reference)
             auto = next((auto for part, auto in AUTO.items() if part in name), None)
-            if auto is not None and classes.is_model(name) and "PreTrained" not in name:
+            is_own = name in models and "PreTrained" not in name
+            if auto is not None and classes.is_model(name) and is_own:
                 found.setdefault(auto, reference)
                 config = classes.value(name, "config_class")
                 configs |= {auto: config} if config is not None and auto not in configs else {}
@@ -187,12 +200,17 @@ def rescue(
     *,
     verify: bool,
 ) -> Rescue:
-    """Port the files, and run them; `home` is the environment of the old release, if there is one."""
+    """Port the files, and run them; `home` is the environment of the old release, if any."""
     spec = importlib.metadata.distribution(PACKAGE)
     new = Sources(Path(str(spec.locate_file(""))), spec.version)
     files = port(repository.texts, Sources(release.root(), release.version), new)
     texts = {name: one.text for name, one in files.items()}
-    result = Rescue(release.version, new.version, files, auto_map_of(texts, repository.settings))
+    result = Rescue(
+        release.version,
+        new.version,
+        files,
+        auto_map_of(texts, repository.settings, repository.texts),
+    )
     result.left += [what for one in files.values() for what in one.left]
     auto = next((auto for auto in AUTO.values() if auto in result.auto_map), None)
     if auto is None or "AutoConfig" not in result.auto_map:
@@ -222,7 +240,7 @@ def _verify(
             for name, text in its.items():
                 (folder / side / name).write_text(text, encoding="utf-8")
         if home is not None:
-            was = auto_map_of(sides["before"], repository.settings)
+            was = auto_map_of(sides["before"], repository.settings, repository.texts)
             classes = {"config": was["AutoConfig"], "model": was[auto]}
             if why := run("before", folder, {**plan, **classes}, [str(home)]):
                 result.left.append(f"not compared: it does not run with {result.release}: {why}")
@@ -236,6 +254,7 @@ def _verify(
                 f"{name}: {verdict}"
                 for name, verdict in result.verified.items()
                 if verdict.startswith(("fails", "differs"))
+                or (name == "logits" and not verdict.startswith(("equal", "runs")))
             ]
         result.logs = {path.stem: path.read_text("utf-8") for path in folder.glob("*.log")}
 
@@ -278,7 +297,7 @@ def report_lines(result: Rescue, repository: Repository) -> Iterator[str]:
         yield from (f"| {name} | {verdict} |" for name, verdict in result.verified.items())
         yield ""
         yield "A small model, or the checkpoint, in float32 on a CPU, with the same weights in both"
-        yield f"releases; `equal` means to 1e-5 of the largest value. Here it was built, saved and"
+        yield "releases; `equal` means to 1e-5 of the largest value. Here it was built, saved and"
         yield "loaded by its auto class with `trust_remote_code=True`."
     yield ""
     yield "## Left"

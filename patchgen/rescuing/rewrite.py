@@ -21,17 +21,8 @@ DOCUMENTING = {
     "add_end_docstrings",
     "replace_return_docstrings",
 }
-# Conditions that every release of torch that transformers 5 takes fulfils, or that are gone.
-ALWAYS = {
-    "is_torch_greater_or_equal_than_1_10",
-    "is_torch_greater_or_equal_than_1_11",
-    "is_torch_greater_or_equal_than_1_12",
-    "is_torch_greater_or_equal_than_1_13",
-    "is_torch_greater_or_equal_than_2_0",
-    "is_torch_greater_or_equal_than_2_1",
-    "is_torch_greater_or_equal_than_2_2",
-}
 BASES = {"PreTrainedModel"}
+MASKS = {"create_causal_mask", "create_sliding_window_causal_mask"}
 CONFIGS = {"PretrainedConfig", "PreTrainedConfig"}
 
 
@@ -234,6 +225,10 @@ class Rewriter(cst.CSTTransformer):
     # Caches.
 
     def leave_Call(self, old: cst.Call, new: cst.Call) -> cst.BaseExpression:
+        if code(new.func) in MASKS:
+            self.note(old, f"{code(new.func)}(...)", "takes other arguments now")
+            adapted = cst.Call(cst.Name("with_old_arguments"), [cst.Arg(new.func)])
+            return new.with_changes(func=adapted)
         if not isinstance(new.func, cst.Attribute):
             return new
         owner, name, args = new.func.value, new.func.attr.value, new.args
@@ -288,11 +283,12 @@ class Rewriter(cst.CSTTransformer):
                 return cst.RemoveFromParent()
             return new
         owner, name = self.inside[-1], new.name.value
-        taken = [param.name.value for param in new.params.params + new.params.kwonly_params]
+        taken = [param.name.value for param in (*new.params.params, *new.params.kwonly_params)]
         if name == "__init__" and self._lacks_post_init(owner, new):
             self.note(old, f"{owner}.__init__", "`post_init` registers what transformers 5 reads")
-            body = [*new.body.body, statement("self.post_init()")]
-            new = new.with_changes(body=new.body.with_changes(body=body))
+            block = _block(new.body)
+            body = [*block.body, statement("self.post_init()")]
+            new = new.with_changes(body=block.with_changes(body=body))
         if name == "__init__" and self._has_passing_buffers(owner):
             what = f"{owner}.__init__"
             self.note(old, what, "buffers that no checkpoint has are empty after loading")
@@ -349,14 +345,17 @@ class Rewriter(cst.CSTTransformer):
         elif "position_ids" in text and "position_ids" not in taken:
             lines += [
                 f"if {kwargs}.get('position_ids') is not None:",
-                f"    {kwargs}['position_ids'] = {kwargs}['position_ids'][:, past_length_of(past_key_values) :]",
+                "    past = past_length_of(past_key_values)",
+                f"    {kwargs}['position_ids'] = {kwargs}['position_ids'][:, past:]",
             ]
         if "num_logits_to_keep" in taken:
             lines += ["if num_logits_to_keep is None:", "    num_logits_to_keep = 0"]
         if "cache_position" in taken:
             lines += [
                 "if cache_position is None:",
-                "    cache_position = torch.arange(past_length_of(past_key_values), input_ids.shape[1], device=input_ids.device)",
+                "    past = past_length_of(past_key_values)",
+                "    device = input_ids.device",
+                "    cache_position = torch.arange(past, input_ids.shape[1], device=device)",
             ]
         if lines:
             self.note(old, f"{self.inside[-1]}.{new.name.value}", "`generate` passes all positions")
@@ -424,7 +423,8 @@ class Rewriter(cst.CSTTransformer):
         if self.is_copy or self.classes.shares:
             method = (
                 "def get_expanded_tied_weights_keys(self, all_submodels=False):\n"
-                "    return with_aliases(self, super().get_expanded_tied_weights_keys(all_submodels))\n"
+                "    tied = super().get_expanded_tied_weights_keys(all_submodels)\n"
+                "    return with_aliases(self, tied)\n"
             )
             new = _add_to_class(new, [method], first=False)
         return new
@@ -475,18 +475,23 @@ class _WrapReturns(cst.CSTTransformer):
         return new.with_changes(value=wrapped)
 
 
+def _block(body: cst.BaseSuite) -> cst.IndentedBlock:
+    """A body whose statements stand on lines of their own."""
+    if isinstance(body, cst.IndentedBlock):
+        return body
+    smalls = cst.ensure_type(body, cst.SimpleStatementSuite).body
+    return cst.IndentedBlock([cst.SimpleStatementLine([small]) for small in smalls])
+
+
 def _prepend(node: cst.FunctionDef, lines: Sequence[str]) -> cst.FunctionDef:
     """A function that first does `lines`, after its docstring."""
-    if not lines or not isinstance(node.body, cst.IndentedBlock):
+    if not lines:
         return node
-    body = list(node.body.body)
-    first = int(
-        bool(body) and m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())]))
-    )
+    block = _block(node.body)
+    body = list(block.body)
+    first = int(m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])))
     more = [one for line in lines for one in cst.parse_module(line).body]
-    return node.with_changes(
-        body=node.body.with_changes(body=[*body[:first], *more, *body[first:]])
-    )
+    return node.with_changes(body=block.with_changes(body=[*body[:first], *more, *body[first:]]))
 
 
 def _add_to_class(node: cst.ClassDef, lines: Sequence[str], *, first: bool) -> cst.ClassDef:

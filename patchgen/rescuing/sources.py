@@ -1,4 +1,4 @@
-"""The source of an old release of transformers, as text: where a name is defined, and what it reads."""
+"""The source of an old release of transformers: where a name is defined, and what it reads."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ class Sources:
 
     def __init__(self, root: Path, version: str) -> None:
         self.root, self.version = root, version
+        self.module = functools.cache(self._module)
 
-    @functools.cache
-    def module(self, name: str) -> Module | None:
+    def _module(self, name: str) -> Module | None:
         """The module `name`, or None."""
         path = self.root.joinpath(*name.split("."))
         for file, is_package in ((path.with_suffix(".py"), False), (path / "__init__.py", True)):

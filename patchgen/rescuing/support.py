@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, var-annotated"
 """What a rescued file takes along in place of what transformers no longer does.
 
 Definitions are copied from here into the file, each with those that it reads; so each imports what
@@ -7,10 +8,10 @@ it needs from torch and transformers alone.
 from __future__ import annotations
 
 import functools
+
 import torch
 from transformers import initialization
 from transformers.cache_utils import Cache, DynamicCache
-from transformers.generation import GenerationMixin
 
 
 class TupleCache(DynamicCache):
@@ -106,9 +107,20 @@ def compute_buffers(module):
 
 def with_aliases(model, tied):
     """`tied`, and the parameters that two modules of the model share."""
-    first = {}
+    first, aliases = {}, {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         source = first.setdefault(id(parameter), name)
         if source != name and tied.get(source) != name:
-            tied.setdefault(name, source)
-    return tied
+            aliases[name] = source
+    if aliases:  # saving reads the attribute
+        model._tied_weights_keys = {**(model._tied_weights_keys or {}), **aliases}
+    return {**aliases, **tied}
+
+
+def with_old_arguments(make_mask):
+    """A mask function that takes what it took in transformers 4."""
+
+    def made(*, input_embeds=None, cache_position=None, **kwargs):
+        return make_mask(**{"inputs_embeds": input_embeds, **kwargs})
+
+    return made

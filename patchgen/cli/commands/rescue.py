@@ -16,7 +16,7 @@ from patchgen.cli.options import FOLDER, download, text_or_json
     "--from",
     "asked",
     metavar="X",
-    help="The release that it was written for: a number, a folder or a wheel; default: searched for.",
+    help="The release that it was written for, by number, folder or wheel; default: searched for.",
 )
 @click.option(
     "--package-root",
