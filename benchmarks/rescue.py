@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Files written for transformers 4, rescued: docs/benchmarks/rescue.md.
 
     python benchmarks/rescue.py --wheels DIR [--forks DIR] [--only llama] [--results FILE] [--out FILE]

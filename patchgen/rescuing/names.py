@@ -8,7 +8,6 @@ model's own file stays only if its code is the same: a file is ported for what i
 from __future__ import annotations
 
 import ast
-import builtins
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
@@ -26,16 +25,8 @@ from patchgen.rescuing.sources import (
 
 # General modules whose names are there and mean something else: the old ones are copied.
 CHANGED = ("transformers.modeling_rope_utils", "transformers.modeling_attn_mask_utils")
-# Conditions on versions that transformers 5 does not ask any more.
-CONSTANTS = {
-    "is_torch_greater_or_equal_than_1_10": "True",
-    "is_torch_greater_or_equal_than_1_11": "True",
-    "is_torch_greater_or_equal_than_1_12": "True",
-    "is_torch_greater_or_equal_than_1_13": "True",
-    "is_torch_greater_or_equal_than_2_0": "True",
-    "is_torch_greater_or_equal_than_2_1": "True",
-    "is_torch_greater_or_equal_than_2_2": "True",
-}
+# A condition on a version of torch that every torch which transformers 5 takes fulfils.
+FULFILLED = "is_torch_greater_or_equal_than_"
 
 
 @dataclass(frozen=True)
@@ -79,6 +70,7 @@ class Resolver:
 
     def __init__(self, old: Sources, new: Sources, clean: Callable[[str], str]) -> None:
         self.old, self.new, self.clean = old, new, clean
+        self.own_code: dict[str, str] = {}  # of the file that is ported
         self.support = Module(
             "patchgen.rescuing.support", Path(support.__file__).read_text(encoding="utf-8"), False
         )
@@ -142,8 +134,8 @@ class Resolver:
         if last.startswith("configuration_") and is_model:
             names.configurations[at[0].name] = None
             return f"from .{last} import {name}{alias}"
-        if name in CONSTANTS:
-            names.copied.setdefault(name, Copied(name, at[0].name, f"{name} = {CONSTANTS[name]}\n"))
+        if name.startswith(FULFILLED):
+            names.copied.setdefault(name, Copied(name, at[0].name, f"{name} = True\n"))
         else:
             self.copy(names, at[0], name, own)
         if bound != name:
@@ -173,6 +165,10 @@ class Resolver:
             for alias in node.names
         }
         for read in sorted(names_read(tree) - within):
+            own_code, theirs = self.own_code.get(read), module.bindings.get(read)
+            if own_code and theirs and read != "logger" and own_code != without_docstrings(theirs):
+                what = f"copied code of {module.name} reads the file's own `{read}`, another one"
+                names.left.append(what)
             if read in names.copied or read in own:
                 continue
             if read in module.bindings and module is self.support or read == "logger":
@@ -196,8 +192,6 @@ class Resolver:
                     names.imports[line] = None
             elif read in self.support.bindings:
                 self.copy(names, self.support, read, own)
-            elif not hasattr(builtins, read):
-                continue
 
     def need(self, names: Names, tree: ast.Module, own: set[str]) -> None:
         """Copy what the rewritten text reads of the support module."""
@@ -217,11 +211,6 @@ def absolute(module: Module, text: str) -> str:
             named = ast.unparse(ast.ImportFrom(module.absolute(node), node.names, 0))
             lines[node.lineno - 1 : node.end_lineno] = [" " * node.col_offset + named + "\n"]
     return "".join(lines)
-
-
-def top_names(tree: ast.Module) -> set[str]:
-    """What a file binds at its top by itself."""
-    return set(Module("", ast.unparse(tree), False).bindings)
 
 
 def imports_of(tree: ast.Module) -> Iterator[ast.ImportFrom]:

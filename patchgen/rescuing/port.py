@@ -16,10 +16,9 @@ from patchgen.rescuing.names import (
     imports_of,
     is_there,
     source_of,
-    top_names,
 )
 from patchgen.rescuing.rewrite import CONFIGS, Classes, Note, rewrite
-from patchgen.rescuing.sources import Module, Sources
+from patchgen.rescuing.sources import Module, Sources, without_docstrings
 
 # Values that every configuration had without being asked.
 PROPERTIES = ("use_return_dict", "output_attentions", "name_or_path", "num_labels")
@@ -74,7 +73,9 @@ def _port(
     defaults = _lost_defaults(everything, old)
     resolver = Resolver(old, new, _clean)
     module = cst.parse_module(changed)
-    own = top_names(ast.parse(changed))
+    bound = Module("", changed, False).bindings
+    own = set(bound)
+    resolver.own_code = {name: without_docstrings(node) for name, node in bound.items()}
     for name in classes.bases:
         if classes.is_config(name) and any(base in CONFIGS for base in classes.bases[name]):
             values = [f"{key} = {value}" for key, value in defaults.items()]
@@ -105,7 +106,7 @@ def _with_lost_methods(text: str, resolver: Resolver, names: Names, old: Sources
     module, classes = cst.parse_module(text), Classes()
     classes.read(module)
     more, tree = Names(), ast.parse(text)
-    own = top_names(tree) | _imported(tree)
+    own = {*Module("", text, False).bindings, *_imported(tree)}
     for owner, methods in _lost_methods(classes, tree, old).items():
         for source, method in methods:
             body = cst.parse_module(_clean(absolute(source, _dedented(source, method)))).body
@@ -263,7 +264,6 @@ def _with_imports(
     """The text with each import from transformers as it has to be now."""
     lines = text.splitlines(keepends=True)
     read = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
-    read |= set(resolver.support.bindings) & {"never"}
     for node in sorted(imports_of(tree), key=lambda one: -one.lineno):
         source = source_of(node)
         kept: list[str] = []

@@ -246,7 +246,7 @@ class Rewriter(cst.CSTTransformer):
             return new.with_changes(
                 func=new.func.with_changes(attr=cst.Name("get_seq_length")), args=args[1:]
             )
-        if name in ("get_max_length", "get_max_cache_shape") and "cache" not in self.functions:
+        if name in ("get_max_length", "get_max_cache_shape"):
             self.note(old, code(old), "is -1 for a cache that grows, where it was None")
             return cst.Call(cst.Name("longest"), [cst.Arg(owner)])
         if name == "init_weights" and _last(owner) == "self" and "__init__" in self.functions:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-Statement = ast.stmt
 PACKAGE = "transformers"
 
 

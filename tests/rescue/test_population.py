@@ -20,7 +20,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 @pytest.mark.parametrize("name", ["llama@4.37.2", "gptj@4.37.2", "bert@4.37.2"])
 def test_an_old_model(name, tmp_path):
     release = name.partition("@")[2]
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", f"transformers=={release}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        f"transformers=={release}",
+    ]
     if subprocess.run([*command, "-d", tmp_path], check=False).returncode:
         pytest.skip("pip has no index")
     benchmark = runpy.run_path(str(REPOSITORY / "benchmarks/rescue.py"))

@@ -206,9 +206,8 @@ def test_a_file_that_is_not_beside_is_named(tmp_path):
     path = tmp_path / "modeling_x.py"
     text = "from transformers import PreTrainedModel\nfrom .configuration_x import XConfig\n"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(PatchgenError, match=r"imports configuration_x\.py") as refused:
+    with pytest.raises(PatchgenError, match=r"modeling_x\.py:2:1.*imports configuration_x\.py"):
         read_repository(path)
-    assert refused.value.problem.location.line == 2
 
 
 def test_the_release_is_the_stated_one_or_the_oldest_with_all_names(tmp_path):
