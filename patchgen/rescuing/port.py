@@ -17,7 +17,7 @@ from patchgen.rescuing.names import (
     is_there,
     source_of,
 )
-from patchgen.rescuing.rewrite import CONFIGS, Classes, Note, rewrite
+from patchgen.rescuing.rewrite import CONFIGS, Classes, Note, rewrite, tied_line
 from patchgen.rescuing.sources import Module, Sources, without_docstrings
 
 # Values that every configuration had without being asked.
@@ -114,6 +114,10 @@ def _with_lost_methods(text: str, resolver: Resolver, names: Names, old: Sources
             why = f"copied from {source.name} of {old.version}"
             names.notes.append((0, f"{owner}.{method.name}", why))
             resolver.follow(more, source, ast.parse(cst.Module(body=list(body)).code), own)
+    for name in classes.bases:  # a copied head did not know its model when it was copied
+        line = tied_line(classes, name) if classes.is_model(name) else None
+        if line is not None and "_tied_weights_keys" not in classes.values[name]:
+            module = _with_members(module, name, [cst.parse_statement(line)], first=True)
     names.copied |= more.copied
     names.left += more.left
     return _assembled(module.code, more, old)
@@ -124,7 +128,7 @@ def _clean(text: str) -> str:
     tree = cst.ensure_type(cst.parse_module(text).visit(_Undocumented()), cst.Module)
     inner = Classes()
     inner.read(tree)
-    return rewrite(tree.code, inner, keeps_tuples=False, is_copy=True)[0]
+    return rewrite(tree.code, inner, keeps_tuples="Cache" not in text, is_copy=True)[0]
 
 
 class _Undocumented(cst.CSTTransformer):

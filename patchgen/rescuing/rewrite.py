@@ -141,6 +141,22 @@ def returned_path(method: cst.FunctionDef | None) -> str | None:
     return path[5:] if path.startswith("self.") and "(" not in path else None
 
 
+def tied_line(classes: Classes, name: str) -> str | None:
+    """The mapping from the weight that is tied in a head to its source, as a line of its class."""
+    output = returned_path(classes.methods[name].get("get_output_embeddings"))
+    path = returned_path(classes.methods[name].get("get_input_embeddings"))
+    prefix = (classes.value(name, "base_model_prefix") or "").strip("\"'")
+    for other in classes.bases if path is None and prefix else ():
+        inner = returned_path(classes.methods[other].get("get_input_embeddings"))
+        is_inside = inner is not None and not inner.startswith(f"{prefix}.")
+        if is_inside and other != name and classes.is_model(other):
+            path = f"{prefix}.{inner}"
+            break
+    if output is None or path is None:
+        return None
+    return f"_tied_weights_keys = {{'{output}.weight': '{path}.weight'}}"
+
+
 class Rewriter(cst.CSTTransformer):
     """All rewrites in one pass over a module."""
 
@@ -407,9 +423,8 @@ class Rewriter(cst.CSTTransformer):
             )
             mixin = cst.Arg(cst.Name("GenerationMixin"))
             new = new.with_changes(bases=[*new.bases, mixin])
-        tied = self._tied(name)
-        if tied and "get_output_embeddings" in own:
-            line = f"_tied_weights_keys = {{{tied[0]!r}: {tied[1]!r}}}"
+        line = tied_line(self.classes, name)
+        if line is not None:
             new = _add_to_class(new, [line], first=True)
         if not any(base in BASES for base in self.classes.bases[name]):
             return new
@@ -428,28 +443,6 @@ class Rewriter(cst.CSTTransformer):
             )
             new = _add_to_class(new, [method], first=False)
         return new
-
-    def _tied(self, name: str) -> tuple[str, str] | None:
-        """The weight that is tied in a head, and its source."""
-        output = returned_path(self.classes.method(name, "get_output_embeddings"))
-        path = returned_path(self.classes.methods[name].get("get_input_embeddings"))
-        if output is None:
-            return None
-        if path is None:
-            prefix = (self.classes.value(name, "base_model_prefix") or '""').strip("\"'")
-            for other in self.classes.bases:
-                inner = returned_path(self.classes.methods[other].get("get_input_embeddings"))
-                is_inside = not (inner or prefix).startswith(f"{prefix}.")
-                if (
-                    inner
-                    and other != name
-                    and self.classes.is_model(other)
-                    and prefix
-                    and is_inside
-                ):
-                    path = f"{prefix}.{inner}"
-                    break
-        return (f"{output}.weight", f"{path}.weight") if path else None
 
 
 class _Wrap(cst.CSTTransformer):
