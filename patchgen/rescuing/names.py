@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgen.rescuing import support
 from patchgen.rescuing.sources import (
     PACKAGE,
     Module,
@@ -71,9 +70,8 @@ class Resolver:
     def __init__(self, old: Sources, new: Sources, clean: Callable[[str], str]) -> None:
         self.old, self.new, self.clean = old, new, clean
         self.own_code: dict[str, str] = {}  # of the file that is ported
-        self.support = Module(
-            "patchgen.rescuing.support", Path(support.__file__).read_text(encoding="utf-8"), False
-        )
+        text = Path(__file__).with_name("support.py").read_text(encoding="utf-8")
+        self.support = Module("patchgen.rescuing.support", text, False)
 
     @functools.cached_property
     def elsewhere(self) -> Mapping[str, str]:

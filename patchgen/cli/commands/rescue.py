@@ -56,7 +56,7 @@ def rescue(
     force: bool,
     form: str,
 ) -> int:
-    """Port model code that was written for transformers 4 to the installed release.
+    """Port model code from transformers 4 to the installed release.
 
     FOLDER is a Hub repository with modeling and configuration files, or FILE one of them.  The
     result is a folder that `from_pretrained(trust_remote_code=True)` loads, with a REPORT.md.
