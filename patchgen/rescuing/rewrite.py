@@ -335,7 +335,7 @@ class Rewriter(cst.CSTTransformer):
             before = [f"{cache} = as_tuples({cache})", *before]
             new = cst.ensure_type(new.visit(_Wrap()), cst.FunctionDef) if name == "forward" else new
         if self.keeps_tuples and name == "_reorder_cache" and cache:
-            before = [f"{cache} = as_tuples({cache})"]
+            before = [f"{cache} = as_tuples({cache})", f"if {cache} is None:\n    return None"]
             new = cst.ensure_type(new.visit(_WrapReturns()), cst.FunctionDef)
         return _prepend(new, before)
 
