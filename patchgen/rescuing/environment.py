@@ -103,5 +103,5 @@ def _difference(theirs: Any, mine: Any) -> str:
             gap = float((one.double() - two.double()).abs().max()) / scale
             largest = gap if gap != gap else max(largest, gap)  # NaN stays
     if largest <= BOUND:
-        return f"equal, to {largest:.0e}" if largest else "equal, bit for bit"
+        return "equal, but for rounding" if largest else "equal, bit for bit"
     return f"differs: by {largest:.1e}"
