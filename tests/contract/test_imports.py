@@ -100,6 +100,7 @@ TABLE = COMPILER | {
         "verify",
         *ALL_OF_THE_COMPILER,
     },
+    "rescuing": {"syntax.errors", "author"},
     "unpatching": {"syntax.errors", "syntax", "project", "verify", "author", "compiler.settings"},
     "training": {
         "syntax.errors",
@@ -122,6 +123,7 @@ TABLE = COMPILER | {
         "verify",
         "author",
         "training",
+        "rescuing",
         "unpatching",
         "cli.page",
         "gallery",
@@ -146,7 +148,7 @@ OUTSIDE = {
     "huggingface_hub": {"parts", "runtime"},
     "liger_kernel": {"parts", "verify"},
     "jinja2": {"cli.page"},
-    "libcst": {"compiler.edits", "lint"},
+    "libcst": {"compiler.edits", "lint", "rescuing"},
     "lsprotocol": {"cli"},
     "markupsafe": {"cli.page"},
     "numpy": {"training", "verify"},
@@ -158,10 +160,10 @@ OUTSIDE = {
     "pygls": {"cli"},
     "pygments": {"cli.page"},
     "rich": {"cli"},
-    "safetensors": {"training"},
+    "safetensors": {"rescuing", "training"},
     "tokenizers": {"training"},
-    "torch": {"author", "parts", "runtime", "training", "unpatching", "verify"},
-    "transformers": {"author", "parts", "runtime", "training", "unpatching", "verify"},
+    "torch": {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"},
+    "transformers": {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"},
     "triton": {"verify"},
 }
 

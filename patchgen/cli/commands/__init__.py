@@ -32,6 +32,7 @@ COMMANDS = {
     "new": "new",
     "page": "page",
     "rebase": "rebase",
+    "rescue": "rescue",
     "survive": "survive",
     "train": "train",
     "unpatch": "unpatch",

@@ -1,0 +1,107 @@
+"""Run a model in the environment of its old release and in today's, and compare the two."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from patchgen.syntax.errors import Location, PatchgenError
+
+BOUND = 1e-5  # of the largest value, in float32: what is beyond it is no rounding
+
+
+def make_environment(version: str, cache: Path, wheels: Path | None) -> Path:
+    """A folder with an old release and what it asks for; torch is shared with the running Python.
+
+    It is made once.  Raises PatchgenError PG862 if pip cannot.
+    """
+    home = cache / version
+    if home.is_dir():
+        return home
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as place:
+        new = Path(place, "new")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"]
+        command += ["--target", str(new), f"transformers=={version}"]
+        command += ["--find-links", str(wheels)] if wheels is not None else []
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+            what = f"cannot be installed: {(lines or ['pip ended without a word'])[-1]}"
+            hint = "give --package-root a folder with its wheels, or leave --with-environments out"
+            raise PatchgenError("PG862", Location(f"transformers {version}"), what, hint)
+        new.rename(home)
+    return home
+
+
+def run(side: str, folder: Path, plan: Mapping[str, Any], paths: Sequence[str]) -> str:
+    """Observe the model in `folder/side`; the last words of a run that fails."""
+    script = Path(__file__).with_name("observe.py")
+    home = folder / f"home-{side}"
+    environment = {
+        **os.environ,
+        "HF_HOME": str(home),
+        "HF_MODULES_CACHE": str(home / "modules"),
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "PYTHONPATH": os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+    command = [sys.executable, "-W", "ignore", str(script), side, str(folder), json.dumps(plan)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    (folder / f"{side}.log").write_text(done.stderr, encoding="utf-8")
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    return "" if not done.returncode else (lines or ["it ended without a word"])[-1]
+
+
+def compare(folder: Path) -> dict[str, str]:
+    """Class by class of what a model does: equal, or how it differs."""
+    import torch
+
+    after = torch.load(folder / "after.pt", weights_only=False)
+    file = folder / "before.pt"
+    recorded = torch.load(file, weights_only=False) if file.exists() else {}
+    before = recorded.get("seen", {})
+    verdicts: dict[str, str] = {}
+    for what in ("missing", "unexpected"):
+        if keys := [*recorded.get("keys", {}).get(what, ()), *after["keys"][what]]:
+            verdicts[f"{what} weights"] = f"differs: {len(keys)}, such as {', '.join(keys[:3])}"
+    for name, mine in after["seen"].items():
+        theirs = before.get(name)
+        if isinstance(mine, str):
+            failed = isinstance(theirs, str)
+            verdicts[name] = f"fails: {mine}" if not failed else f"failed before, too: {theirs}"
+        elif theirs is None or isinstance(theirs, str):
+            verdicts[name] = "runs" if theirs is None else f"runs; failed before: {theirs}"
+        else:
+            verdicts[name] = _difference(theirs, mine)
+        if (
+            name == "beam search"
+            and verdicts[name].startswith("differs")
+            and mine[0].equal(mine[1])
+        ):
+            verdicts[name] = "as without a cache; the search of transformers is another one now"
+    return verdicts
+
+
+def _difference(theirs: Any, mine: Any) -> str:
+    if theirs.keys() != mine.keys():
+        only = sorted(theirs.keys() ^ mine.keys())
+        return f"differs: on one side only: {', '.join(map(str, only[:3]))}"
+    largest = 0.0
+    for key, one in theirs.items():
+        two = mine[key]
+        if one.shape != two.shape:
+            return f"differs: {key} is {tuple(two.shape)} in place of {tuple(one.shape)}"
+        if one.numel():
+            scale = max(float(one.double().abs().max()), 1e-3)
+            gap = float((one.double() - two.double()).abs().max()) / scale
+            largest = gap if gap != gap else max(largest, gap)  # NaN stays
+    if largest <= BOUND:
+        return "equal, but for rounding" if largest else "equal, bit for bit"
+    return f"differs: by {largest:.1e}"

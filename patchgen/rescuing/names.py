@@ -1,0 +1,228 @@
+"""Names that a file imports from transformers: which stay, which moved, and which are copied.
+
+A name of transformers' general modules stays if the newest release has it there, is imported from
+where it is now if it moved, and is copied with all that it reads if it is gone.  A name of a
+model's own file stays only if its code is the same: a file is ported for what it computed.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgen.rescuing.sources import (
+    PACKAGE,
+    Module,
+    Sources,
+    names_read,
+    without_docstrings,
+)
+
+# General modules whose names are there and mean something else: the old ones are copied.
+CHANGED = ("transformers.modeling_rope_utils", "transformers.modeling_attn_mask_utils")
+# A condition on a version of torch that every torch which transformers 5 takes fulfils.
+FULFILLED = "is_torch_greater_or_equal_than_"
+
+
+@dataclass(frozen=True)
+class Copied:
+    """One definition that was copied: its name, its module in the old release, and its text."""
+
+    name: str
+    module: str
+    text: str
+
+
+@dataclass
+class Names:
+    """What became of the imported names of one file."""
+
+    imports: dict[str, None] = field(default_factory=dict)  # lines, in order
+    copied: dict[str, Copied] = field(default_factory=dict)
+    configurations: dict[str, None] = field(default_factory=dict)  # old modules to write as files
+    left: list[str] = field(default_factory=list)
+    notes: list[tuple[int, str, str]] = field(default_factory=list)
+
+
+@functools.cache
+def is_there(module: str, name: str) -> bool:
+    """Whether the running transformers has `name` in `module`."""
+    try:
+        found = importlib.import_module(module)
+    except ImportError:
+        return False
+    if hasattr(found, name):
+        return True
+    try:
+        importlib.import_module(f"{module}.{name}")
+    except ImportError:
+        return False
+    return True
+
+
+class Resolver:
+    """Decide for names, with the old release's text and the running transformers."""
+
+    def __init__(self, old: Sources, new: Sources, clean: Callable[[str], str]) -> None:
+        self.old, self.new, self.clean = old, new, clean
+        self.own_code: dict[str, str] = {}  # of the file that is ported
+        text = Path(__file__).with_name("support.py").read_text(encoding="utf-8")
+        self.support = Module("patchgen.rescuing.support", text, False)
+
+    @functools.cached_property
+    def elsewhere(self) -> Mapping[str, str]:
+        """Each public definition of the new release's general modules, and its module."""
+        found: dict[str, str] = {}
+        root = self.new.root / PACKAGE
+        for path in sorted(
+            [*root.glob("*.py"), *root.glob("utils/*.py"), *root.glob("integrations/*.py")]
+        ):
+            name = ".".join(path.relative_to(self.new.root).with_suffix("").parts)
+            module = self.new.module(name)
+            for bound in module.bindings if module is not None else ():
+                found.setdefault(bound, name)
+        return found
+
+    def is_same(self, module: str, name: str) -> bool:
+        """Whether a model's definition, and all that it reads of its module, is as it was."""
+        first, second = self.old.find(module, name), self.new.find(module, name)
+        if first is None or second is None:
+            return first is second
+        seen: set[str] = set()
+        stack = [name]
+        while stack:
+            one = stack.pop()
+            if one in seen or one == "logger":
+                continue
+            seen.add(one)
+            mine, theirs = first[0].bindings.get(one), second[0].bindings.get(one)
+            if mine is None:
+                continue
+            if theirs is None or without_docstrings(mine) != without_docstrings(theirs):
+                return False
+            stack += names_read(mine)
+        return True
+
+    def decide(self, names: Names, module: str, name: str, bound: str, own: set[str]) -> str | None:
+        """The import line for `bound`, or None where it is copied or goes."""
+        alias = f" as {bound}" if bound != name else ""
+        line = f"from {module} import {name}{alias}"
+        is_model = module.startswith("transformers.models.") or (
+            module == PACKAGE
+            and (at := self.old.find(module, name)) is not None
+            and at[0].name.startswith("transformers.models.")
+            and ".auto." not in at[0].name
+        )
+        if is_model and ".auto" not in module:
+            if is_there(module, name) and self.is_same(module, name):
+                return line
+        elif not module.startswith(CHANGED) and is_there(module, name):
+            return line
+        elif name in self.elsewhere and not is_model and not module.startswith(CHANGED):
+            return f"from {self.elsewhere[name]} import {name}{alias}"
+        at = self.old.find(module, name)
+        if at is None:
+            names.left.append(f"`{name}` of {module}: neither release has it")
+            return line
+        last = at[0].name.rpartition(".")[2]
+        if last.startswith("configuration_") and is_model:
+            names.configurations[at[0].name] = None
+            return f"from .{last} import {name}{alias}"
+        if name.startswith(FULFILLED):
+            names.copied.setdefault(name, Copied(name, at[0].name, f"{name} = True\n"))
+        else:
+            self.copy(names, at[0], name, own)
+        if bound != name:
+            names.copied.setdefault(bound, Copied(bound, at[0].name, f"{bound} = {name}\n"))
+        return None
+
+    def copy(self, names: Names, module: Module, name: str, own: set[str]) -> None:
+        """Copy the definition of `name` in `module`, those that it reads first."""
+        if name in names.copied or name in own and module is not self.support:
+            if name in own and name != "logger":
+                names.left.append(f"`{name}` of {module.name} would stand beside the file's own")
+            return
+        node = module.bindings[name]
+        text = module.source(node)
+        if module is not self.support:
+            text = self.clean(absolute(module, text))
+        names.copied[name] = Copied(name, module.name, text)  # a circle ends here
+        self.follow(names, module, ast.parse(text), own | {name})
+        names.copied[name] = names.copied.pop(name)  # after what it reads
+
+    def follow(self, names: Names, module: Module, tree: ast.AST, own: set[str]) -> None:
+        """Copy or import what a copied text reads of its module."""
+        within = {
+            alias.asname or alias.name.split(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        for read in sorted(names_read(tree) - within):
+            own_code, theirs = self.own_code.get(read), module.bindings.get(read)
+            if own_code and theirs and read != "logger" and own_code != without_docstrings(theirs):
+                what = f"copied code of {module.name} reads the file's own `{read}`, another one"
+                names.left.append(what)
+            if read in names.copied or read in own:
+                continue
+            if read in module.bindings and module is self.support or read == "logger":
+                self.copy(names, module, read, own)
+            elif read in module.bindings:
+                line = self.decide(names, module.name, read, read, own)
+                names.imports |= {line: None} if line else {}
+            elif read in module.imports:
+                source, inner = module.imports[read]
+                if not inner:
+                    alias = f" as {read}" if read != source.split(".")[0] else ""
+                    names.imports[f"import {source}{alias}"] = None
+                elif source.split(".")[0] == PACKAGE and module is not self.support:
+                    line = self.decide(names, source, inner, read, own)
+                    names.imports |= {line: None} if line else {}
+                else:
+                    alias = f" as {read}" if read != inner else ""
+                    line = f"from {source} import {inner}{alias}"
+                    if read not in module.plain_imports:  # not everybody has the package
+                        line = f"try:\n    {line}\nexcept ImportError:\n    pass"
+                    names.imports[line] = None
+            elif read in self.support.bindings:
+                self.copy(names, self.support, read, own)
+
+    def need(self, names: Names, tree: ast.Module, own: set[str]) -> None:
+        """Copy what the rewritten text reads of the support module."""
+        for read in sorted(names_read(tree) - own):
+            if read in self.support.bindings and read not in names.copied:
+                self.copy(names, self.support, read, set())
+            elif read == "GenerationMixin":
+                names.imports["from transformers.generation import GenerationMixin"] = None
+
+
+def absolute(module: Module, text: str) -> str:
+    """The text of a definition of `module`, with the imports in it by absolute names."""
+    lines = text.splitlines(keepends=True)
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    for node in sorted(nodes, key=lambda node: -node.lineno):
+        if node.level:
+            named = ast.unparse(ast.ImportFrom(module.absolute(node), node.names, 0))
+            lines[node.lineno - 1 : node.end_lineno] = [" " * node.col_offset + named + "\n"]
+    return "".join(lines)
+
+
+def imports_of(tree: ast.Module) -> Iterator[ast.ImportFrom]:
+    """Each import from transformers, wherever it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (
+            node.level >= 2 or (node.module or "").split(".")[0] == PACKAGE
+        ):
+            yield node
+
+
+def source_of(node: ast.ImportFrom) -> str:
+    """The module an import means; `from ...utils` is one of a file inside transformers.models.X."""
+    if not node.level:
+        return node.module or ""
+    base = {2: "transformers.models", 3: "transformers"}.get(node.level, "transformers")
+    return ".".join(filter(None, [base, node.module]))

@@ -1,0 +1,139 @@
+"""The source of an old release of transformers: where a name is defined, and what it reads."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = "transformers"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One module of a release: its text, and the statement that binds each name at its top."""
+
+    name: str
+    text: str
+    is_package: bool
+
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @functools.cached_property
+    def bindings(self) -> dict[str, ast.stmt]:
+        """The last statement that binds a name, also under an `if` or `try`."""
+        return {name: node for node in self.tree.body for name in bound_by(node)}
+
+    @functools.cached_property
+    def imports(self) -> dict[str, tuple[str, str]]:
+        """Each name that is imported anywhere, as its module and its name there."""
+        found: dict[str, tuple[str, str]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom):
+                source = self.absolute(node)
+                found |= {alias.asname or alias.name: (source, alias.name) for alias in node.names}
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    name = alias.asname or alias.name.split(".")[0]
+                    found[name] = (alias.name if alias.asname else name, "")
+        return found
+
+    @functools.cached_property
+    def plain_imports(self) -> set[str]:
+        """The names whose import depends on nothing."""
+        nodes = [node for node in self.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        return {alias.asname or alias.name.split(".")[0] for node in nodes for alias in node.names}
+
+    def absolute(self, node: ast.ImportFrom) -> str:
+        """The module that an import names."""
+        if not node.level:
+            return node.module or ""
+        parts = self.name.split(".")
+        base = parts[: len(parts) - node.level + self.is_package]
+        return ".".join([*base, *filter(None, [node.module])])
+
+    def source(self, node: ast.stmt) -> str:
+        """The text of a statement, with its decorators."""
+        lines = self.text.splitlines(keepends=True)
+        decorators = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *(part.lineno for part in decorators)])
+        return "".join(lines[first - 1 : node.end_lineno])
+
+
+def bound_by(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement at the top of a module binds, imports left out."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
+            yield name
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                for part in ast.walk(target):
+                    if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                        yield part.id
+        case ast.If() | ast.Try() | ast.With():
+            for inner in ast.iter_child_nodes(node):
+                if isinstance(inner, ast.stmt):
+                    yield from bound_by(inner)
+                elif isinstance(inner, ast.ExceptHandler):
+                    for one in inner.body:
+                        yield from bound_by(one)
+
+
+class Sources:
+    """The package `transformers` in the folder `root`, read as text."""
+
+    def __init__(self, root: Path, version: str) -> None:
+        self.root, self.version = root, version
+        self.module = functools.cache(self._module)
+
+    def _module(self, name: str) -> Module | None:
+        """The module `name`, or None."""
+        path = self.root.joinpath(*name.split("."))
+        for file, is_package in ((path.with_suffix(".py"), False), (path / "__init__.py", True)):
+            if name.split(".")[0] == PACKAGE and file.is_file():
+                return Module(name, file.read_text(encoding="utf-8"), is_package)
+        return None
+
+    def find(self, module: str, name: str) -> tuple[Module, ast.stmt] | None:
+        """Where `from module import name` leads: the module and the statement that binds it."""
+        seen: set[tuple[str, str]] = set()
+        while (module, name) not in seen:
+            seen.add((module, name))
+            read = self.module(module)
+            if read is None:
+                return None
+            if name in read.bindings:
+                return read, read.bindings[name]
+            if name not in read.imports:
+                return None
+            module, name = read.imports[name]
+        return None
+
+    def has(self, module: str, name: str) -> bool:
+        """Whether `from module import name` works with this release, as far as its text says."""
+        return self.find(module, name) is not None or self.module(f"{module}.{name}") is not None
+
+
+def names_read(node: ast.AST) -> set[str]:
+    """The names that code reads, also inside its functions; those of builtins too."""
+    return {
+        part.id
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
+    }
+
+
+def without_docstrings(node: ast.AST) -> str:
+    """The code of a definition as text that leaves out its docstrings and layout."""
+    copy = ast.parse(ast.unparse(node))
+    for part in ast.walk(copy):
+        body = getattr(part, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
+                del body[0]
+    return ast.dump(copy)

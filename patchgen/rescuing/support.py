@@ -1,0 +1,126 @@
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, var-annotated"
+"""What a rescued file takes along in place of what transformers no longer does.
+
+Definitions are copied from here into the file, each with those that it reads; so each imports what
+it needs from torch and transformers alone.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from transformers import initialization
+from transformers.cache_utils import Cache, DynamicCache
+
+
+class TupleCache(DynamicCache):
+    """The cache of a model that keeps tuples of tensors, one a layer."""
+
+    def __init__(self, tuples):
+        super().__init__()
+        self.tuples = tuple(tuples)
+
+    def __len__(self):
+        return len(self.tuples)
+
+    def __getitem__(self, layer):
+        return self.tuples[layer]
+
+    def __iter__(self):
+        return iter(self.tuples)
+
+    def get_seq_length(self, layer_idx=0):
+        return self.tuples[layer_idx][0].shape[-2]
+
+    def reorder_cache(self, beam_idx):
+        def picked(state):
+            return None if state is None else state.index_select(0, beam_idx.to(state.device))
+
+        self.tuples = tuple(tuple(map(picked, layer)) for layer in self.tuples)
+
+
+def as_tuples(cache):
+    """The tuples in a cache, or None if it is empty."""
+    if isinstance(cache, TupleCache):
+        return cache.tuples
+    if not isinstance(cache, Cache):
+        return cache
+    if cache.get_seq_length() == 0:
+        return None
+    return tuple((layer.keys, layer.values) for layer in cache.layers)
+
+
+def as_cache(tuples):
+    """The cache that `generate` hands back to the model."""
+    if tuples is None or isinstance(tuples, Cache) or any(layer is None for layer in tuples):
+        return tuples
+    return TupleCache(tuples)
+
+
+def longest(cache):
+    """How many tokens a cache can hold, or None if it grows."""
+    length = cache.get_max_length()
+    return None if length < 0 else length
+
+
+def past_length_of(cache):
+    """How many tokens a cache of either kind holds."""
+    if cache is None:
+        return 0
+    return cache.get_seq_length() if isinstance(cache, Cache) else cache[0][0].shape[-2]
+
+
+def keeps_arguments(init):
+    """Record what a layer was made from: its buffers are computed again after loading."""
+
+    @functools.wraps(init)
+    def recorded(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        self._made_from = args, kwargs
+        kept = vars(self).items()
+        empty = [k for k, value in kept if isinstance(value, torch.Tensor) and value.is_meta]
+        if empty:  # a tensor that is no buffer would stay so
+            with torch.device("cpu"):
+                fresh = type(self)(*args, **kwargs)
+            vars(self).update({key: vars(fresh)[key] for key in empty})
+
+    return recorded
+
+
+def compute_buffers(module):
+    """Fill the buffers of a layer that no checkpoint has; loading leaves them empty."""
+    if not hasattr(module, "_made_from"):
+        return
+    args, kwargs = module._made_from
+    state = torch.get_rng_state()
+    with initialization.no_init_weights():
+        fresh = type(module)(*args, **kwargs)
+    torch.set_rng_state(state)
+    values = dict(fresh.named_buffers(recurse=False))
+    for name, buffer in module.named_buffers(recurse=False):
+        if values[name].shape != buffer.shape:  # it had grown with the inputs
+            module.register_buffer(name, values[name].to(buffer.device), persistent=False)
+        elif not buffer.is_meta:
+            initialization.copy_(buffer, values[name].to(buffer.device))
+
+
+def with_aliases(model, tied):
+    """`tied`, and the parameters that two modules of the model share."""
+    first, aliases = {}, {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        source = first.setdefault(id(parameter), name)
+        if source != name and tied.get(source) != name:
+            aliases[name] = source
+    if aliases:  # saving reads the attribute
+        model._tied_weights_keys = {**(model._tied_weights_keys or {}), **aliases}
+    return {**aliases, **tied}
+
+
+def with_old_arguments(make_mask):
+    """A mask function that takes what it took in transformers 4."""
+
+    def made(*, input_embeds=None, cache_position=None, **kwargs):
+        return make_mask(**{"inputs_embeds": input_embeds, **kwargs})
+
+    return made

@@ -1,0 +1,227 @@
+"""`patchgen rescue`: what becomes of code for transformers 4, rule by rule, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import libcst as cst
+import pytest
+
+from patchgen.author.adopt.releases import Release
+from patchgen.rescuing.port import port
+from patchgen.rescuing.rescue import read_repository, release_of
+from patchgen.rescuing.rewrite import Classes, rewrite
+from patchgen.rescuing.sources import Sources
+from patchgen.syntax.errors import PatchgenError
+from tests.toytree import environment
+
+pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+# An old release, of which only what the tests read is there.
+OLD = {
+    "__init__.py": "from .modeling_utils import PreTrainedModel\n",
+    "modeling_utils.py": (
+        "import torch\nfrom torch import Tensor\n\n\n"
+        "class ModuleUtilsMixin:\n"
+        "    def get_head_mask(self, head_mask: Tensor, layers: int):\n"
+        '        """Gone."""\n'
+        "        return self._convert_head_mask_to_5d(head_mask) if head_mask else [None] * layers\n\n"
+        "    def _convert_head_mask_to_5d(self, head_mask):\n"
+        "        return head_mask[None]\n\n\n"
+        "class PreTrainedModel(ModuleUtilsMixin):\n    pass\n"
+    ),
+    "pytorch_utils.py": (
+        "import math\n\nLIMIT = 3\n\n\ndef inner(x):\n    return math.floor(x) + LIMIT\n\n\n"
+        'def gone_helper(x):\n    """Gone."""\n    return inner(x)\n'
+    ),
+    "configuration_utils.py": (
+        "class PretrainedConfig:\n    def __init__(self, **kwargs):\n"
+        '        self.tie_word_embeddings = kwargs.pop("tie_word_embeddings", True)\n'
+        '        self.pad_token_id = kwargs.pop("pad_token_id", None)\n'
+    ),
+    "deepspeed.py": "def is_deepspeed_zero3_enabled():\n    return False\n",
+}
+
+
+@pytest.fixture
+def old(tmp_path):
+    package = tmp_path / "old/transformers"
+    package.mkdir(parents=True)
+    for name, text in OLD.items():
+        (package / name).write_text(text, encoding="utf-8")
+    return Sources(tmp_path / "old", "4.37.2")
+
+
+@pytest.fixture
+def new():
+    from pathlib import Path
+
+    return Sources(Path(transformers.__file__).parents[1], transformers.__version__)
+
+
+def ported(text, old, new):
+    (one,) = port({"modeling_x.py": text}, old, new).values()
+    return one
+
+
+def test_a_name_that_is_gone_is_copied_with_what_it_reads(old, new):
+    text = "from transformers.pytorch_utils import Conv1D, gone_helper\n\n\nx = gone_helper(1), Conv1D\n"
+    one = ported(text, old, new)
+    assert [name for name, _ in one.copied] == ["LIMIT", "inner", "gone_helper"]
+    assert "from transformers.pytorch_utils import Conv1D\n" in one.text
+    assert "import math\n" in one.text and '"""Gone."""' not in one.text
+    space = {}
+    exec(one.text, space)
+    assert space["x"][0] == 4
+
+
+def test_a_name_that_moved_is_imported_from_where_it_is(old, new):
+    text = "from transformers.deepspeed import is_deepspeed_zero3_enabled as zero3\n\nx = zero3()\n"
+    one = ported(text, old, new)
+    assert "from transformers.integrations.deepspeed import" in one.text
+    assert not one.copied and not one.left
+
+
+def test_a_name_that_neither_release_has_is_left(old, new):
+    one = ported("from transformers.utils import never_there\n\nx = never_there\n", old, new)
+    assert one.left == ["`never_there` of transformers.utils: neither release has it"]
+
+
+def test_lost_methods_and_defaults_come_back(old, new):
+    text = """
+from transformers import PretrainedConfig, PreTrainedModel
+
+
+class XConfig(PretrainedConfig):
+    pass
+
+
+class XPreTrainedModel(PreTrainedModel):
+    config_class = XConfig
+
+
+class XModel(XPreTrainedModel):
+    def forward(self, head_mask):
+        return self.get_head_mask(head_mask, 2), self.config.pad_token_id
+"""
+    space = {"__name__": "x"}
+    exec(ported(text, old, new).text, space)
+    assert space["XModel"].get_head_mask(None, None, 2) == [None, None]
+    config = space["XConfig"]()
+    assert (config.tie_word_embeddings, config.pad_token_id) == (True, None)
+
+
+HEAD = """
+class X(PreTrainedModel):
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def f(self, past): return past.get_usable_length(n, i)", "past.get_seq_length(i)"),
+        ("def f(self, past): return past.get_max_length()", "return longest(past)"),
+        ("def f(self, past): return past.seen_tokens", "past.get_seq_length()"),
+        ("def f(self, past): return past.key_cache[i]", "past.layers[i].keys"),
+        ("def f(self, t): return DynamicCache.from_legacy_cache(t)", "DynamicCache(t)"),
+        ("def __init__(self): self.init_weights()", "self.post_init()"),
+        ("def __init__(self): pass", "self.post_init()"),
+        ("def tie_weights(self): pass", "def tie_weights(self, **kwargs)"),
+        ("def prepare_inputs_for_generation(self): pass", "(PreTrainedModel, GenerationMixin)"),
+        ("_supports_flash_attn_2 = True", "_supports_flash_attn = True"),
+        ("def f(self, e): return create_causal_mask(input_embeds=e)", "with_old_arguments(create"),
+        (
+            "def _init_weights(self, module):\n        module.weight.data.zero_()",
+            "if not getattr(module.weight, '_is_hf_initialized', False):",
+        ),
+        (
+            "def forward(self, past_key_values): return Out(past_key_values=new)",
+            "Out(past_key_values=as_cache(new))",
+        ),
+        (
+            "def get_output_embeddings(self): return self.head\n"
+            "    def get_input_embeddings(self): return self.model.embed",
+            "_tied_weights_keys = {'head.weight': 'model.embed.weight'}",
+        ),
+    ],
+)
+def test_a_rule(before, after):
+    text = HEAD.format(before)
+    classes = Classes()
+    classes.read(cst.parse_module(text))
+    changed, notes = rewrite(text, classes, keeps_tuples=True)
+    assert after in changed
+    assert all(note.line > 1 and note.why for note in notes)
+
+
+def test_what_stays_is_as_it_was():
+    text = (
+        "class Y(nn.Module):\n    # a comment\n    def __init__(self, size):\n"
+        "        super().__init__()\n        self.w = nn.Parameter(torch.ones(size))\n"
+    )
+    classes = Classes()
+    classes.read(cst.parse_module(text))
+    assert rewrite(text, classes, keeps_tuples=True) == (text, [])
+
+
+def run(folder, *options):
+    argv = [sys.executable, "-m", "patchgen", "rescue", *options]
+    env = environment()
+    return subprocess.run(
+        argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"modeling_x.py": "def (:\n"}, "modeling_x.py:1:1: PG861 is no Python"),
+        ({"x.py": "import torch\n"}, "PG861 has no Python file that imports transformers"),
+        (
+            {"modeling_x.py": "import transformers\n", "config.json": "{"},
+            "PG861 is no JSON",
+        ),
+        ({"modeling_x.py": "import transformers\n"}, "PG861 has no class of a model"),
+    ],
+)
+def test_bad_input_is_said_and_nothing_is_written(tmp_path, old, files, said):
+    source = tmp_path / "source"
+    source.mkdir()
+    for name, text in files.items():
+        (source / name).write_text(text, encoding="utf-8")
+    (old.root / "transformers/models").mkdir()
+    version = '__version__ = "4.37.2"\n'
+    (old.root / "transformers/__init__.py").write_text(version, encoding="utf-8")
+    options = ("--package-root", str(old.root), "--from", "4.37.2", "--write", "out")
+    done = run(tmp_path, "source", *options)
+    assert done.returncode != 0 and said in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old", "source"]
+
+
+def test_a_file_that_is_not_beside_is_named(tmp_path):
+    path = tmp_path / "modeling_x.py"
+    text = "from transformers import PreTrainedModel\nfrom .configuration_x import XConfig\n"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(PatchgenError, match=r"modeling_x\.py:2:1.*imports configuration_x\.py"):
+        read_repository(path)
+
+
+def test_the_release_is_the_stated_one_or_the_oldest_with_all_names(tmp_path):
+    names = {"4.30.2": "A", "4.37.2": "A = B", "4.46.3": "A = B"}
+    known = []
+    for version, bound in names.items():
+        package = tmp_path / version / "transformers"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(f"{bound} = 1\n", encoding="utf-8")
+        known.append(Release(version, tmp_path / version))
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "x.py").write_text("from transformers import A, B\n", encoding="utf-8")
+    assert release_of(read_repository(source), known).version == "4.37.2"
+    stated = json.dumps({"transformers_version": "4.40.0"})
+    (source / "config.json").write_text(stated, encoding="utf-8")
+    assert release_of(read_repository(source), known).version == "4.46.3"
