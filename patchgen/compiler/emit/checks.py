@@ -172,19 +172,31 @@ def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Findi
         if name in parsed.functions:
             yield from _check(part, call, parsed.functions[name], name)
         elif name in parsed.classes:
-            node = parsed.classes[name].node
-            init = parsed.method(name, "__init__")
-            # Keywords name a metaclass, whose `__call__` decides; `__new__` has a signature of its
-            # own, and a decorator may give another one.
-            is_plain = not node.keywords and _decorators(node) <= KEEPING_SIGNATURE
-            if init is not None and is_plain and parsed.method(name, "__new__") is None:
+            init = _find_init(parsed.classes[name].node, parsed)
+            if init is not None:
                 yield from _check(part, call, init, f"{name}.__init__")
+
+
+def _find_init(node: ast.ClassDef, parsed: Parsed) -> Function | None:
+    """The `__init__` that takes the arguments of a class that is called."""
+    # Keywords name a metaclass, whose `__call__` decides; `__new__` has a signature of its own, and
+    # a decorator may give another one.
+    if node.keywords or not _decorators(node) <= KEEPING_SIGNATURE:
+        return None
+    if parsed.method(node.name, "__new__") is not None:
+        return None
+    return parsed.method(node.name, "__init__")
 
 
 def _check_class(
     part: Part, item: Class, parsed: Parsed
 ) -> Iterator[Finding | Swallowed | Unanswered]:
     for call, method, path in item.calls:
+        if not path and "classmethod" in _decorators(method):  # `cls(config)`
+            init = _find_init(item.node, parsed)
+            if init is not None:
+                yield from _check(part, call, init, f"{item.node.name}.__init__")
+            continue
         # The class of the object, and the method that is called on it.
         owner, name = parsed.follow(item.node.name, path)
         if not owner or (not name and parsed.method(owner, "__call__")):
