@@ -124,7 +124,7 @@ def row(path: Path, releases: Path, parent: str | None) -> Iterator[str]:
             "",
             "",
             "",
-            (done.stderr.strip().splitlines() or ["failed"])[0],
+            (done.stderr.strip().splitlines() or ["failed"])[0].rpartition("/")[2],
             f"{spent:.0f} s",
         ]
         return

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from patchgen.author.adopt.parents import Candidate
-from patchgen.author.adopt.work import Adopted
+from patchgen.author.adopt.work import Adopted, unknown_decorators
 from patchgen.author.align.file import File, read_file
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, is_docstring
@@ -119,6 +119,10 @@ class Report:
                 "note: these heads build the model of the output; in the fork they build that of "
                 f"transformers: {heads}"
             )
+        registries = unknown_decorators(adopted.forked.fork)
+        if registries:
+            table = ", ".join(f'{name} = ""' for name in registries)
+            lines.append(f"note: `convert` needs `decorators = {{{table}}}` in [tool.patchgen]")
         for node in adopted.proof.left:
             what = ast.unparse(node).partition("\n")[0]
             lines.append(

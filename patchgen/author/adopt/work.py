@@ -10,14 +10,16 @@ from patchgen.author.adopt.classes import DeclaredDefinition, Doubts
 from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.proof import Proof, has_changes, own_statements, prove
 from patchgen.author.adopt.write import declare
-from patchgen.author.align.file import read_file
+from patchgen.author.align.file import File, read_file
 from patchgen.author.modular_text import format_modular
 from patchgen.compiler.settings import Settings
+from patchgen.facts.decorators import RULES
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.same import Function, is_docstring, plain_text
+from patchgen.syntax.same import Function, is_docstring, is_documenting, plain_text
 from patchgen.syntax.text import make_source
+from patchgen.syntax.trees import called_function
 
 _MOST_ROUNDS = 12
 
@@ -53,6 +55,8 @@ def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings)
             what,
             "use the model of transformers: there is nothing to declare",
         )
+    registries = tuple((name, "") for name in unknown_decorators(forked.fork))
+    settings = replace(settings, decorators=(*settings.decorators, *registries))
     doubts = Doubts()
     best: Adopted | None = None
     for _ in range(_MOST_ROUNDS):
@@ -70,6 +74,22 @@ def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings)
         doubts = wider
     assert best is not None
     return best
+
+
+def unknown_decorators(fork: File) -> tuple[str, ...]:
+    """What decorates the fork's classes and is not transformers': a registry of the fork's package.
+
+    The converter keeps one that the project's configuration names.
+    """
+    nodes = [fork.definitions[name].node for name in fork.classes]
+    names = [
+        ast.unparse(called_function(decorator)).rpartition(".")[2]
+        for node in nodes
+        if isinstance(node, ast.ClassDef)
+        for decorator in node.decorator_list
+        if not is_documenting(decorator)
+    ]
+    return tuple(dict.fromkeys(name for name in names if name not in RULES))
 
 
 def _left(proof: Proof) -> tuple[bool, int]:
