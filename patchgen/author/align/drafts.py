@@ -45,6 +45,11 @@ class Draft:
     word: str = "new"
 
     @property
+    def body(self) -> tuple[ast.stmt, ...]:
+        """What stands under `with old:`."""
+        return self.old if isinstance(self.old, tuple) else (ast.Expr(self.old),)
+
+    @property
     def cost(self) -> int:
         """The lines that it takes; a count needs an edit of its own."""
         return _OVERHEAD * self.count + _lines(self.old) + max(_lines(self.new), 1)

@@ -165,10 +165,10 @@ def in_class(text: str, *, is_member: bool) -> Code:
     return read_code((_CLASS if is_member else "") + text)
 
 
-def replacing(node: ast.expr | ast.arg, text: str) -> Cut:
-    """The cut that puts `text` in the place of an expression."""
-    end = node.end_lineno or 0, node.end_col_offset or 0
-    return Cut((node.lineno, node.col_offset), end, text)
+def replacing(node: ast.expr | ast.arg, text: str, top: int = 0) -> Cut:
+    """The cut that puts `text` in the place of an expression, in code without `top` lines of it."""
+    end = (node.end_lineno or 0) - top, node.end_col_offset or 0
+    return Cut((node.lineno - top, node.col_offset), end, text)
 
 
 def beginning(node: ast.arg | ast.keyword, old: str, new: str) -> Cut:
