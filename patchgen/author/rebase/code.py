@@ -157,12 +157,21 @@ def read_code(text: str) -> Code:
 def cut_out(file: File, nodes: Sequence[ast.stmt]) -> Code:
     """Statements of a file alone, with the comments between them."""
     lines = file.source.lines[first_line(nodes[0]) - 1 : nodes[-1].end_lineno]
-    return read_code((_CLASS if nodes[0].col_offset else "") + "".join(lines))
+    return in_place_of(nodes[0], "".join(lines))
 
 
-def in_class(text: str, *, is_member: bool) -> Code:
-    """The code of the text of a member, at the margin of a class, or of a function."""
-    return read_code((_CLASS if is_member else "") + text)
+def member_of(file: File, owner: str, name: str) -> Code | None:
+    """A member that a file's own class has; without an owner, a function."""
+    definition = file.definitions.get(owner or name)
+    if definition is None or definition.kind != ("class" if owner else "def"):
+        return None
+    member = definition.members.get(name) if owner else definition
+    return cut_out(file, member.nodes) if member is not None else None
+
+
+def in_place_of(node: ast.stmt, text: str) -> Code:
+    """The code of a text that stands where `node` stands: in a class, or at the top of a file."""
+    return read_code((_CLASS if node.col_offset else "") + text)
 
 
 def replacing(node: ast.expr | ast.arg, text: str, top: int = 0) -> Cut:
@@ -235,26 +244,36 @@ def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()
         inner = [] if isinstance(node, Function | ast.ClassDef) else suites_of(node)
         heads = heads_of(node) if inner else [node]
         inside = [n for head in heads for n in ast.walk(head)]
-        reads = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        names = [n for n in inside if isinstance(n, ast.Name)]
+        reads = {n.id for n in names if isinstance(n.ctx, ast.Load)}
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             reads.add(node.target.id)
+        binds = {*bound_names([node])}
         if inner:
-            stored = [n for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-            binds = {n.id for n in stored}
             handlers = node.handlers if isinstance(node, ast.Try) else []
-            binds |= {handler.name for handler in handlers if handler.name}
-        else:
-            binds = {*bound_names([node])}
-        text = " ".join(map(plain_text, heads))
-        own = frozenset(own_names(inside))
-        yield Spot(
-            node,
-            tuple(heads),
-            f"{type(node).__name__} {text}",
-            frozenset(reads - own),
-            frozenset(binds),
-            branches,
-        )
+            binds = {handler.name for handler in handlers if handler.name}
+            binds |= {n.id for n in names if isinstance(n.ctx, ast.Store)}
+        text = f"{type(node).__name__} {' '.join(map(plain_text, heads))}"
+        reads -= {*own_names(inside)}
+        yield Spot(node, tuple(heads), text, frozenset(reads), frozenset(binds), branches)
         for number, one in enumerate(inner):
             branch = ((id(node), number),) if isinstance(node, ast.If) else ()
             yield from _spots(one, (*branches, *branch))
+
+
+# What gives a name its value, and whether two values are the same
+
+
+def assigned(node: ast.stmt) -> tuple[str, ast.expr] | None:
+    """What an assignment or a loop gives a value, as text, and the value."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            return "=".join(map(plain_text, targets)), value
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            return plain_text(target), value
+        case ast.For(target=target, iter=value):
+            return f"for {plain_text(target)}", value
+        case ast.AugAssign(op=op, target=target, value=value):
+            return f"{type(op).__name__} {plain_text(target)}", value
+        case _:
+            return None

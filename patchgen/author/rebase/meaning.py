@@ -15,7 +15,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from patchgen.author.rebase.code import Clash, Flow, Spot, Three, flow_of
+from patchgen.author.rebase.code import Clash, Flow, Spot, Three, assigned, flow_of
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.statements import alikeness
 from patchgen.syntax.same import Function, plain_text
@@ -118,19 +118,10 @@ def _is_same(before: Spot | str | None, now: Spot | str | None) -> bool:
         return before == now
     if before.text == now.text:
         return True
-    match before.node, now.node:
-        case (
-            (ast.Assign(targets=[a], value=one) | ast.AnnAssign(target=a, value=ast.expr() as one)),
-            (
-                ast.Assign(targets=[b], value=other)
-                | ast.AnnAssign(target=b, value=ast.expr() as other)
-            ),
-        ):
-            return plain_text(a) == plain_text(b) and is_same_value(one, other)
-        case ast.For(target=a, iter=one), ast.For(target=b, iter=other):
-            return plain_text(a) == plain_text(b) and is_same_value(one, other)
-        case _:
-            return False
+    one, other = assigned(before.node), assigned(now.node)
+    if one is None or other is None or isinstance(now.node, ast.AugAssign):
+        return False
+    return one[0] == other[0] and is_same_value(one[1], other[1])
 
 
 def is_same_value(one: ast.expr, other: ast.expr) -> bool:
@@ -220,17 +211,12 @@ def _is_same_use(old: ast.stmt, new: ast.stmt) -> bool:
     """Whether an attribute has the same value, or a function takes what it took."""
     if isinstance(old, Function) and isinstance(new, Function):
         return takes_the_same(old, new)
-    match old, new:
-        case (
-            (ast.Assign(value=one) | ast.AnnAssign(value=ast.expr() as one)),
-            (ast.Assign(value=other) | ast.AnnAssign(value=ast.expr() as other)),
-        ):
-            # Two calls of one class make the same kind of module.
-            calls = [node.func for node in (one, other) if isinstance(node, ast.Call)]
-            is_kind = len(calls) == 2 and plain_text(calls[0]) == plain_text(calls[1])
-            return is_kind or is_same_value(one, other)
-        case _:
-            return type(old) is type(new)
+    one, other = assigned(old), assigned(new)
+    if one is None or other is None:
+        return type(old) is type(new)
+    # Two calls of one class make the same kind of module.
+    calls = [plain_text(node.func) for _, node in (one, other) if isinstance(node, ast.Call)]
+    return (len(calls) == 2 and calls[0] == calls[1]) or is_same_value(one[1], other[1])
 
 
 def takes_the_same(old: Function, new: Function) -> bool:

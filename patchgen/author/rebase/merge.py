@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from patchgen.author.align.suites import code_of
-from patchgen.author.rebase.code import Clash, Code, Three, in_class
+from patchgen.author.rebase.code import Clash, Code, Three, assigned, in_place_of
 from patchgen.author.rebase.expressions import merge_expression
 from patchgen.author.rebase.meaning import changed_meanings
 from patchgen.author.rebase.names import Renames, by_one_name
@@ -77,10 +77,7 @@ def _merge_methods(three: Three) -> Code | tuple[Clash, ...]:
     head = [" " * node.col_offset + line for line in head]
     try:
         text = "\n".join([*head, *lines]) + "\n"
-        compile(
-            f"if True:\n{text}" if node.col_offset else text, "merged", "exec", ast.PyCF_ONLY_AST
-        )
-        return in_class(text, is_member=bool(node.col_offset))
+        return in_place_of(node, text)
     except SyntaxError:
         return (Clash("the two changes give no valid Python together"),)
 
@@ -88,24 +85,17 @@ def _merge_methods(three: Three) -> Code | tuple[Clash, ...]:
 def _merge_values(three: Three) -> Code | tuple[Clash, ...]:
     """An attribute."""
     nodes = [side.nodes for side in three.sides]
-    values = [_value(one) for one in nodes]
-    if values[0] is None or values[1] is None or values[2] is None:
+    pairs = [assigned(one[0]) if len(one) == 1 else None for one in nodes]
+    base, ours, theirs = (pair[1] if pair is not None else None for pair in pairs)
+    if base is None or ours is None or theirs is None:
         texts = ["\n".join(map(ast.unparse, one)) for one in nodes]
         return (Clash("the member is of another kind now", *texts),)
-    merged = merge_expression(three, values[0], values[1], values[2])
+    merged = merge_expression(three, base, ours, theirs)
     if isinstance(merged, Clash):
         return (merged,)
     (node,) = three.theirs.nodes
-    text = " " * node.col_offset + three.theirs.spliced(node, [(values[2], merged)]) + "\n"
-    return in_class(text, is_member=bool(node.col_offset))
-
-
-def _value(nodes: tuple[ast.stmt, ...]) -> ast.expr | None:
-    match nodes:
-        case (ast.Assign(value=value),) | (ast.AnnAssign(value=ast.expr() as value),):
-            return value
-        case _:
-            return None
+    text = " " * node.col_offset + three.theirs.spliced(node, [(theirs, merged)]) + "\n"
+    return in_place_of(node, text)
 
 
 # What stands above the body: decorators, parameters, what it returns

@@ -23,7 +23,7 @@ from patchgen.author.align.suites import (
     measure_similarity,
     suites_of,
 )
-from patchgen.author.rebase.code import Clash, Code, Three, as_operand
+from patchgen.author.rebase.code import Clash, Code, Three, as_operand, assigned
 from patchgen.author.rebase.expressions import merge_expression
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, plain_text
@@ -348,7 +348,6 @@ def _places(side: Code, wanted: ast.expr) -> list[_Place]:
 
 def _merge_simple(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> str | Clash:
     """A statement without suites, in which both sides changed something."""
-    base, ours, theirs = map(_without_annotation, (base, ours, theirs))
     match base, ours, theirs:
         case (
             ast.Return(value=ast.expr() as a) | ast.Expr(value=a),
@@ -357,41 +356,14 @@ def _merge_simple(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt
         ) if type(base) is type(ours) is type(theirs):
             value = merge_expression(three, a, b, c)
             return value if isinstance(value, Clash) else three.theirs.spliced(theirs, [(c, value)])
-        case (
-            ast.Assign() | ast.AugAssign(),
-            ast.Assign() | ast.AugAssign(),
-            ast.Assign() | ast.AugAssign(),
-        ) if type(base) is type(ours) is type(theirs):
-            return _merge_assignment(three, base, ours, theirs)
-        case _:
-            return three.clash("both changed this statement", base, ours, theirs)
-
-
-def _without_annotation(node: ast.stmt) -> ast.stmt:
-    if not isinstance(node, ast.AnnAssign) or node.value is None:
-        return node
-    return ast.copy_location(ast.Assign([node.target], node.value), node)
-
-
-def _merge_assignment(
-    three: Three,
-    base: ast.Assign | ast.AugAssign,
-    ours: ast.Assign | ast.AugAssign,
-    theirs: ast.Assign | ast.AugAssign,
-) -> str | Clash:
-    """An assignment whose targets one side changed at most."""
-    targets = [_target_text(node) for node in (base, ours, theirs)]
-    value = merge_expression(three, base.value, ours.value, theirs.value)
+    before, mine, upstream = map(assigned, (base, ours, theirs))
+    if before is None or mine is None or upstream is None:
+        return three.clash("both changed this statement", base, ours, theirs)
+    value = merge_expression(three, before[1], mine[1], upstream[1])
     if isinstance(value, Clash):
         return value
-    if targets[0] not in targets[1:]:
+    if before[0] not in (mine[0], upstream[0]):
         return three.clash("both changed this assignment", base, ours, theirs)
-    if targets[1] != targets[0]:
-        return three.ours.spliced(ours, [(ours.value, value)])
-    return three.theirs.spliced(theirs, [(theirs.value, value)])
-
-
-def _target_text(node: ast.Assign | ast.AugAssign) -> str:
-    if isinstance(node, ast.Assign):
-        return "=".join(map(plain_text, node.targets))
-    return f"{type(node.op).__name__} {plain_text(node.target)}"
+    if mine[0] != before[0]:
+        return three.ours.spliced(ours, [(mine[1], value)])
+    return three.theirs.spliced(theirs, [(upstream[1], value)])
