@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.author.align.suites import (
-    Aligned,
     Row,
+    Rows,
     align_methods,
     differing,
     expressions,
@@ -60,12 +60,12 @@ def drafts(old: Function, new: Function) -> list[Draft] | None:
 
     Those with a count stand behind the others.
     """
-    aligned = align_methods(old, new)
+    rows = align_methods(old, new)
     work = _Work(old)
-    repeated = work.repeat(aligned)
+    repeated = work.repeat(rows)
     for covered in (repeated, {}) if repeated else ({},):
         work.repeated = covered
-        made = work.of_suite(aligned.rows)
+        made = work.of_suite(rows)
         if made is not None:
             return [*made, *dict.fromkeys(covered.values())]
     return None
@@ -134,7 +134,10 @@ def _lines_of(node: ast.AST) -> int:
     return known
 
 
-def _atoms(row: Row) -> Iterator[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]]:
+_Atom = tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]
+
+
+def _atoms(row: Row) -> Iterator[_Atom]:
     """The possible drafts of a row by itself.
 
     That is the statement, and the expressions around its one difference.
@@ -147,13 +150,11 @@ def _atoms(row: Row) -> Iterator[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]
         yield from differing(*head)
 
 
-def _all_atoms(
-    rows: Sequence[Row],
-) -> Iterator[list[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]]]:
+def _all_atoms(rows: Rows) -> Iterator[list[_Atom]]:
     for row in rows:
         yield list(_atoms(row))
         for inner in row.inside:
-            yield from _all_atoms(inner.rows)
+            yield from _all_atoms(inner)
 
 
 def _code(node: ast.stmt | ast.expr) -> tuple[ast.stmt, ...] | ast.expr:
@@ -182,9 +183,9 @@ class _Work:
             for place, text in enumerate(suite):
                 self.places.setdefault(text, []).append((number, place))
 
-    def repeat(self, aligned: Aligned) -> dict[tuple[str, str], Draft]:
+    def repeat(self, aligned: Rows) -> dict[tuple[str, str], Draft]:
         """The same change in several places, where that is all that its code matches."""
-        rows = list(_all_atoms(aligned.rows))
+        rows = list(_all_atoms(aligned))
         times = Counter(pair for row in rows for pair in {(key(a), key(b)) for a, b in row})
         # What gets another name is read and bound, and only a statement can bind it.
         bound = {
@@ -209,7 +210,7 @@ class _Work:
 
     def has_repeated(self, row: Row) -> bool:
         """Whether it makes a part of what changes in `row`."""
-        inside = (inner for suite in row.inside for inner in suite.rows)
+        inside = (inner for suite in row.inside for inner in suite)
         return self.is_repeated(row) or any(map(self.has_repeated, inside))
 
     def occurs(self, pattern: Sequence[ast.stmt]) -> int:
@@ -222,7 +223,7 @@ class _Work:
         starts = self.places.get(texts[0], [])
         return sum(self.keys[n][place : place + len(texts)] == texts for n, place in starts)
 
-    def of_suite(self, rows: Sequence[Row]) -> _Drafts | None:
+    def of_suite(self, rows: Rows) -> _Drafts | None:
         """The shortest drafts for one suite; None where something in it has no place of its own."""
         # best[i] are the lines and the drafts of the first i rows.
         best: list[tuple[int, _Drafts] | None] = [(0, ())]
@@ -263,14 +264,14 @@ class _Work:
         made: list[Draft] = []
         for pair in row.heads:
             head = self._smallest(differing(*pair))
-            if head is None and all(inside.is_same for inside in row.inside):
+            if head is None and all(one.state == "same" for suite in row.inside for one in suite):
                 old, new = headed(row.old[0]), headed(row.new[0])
                 head = (Draft((old,), (new,)),) if self.occurs([old]) == 1 else None
             if head is None:
                 return None
             made += head
         for suite in row.inside:
-            inner = self.of_suite(suite.rows)
+            inner = self.of_suite(suite)
             if inner is None:
                 return None
             made += inner

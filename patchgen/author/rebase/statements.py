@@ -9,7 +9,6 @@ return x            x = cap(x)            return x               x = cap(x)
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,10 +16,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from patchgen.author.align.suites import (
-    best_pairs,
     differing,
     head_texts,
     measure_similarity,
+    pair_statements,
     suites_of,
 )
 from patchgen.author.rebase.code import Clash, Code, Three, as_operand, assigned
@@ -56,23 +55,14 @@ class Paired(NamedTuple):
         return next((h for h in self.hunks if h.start <= place < h.stop), None)
 
 
-def pair_statements(old: _Suite, new: _Suite) -> Paired:
-    """Equal statements first, then alike ones between them."""
-    texts = [*map(plain_text, old)], [*map(plain_text, new)]
-    pairs: dict[int, int] = {}
-    matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
-    for tag, i, k, j, m in matcher.get_opcodes():
-        if tag == "equal":
-            pairs |= dict(zip(range(i, k), range(j, m), strict=True))
-        else:
-            alike = best_pairs(old[i:k], new[j:m], alikeness, _ALIKE)
-            pairs |= {i + a: j + b for a, b in alike}
+def _pairs_of(old: _Suite, new: _Suite) -> Paired:
+    pairs = pair_statements(old, new, plain_text, alikeness, _ALIKE)
     return Paired(pairs, tuple(_hunks(pairs, len(old), len(new))))
 
 
 def _hunks(pairs: dict[int, int], old: int, new: int) -> Iterator[Hunk]:
     start = first = 0
-    for i, j in [*sorted(pairs.items()), (old, new)]:
+    for i, j in [*pairs.items(), (old, new)]:
         if i > start or j > first:
             yield Hunk(start, i, first, j)
         start, first = i + 1, j + 1
@@ -134,8 +124,8 @@ class _Suites:
 
     def __init__(self, three: Three, base: _Suite, ours: _Suite, theirs: _Suite) -> None:
         self.three, self.base, self.ours, self.theirs = three, base, ours, theirs
-        self.mine: Paired = pair_statements(base, ours)
-        self.upstream: Paired = pair_statements(base, theirs)
+        self.mine: Paired = _pairs_of(base, ours)
+        self.upstream: Paired = _pairs_of(base, theirs)
 
     def merge(self) -> Changes:
         done: Changes = []
