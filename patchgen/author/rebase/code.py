@@ -19,7 +19,6 @@ from patchgen.syntax.bound import bound_names
 from patchgen.syntax.same import Function, plain_text, without_docstring
 
 _CLASS = "class _:\n"
-_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Dict)
 Place = tuple[int, int]  # a line, and a column in bytes
 
 
@@ -77,15 +76,6 @@ class Code:
         end = last.end_lineno or 0, last.end_col_offset or 0
         line = first_line(first) if isinstance(first, ast.stmt) else first.lineno
         return self._between((line, first.col_offset), end)
-
-    def spliced(self, node: ast.expr | ast.stmt, pieces: Sequence[tuple[ast.expr, str]]) -> str:
-        """The text of `node` with other texts in the places of some expressions in it."""
-        place = node.lineno, node.col_offset
-        text = ""
-        for inner, new in sorted(pieces, key=lambda one: (one[0].lineno, one[0].col_offset)):
-            text += self._between(place, (inner.lineno, inner.col_offset)) + new
-            place = inner.end_lineno or 0, inner.end_col_offset or 0
-        return text + self._between(place, (node.end_lineno or 0, node.end_col_offset or 0))
 
     def comments(self, node: ast.stmt) -> list[str]:
         """The lines of comments right above a statement."""
@@ -186,11 +176,6 @@ def beginning(node: ast.arg | ast.keyword, old: str, new: str) -> Cut:
     return Cut(start, (node.lineno, node.col_offset + len(old.encode())), new)
 
 
-def as_operand(node: ast.expr, text: str) -> str:
-    """`text`, the code of `node`, as it can stand anywhere in an expression."""
-    return text if isinstance(node, _ATOMS) else f"({text})"
-
-
 def parameters_of(function: Function) -> set[str]:
     """The names of all parameters."""
     return {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
@@ -265,8 +250,10 @@ def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()
 
 
 def assigned(node: ast.stmt) -> tuple[str, ast.expr] | None:
-    """What an assignment or a loop gives a value, as text, and the value."""
+    """What a statement does with a value, such as the name that gets it, and the value."""
     match node:
+        case ast.Return(value=ast.expr() as value) | ast.Expr(value=value):
+            return type(node).__name__, value
         case ast.Assign(targets=targets, value=value):
             return "=".join(map(plain_text, targets)), value
         case ast.AnnAssign(target=target, value=ast.expr() as value):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from patchgen.author.align.suites import code_of
 from patchgen.author.rebase.code import Clash, Code, Three, assigned, in_place_of
-from patchgen.author.rebase.expressions import merge_expression
+from patchgen.author.rebase.expressions import exchanged, merge_expression
 from patchgen.author.rebase.meaning import changed_meanings
 from patchgen.author.rebase.names import Renames, by_one_name
 from patchgen.author.rebase.statements import Patch, head_end, merge_suites
@@ -94,7 +94,7 @@ def _merge_values(three: Three) -> Code | tuple[Clash, ...]:
     if isinstance(merged, Clash):
         return (merged,)
     (node,) = three.theirs.nodes
-    text = " " * node.col_offset + three.theirs.spliced(node, [(theirs, merged)]) + "\n"
+    text = " " * node.col_offset + ast.unparse(exchanged(node, {theirs: merged})) + "\n"
     return in_place_of(node, text)
 
 

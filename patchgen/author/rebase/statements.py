@@ -22,8 +22,8 @@ from patchgen.author.align.suites import (
     pair_statements,
     suites_of,
 )
-from patchgen.author.rebase.code import Clash, Code, Three, as_operand, assigned
-from patchgen.author.rebase.expressions import merge_expression
+from patchgen.author.rebase.code import Clash, Code, Three, assigned
+from patchgen.author.rebase.expressions import exchanged, merge_expression
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, plain_text
 
@@ -251,11 +251,15 @@ def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
         return [Patch(first, last, tuple(own))]
     if suites_of(base) and type(base) is type(ours) is type(theirs):
         return _merge_compound(three, base, ours, theirs)
-    text = _merge_simple(three, base, ours, theirs)
-    if isinstance(text, Clash):
-        return _elsewhere(three, base, ours, theirs) or [text]
-    indented = (" " * theirs.col_offset + text).split("\n")
-    return [Patch(first, last, tuple(indented))]
+    merged = _merge_simple(three, base, ours, theirs)
+    if isinstance(merged, Clash):
+        return _elsewhere(three, base, ours, theirs) or [merged]
+    return [_in_place_of(theirs, merged)]
+
+
+def _in_place_of(node: ast.stmt, new: ast.stmt) -> Patch:
+    text = " " * node.col_offset + ast.unparse(new)
+    return Patch(first_line(node), node.end_lineno or 0, tuple(text.split("\n")))
 
 
 def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
@@ -306,9 +310,7 @@ def _elsewhere(
             after = [one for one in after if one.statement is theirs]
         if len(before) == len(after) == 1 and before[0].use == after[0].use:
             statement, node = after[0].statement, after[0].node
-            text = three.theirs.spliced(statement, [(node, as_operand(new, three.ours.code(new)))])
-            lines = (" " * statement.col_offset + text).split("\n")
-            return [Patch(statement.lineno, statement.end_lineno or 0, tuple(lines))]
+            return [_in_place_of(statement, exchanged(statement, {node: new}))]
     return []
 
 
@@ -336,16 +338,10 @@ def _places(side: Code, wanted: ast.expr) -> list[_Place]:
     return found
 
 
-def _merge_simple(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> str | Clash:
+def _merge_simple(
+    three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt
+) -> ast.stmt | Clash:
     """A statement without suites, in which both sides changed something."""
-    match base, ours, theirs:
-        case (
-            ast.Return(value=ast.expr() as a) | ast.Expr(value=a),
-            ast.Return(value=ast.expr() as b) | ast.Expr(value=b),
-            ast.Return(value=ast.expr() as c) | ast.Expr(value=c),
-        ) if type(base) is type(ours) is type(theirs):
-            value = merge_expression(three, a, b, c)
-            return value if isinstance(value, Clash) else three.theirs.spliced(theirs, [(c, value)])
     before, mine, upstream = map(assigned, (base, ours, theirs))
     if before is None or mine is None or upstream is None:
         return three.clash("both changed this statement", base, ours, theirs)
@@ -355,5 +351,5 @@ def _merge_simple(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt
     if before[0] not in (mine[0], upstream[0]):
         return three.clash("both changed this assignment", base, ours, theirs)
     if mine[0] != before[0]:
-        return three.ours.spliced(ours, [(mine[1], value)])
-    return three.theirs.spliced(theirs, [(upstream[1], value)])
+        return exchanged(ours, {mine[1]: value})
+    return exchanged(theirs, {upstream[1]: value})
