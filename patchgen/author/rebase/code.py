@@ -42,6 +42,20 @@ class Cut(NamedTuple):
     stop: Place
     text: str
 
+    @property
+    def order(self) -> tuple[Place, Place, int]:
+        """Where it goes.  At one place, what ends a block comes before what follows the block."""
+        text = self.text.lstrip("\n")
+        return self.start, self.stop, len(text.lstrip(" ")) - len(text)
+
+
+def of_lines(first: int, last: int, lines: Iterable[str]) -> Cut:
+    """The cut that puts lines in the place of those from `first` to `last`.
+
+    None are replaced if `last` is before `first`: then the new ones go before line `first`.
+    """
+    return Cut((first, 0), (last + 1, 0), "".join(f"{line}\n" for line in lines))
+
 
 @dataclass(frozen=True, eq=False)
 class Code:
@@ -90,11 +104,8 @@ class Code:
 
     def changed(self, cuts: Iterable[Cut]) -> Code:
         """The code with other texts in places that do not overlap."""
-        cut_here = sorted(set(cuts), reverse=True)
-        if not cut_here:
-            return self
         lines = [line.encode() for line in self._lines]
-        for cut in cut_here:
+        for cut in sorted(set(cuts), key=lambda cut: cut.order, reverse=True):
             (first, left), (last, right) = cut.start, cut.stop
             text = lines[first - 1][:left] + cut.text.encode() + lines[last - 1][right:]
             lines[first - 1 : last] = text.split(b"\n")

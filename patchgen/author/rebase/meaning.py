@@ -15,7 +15,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from patchgen.author.rebase.code import Clash, Flow, Spot, Three, assigned, flow_of
+from patchgen.author.rebase.code import Clash, Code, Flow, Spot, Three, assigned, flow_of
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.statements import alikeness
 from patchgen.syntax.same import Function, plain_text
@@ -23,11 +23,14 @@ from patchgen.syntax.same import Function, plain_text
 _ENOUGH = 0.5
 
 
-def changed_meanings(
-    merged: Function, base: Function, ours: Function, theirs: Function, *, is_merge: bool
-) -> tuple[Clash, ...]:
-    """The doubts about a method; in a merge, upstream's new statements are looked at, too."""
-    flow, old, mine, upstream = (flow_of(one) for one in (merged, base, ours, theirs))
+def doubts_of(merged: Code, three: Three, *, is_merge: bool = False) -> tuple[Clash, ...]:
+    """What the names in a merged method may mean otherwise than its authors meant.
+
+    In a merge, upstream's new statements are looked at, too.
+    """
+    if three.functions is None or merged.function is None:
+        return ()
+    flow, old, mine, upstream = (flow_of(one) for one in (merged.function, *three.functions))
     found = [*_unbound(flow, (mine, upstream))]
     found += _moved_meanings(flow, mine, upstream, old, "the declaration")
     if is_merge:

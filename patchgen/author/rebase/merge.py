@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from patchgen.author.align.suites import code_of
-from patchgen.author.rebase.code import Clash, Code, Three, assigned, in_place_of
+from patchgen.author.rebase.code import Clash, Code, Cut, Three, assigned, in_place_of, of_lines
 from patchgen.author.rebase.expressions import exchanged, merge_expression
-from patchgen.author.rebase.meaning import changed_meanings
+from patchgen.author.rebase.meaning import doubts_of
 from patchgen.author.rebase.names import Renames, by_one_name
-from patchgen.author.rebase.statements import Patch, head_end, merge_suites
+from patchgen.author.rebase.statements import head_end, merge_suites
+from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, is_documenting, plain_text
 
 _Functions = tuple[Function, Function, Function]
@@ -43,41 +44,26 @@ def merge(three: Three, everywhere: Mapping[str, str]) -> Merge:
     `everywhere` are parameters that upstream renamed in its whole file.
     """
     three, renames = by_one_name(three, everywhere)
-    merged = _merge_methods(three) if three.functions is not None else _merge_values(three)
+    functions = three.functions
+    merged = _merge_methods(three, functions) if functions is not None else _merge_values(three)
     if isinstance(merged, tuple):
         return Merge(three, None, merged, renames)
     doubts = doubts_of(merged, three, is_merge=True)
     return Merge(three, None if doubts else merged, doubts, renames)
 
 
-def doubts_of(merged: Code, three: Three, *, is_merge: bool = False) -> tuple[Clash, ...]:
-    """What the names in a merged method may mean otherwise than its authors meant."""
-    functions = three.functions
-    if functions is None or merged.function is None:
-        return ()
-    return changed_meanings(merged.function, *functions, is_merge=is_merge)
-
-
-def _merge_methods(three: Three) -> Code | tuple[Clash, ...]:
-    theirs = three.theirs
-    assert theirs.function is not None
-    functions = three.functions
-    assert functions is not None
+def _merge_methods(three: Three, functions: _Functions) -> Code | tuple[Clash, ...]:
     head = _merge_signature(three, functions)
     changes = merge_suites(three, *(code_of(one.body) for one in functions))
-    clashes = [one for one in changes if isinstance(one, Clash)]
-    if isinstance(head, Clash) or clashes:
-        return tuple([head, *clashes] if isinstance(head, Clash) else clashes)
-    node = theirs.function
-    first, last = head_end(theirs, node) + 1, node.end_lineno or 0
-    lines = theirs.lines(first, last)
-    patches = [one for one in changes if isinstance(one, Patch)]
-    for patch in sorted(patches, key=lambda patch: patch.order)[::-1]:
-        lines[patch.first - first : patch.last + 1 - first] = patch.lines
-    head = [" " * node.col_offset + line for line in head]
+    clashes = tuple(one for one in (head, *changes) if isinstance(one, Clash))
+    if clashes or isinstance(head, Clash):
+        return clashes
+    node = functions[2]
+    above = (" " * node.col_offset + line for line in head)
+    cuts = [one for one in changes if isinstance(one, Cut)]
+    cuts.append(of_lines(first_line(node), head_end(three.theirs, node), above))
     try:
-        text = "\n".join([*head, *lines]) + "\n"
-        return in_place_of(node, text)
+        return three.theirs.changed(cuts)
     except SyntaxError:
         return (Clash("the two changes give no valid Python together"),)
 

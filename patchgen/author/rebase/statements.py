@@ -1,4 +1,4 @@
-"""Three versions of a suite as one: the changes of the declaration, as patches of the new parent.
+"""Three versions of a suite as one: the changes of the declaration, as cuts in the new parent.
 
 base                ours                  theirs                 merged
 x = f(x)            x = f(x)              x = f(x, scale=s)      x = f(x, scale=s)
@@ -12,7 +12,6 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from patchgen.author.align.suites import (
@@ -22,7 +21,7 @@ from patchgen.author.align.suites import (
     pair_statements,
     suites_of,
 )
-from patchgen.author.rebase.code import Clash, Code, Three, assigned
+from patchgen.author.rebase.code import Clash, Code, Cut, Three, assigned, of_lines
 from patchgen.author.rebase.expressions import exchanged, merge_expression
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, plain_text
@@ -83,29 +82,8 @@ def alikeness(old: ast.stmt, new: ast.stmt) -> float:
     return share + 0.3 if is_named else share
 
 
-# Patches
-
-
-@dataclass(frozen=True)
-class Patch:
-    """Lines `first` to `last` of the new parent become `lines`.
-
-    None are replaced if `last` is before `first`: then `lines` go before line `first`.
-    """
-
-    first: int
-    last: int
-    lines: tuple[str, ...]
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """Where it goes.  At one place, what ends a block comes before what follows the block."""
-        margins = [len(line) - len(line.lstrip()) for line in self.lines if line.strip()]
-        return self.first, self.last, -min(margins, default=0)
-
-
 # What the declaration changes in the new parent, and what is in doubt.
-Changes = list[Patch | Clash]
+Changes = list[Cut | Clash]
 
 
 def merge_suites(three: Three, base: _Suite, ours: _Suite, theirs: _Suite) -> Changes:
@@ -163,11 +141,11 @@ class _Suites:
             if there is None or plain_text(self.theirs[there]) != plain_text(self.base[place]):
                 what = "the declaration replaces statements that upstream changed"
                 return self._clash(what, hunk, self.upstream.hunk_of(place))
-        lines = tuple(line for node in new for line in _chunk(self.three.ours, node))
+        lines = [line for node in new for line in _chunk(self.three.ours, node)]
         first, last = self._lines_of(hunk)
         if first == 0:
             return self._clash("the place of the change is gone", hunk, None)
-        return [Patch(first, last, lines)]
+        return [of_lines(first, last, lines)]
 
     def _is_moved(self, node: ast.stmt) -> bool:
         """Whether upstream has a statement of this suite elsewhere."""
@@ -186,11 +164,8 @@ class _Suites:
     def _beside(self, hunk: Hunk) -> Hunk | None:
         """The change of upstream that overlaps, or is an insertion at the same place."""
         for other in self.upstream.hunks:
-            overlap = max(hunk.start, other.start) < min(hunk.stop, other.stop)
-            inside = other.start == other.stop and hunk.start < other.start < hunk.stop
-            around = hunk.start == hunk.stop and other.start < hunk.start < other.stop
-            same = hunk.start == hunk.stop == other.start == other.stop
-            if overlap or inside or around or same:
+            overlap = hunk.start < other.stop and other.start < hunk.stop
+            if overlap or hunk[:2] == other[:2]:
                 return other
         return None
 
@@ -248,7 +223,7 @@ def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
         above, known = three.ours.comments(ours), three.theirs.comments(theirs)
         if above != three.base.comments(base) and known == three.base.comments(base):
             own, first = [*above, *own], first - len(known)
-        return [Patch(first, last, tuple(own))]
+        return [of_lines(first, last, own)]
     if suites_of(base) and type(base) is type(ours) is type(theirs):
         return _merge_compound(three, base, ours, theirs)
     merged = _merge_simple(three, base, ours, theirs)
@@ -257,9 +232,9 @@ def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
     return [_in_place_of(theirs, merged)]
 
 
-def _in_place_of(node: ast.stmt, new: ast.stmt) -> Patch:
+def _in_place_of(node: ast.stmt, new: ast.stmt) -> Cut:
     text = " " * node.col_offset + ast.unparse(new)
-    return Patch(first_line(node), node.end_lineno or 0, tuple(text.split("\n")))
+    return of_lines(first_line(node), node.end_lineno or 0, [text])
 
 
 def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
@@ -273,7 +248,7 @@ def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
     if heads[0] == heads[2] != heads[1]:
         first, last = first_line(theirs), head_end(three.theirs, theirs)
         lines = three.ours.lines(first_line(ours), head_end(three.ours, ours))
-        done.append(Patch(first, last, tuple(lines)))
+        done.append(of_lines(first, last, lines))
     for one, mine, upstream in zip(*suites, strict=True):
         if _texts(one) != _texts(mine) and bool(one) != bool(upstream):
             what = "one side changed a branch that the other has no more"

@@ -20,8 +20,8 @@ from pathlib import Path
 from patchgen.author.align.file import File, read_file
 from patchgen.author.rebase.code import Clash, Code, Three
 from patchgen.author.rebase.declared import Declared, declared_changes
-from patchgen.author.rebase.meaning import changed_uses
-from patchgen.author.rebase.merge import Merge, doubts_of, merge
+from patchgen.author.rebase.meaning import changed_uses, doubts_of
+from patchgen.author.rebase.merge import Merge, merge
 from patchgen.author.rebase.names import renamed_everywhere
 from patchgen.author.rebase.releases import Given, Prover, Tree, without_bases
 from patchgen.author.rebase.write import OUT, Rewritten, Writer, replaced, without_comments

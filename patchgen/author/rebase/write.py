@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from patchgen.author.align.drafts import drafts, is_made_up
 from patchgen.author.align.file import File, absolute_module
-from patchgen.author.rebase.code import Code, Cut, cut_out, replacing
+from patchgen.author.rebase.code import Code, Cut, cut_out, of_lines, replacing
 from patchgen.author.rebase.declared import Declared, resolve
 from patchgen.author.rebase.names import Renames
 from patchgen.author.rebase.statements import head_end
@@ -106,8 +106,8 @@ class Writer:
             top = first_line(function) - 2  # lines of the function alone begin at 2
             for block, part, code in ((old, draft.old, there), (new, draft.new, wanted)):
                 first, last = first_line(block.body[0]), block.body[-1].end_lineno or 0
-                text = textwrap.indent(_piece(code, part) + "\n", " " * block.body[0].col_offset)
-                cuts[function].append(Cut((first - top, 0), (last + 1 - top, 0), text))
+                text = textwrap.indent(_piece(code, part), " " * block.body[0].col_offset)
+                cuts[function].append(of_lines(first - top, last - top, [text]))
                 used[function] += part if isinstance(part, tuple) else (part,)
             if _word(new) != draft.word:
                 word = new.items[0].context_expr
@@ -252,9 +252,8 @@ def _parameters(code: Code, used: Sequence[ast.AST], there: Code) -> Cut:
     local = local_names(there.function) - known
     kept += [ast.arg(name) for name in read if name in local]
     args.args = [*kept, *args.args[len(plain) :]]
-    margin = " " * function.col_offset
-    head = f"{margin}def {function.name}({ast.unparse(args)}):\n"
-    return Cut((function.lineno, 0), (head_end(code, function) + 1, 0), head)
+    head = f"{' ' * function.col_offset}def {function.name}({ast.unparse(args)}):"
+    return of_lines(function.lineno, head_end(code, function), [head])
 
 
 # The file
