@@ -104,12 +104,7 @@ class Code:
 
     def changed(self, cuts: Iterable[Cut]) -> Code:
         """The code with other texts in places that do not overlap."""
-        lines = [line.encode() for line in self._lines]
-        for cut in sorted(set(cuts), key=lambda cut: cut.order, reverse=True):
-            (first, left), (last, right) = cut.start, cut.stop
-            text = lines[first - 1][:left] + cut.text.encode() + lines[last - 1][right:]
-            lines[first - 1 : last] = text.split(b"\n")
-        return read_code(b"\n".join(lines).decode())
+        return read_code(with_cuts(self.text, cuts))
 
     def _between(self, start: Place, stop: Place) -> str:
         lines = [line.encode() for line in self.lines(start[0], stop[0])]
@@ -145,6 +140,16 @@ class Three:
         """The three methods; None where one of them is no method."""
         base, ours, theirs = (side.function for side in self.sides)
         return (base, ours, theirs) if base and ours and theirs else None
+
+
+def with_cuts(text: str, cuts: Iterable[Cut]) -> str:
+    """A text with other texts in places that do not overlap."""
+    lines = text.encode().split(b"\n")
+    for cut in sorted(set(cuts), key=lambda cut: cut.order, reverse=True):
+        (first, left), (last, right) = cut.start, cut.stop
+        changed = lines[first - 1][:left] + cut.text.encode() + lines[last - 1][right:]
+        lines[first - 1 : last] = changed.split(b"\n")
+    return b"\n".join(lines).decode()
 
 
 def read_code(text: str) -> Code:

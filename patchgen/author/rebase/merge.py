@@ -118,19 +118,15 @@ def _merge_decorators(three: Three, functions: _Functions) -> list[str] | Clash:
 
     A decorator that the declaration drops may have another name and the same arguments now.
     """
-    base, ours, theirs = functions
+    _, ours, theirs = functions
     before, mine, upstream = (
         [plain_text(d) for d in f.decorator_list if not is_documenting(d)] for f in functions
     )
-    if not mine and len(base.decorator_list) == len(theirs.decorator_list):
-        pairs = zip(base.decorator_list, theirs.decorator_list, strict=True)
-        if all(_arguments(one) == _arguments(other) for one, other in pairs):
-            kept = [d for d in theirs.decorator_list if is_documenting(d)]
-            return [f"@{three.theirs.code(d)}" for d in kept]
-    if before == upstream != mine:
-        documenting = [d for d in theirs.decorator_list if is_documenting(d)]
+    documenting = [f"@{three.theirs.code(d)}" for d in theirs.decorator_list if is_documenting(d)]
+    arguments = [[*map(_arguments, f.decorator_list)] for f in functions]
+    if before == upstream != mine or (not mine and arguments[0] == arguments[2]):
         own = [f"@{three.ours.code(d)}" for d in ours.decorator_list if not is_documenting(d)]
-        return [*own, *(f"@{three.theirs.code(d)}" for d in documenting)]
+        return [*own, *documenting]
     if mine not in (before, upstream):
         texts = [[f"@{ast.unparse(d)}" for d in f.decorator_list] for f in functions]
         return Clash("both changed the decorators", *map("\n".join, texts))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from patchgen.author.adopt.forked import pair_with_parent
 from patchgen.author.align.file import Definition, File, read_file, with_whole_names
-from patchgen.author.rebase.code import Code, member_of
+from patchgen.author.rebase.code import Code, member_of, replacing, with_cuts
 from patchgen.author.rebase.declared import Declared, resolve
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
@@ -155,16 +155,11 @@ def without_bases(text: str, is_gone: Callable[[str, str], bool]) -> str:
     So the rest of it can be proved.  The missing parent is reported anyway.
     """
     file = read_file(make_source(text, "modular.py"))
-    lines = [line.encode() for line in file.source.lines]
-    bases = [
+    classes = (d.node for d in file.definitions.values() if isinstance(d.node, ast.ClassDef))
+    gone = [
         base
-        for definition in file.definitions.values()
-        if isinstance(definition.node, ast.ClassDef)
-        for base in definition.node.bases
+        for node in classes
+        for base in node.bases
         if (parent := resolve(file, base)) is not None and is_gone(*parent)
     ]
-    for base in reversed(bases):
-        line, last = base.lineno - 1, base.end_lineno or 0
-        head, tail = lines[line][: base.col_offset], lines[last - 1][base.end_col_offset :]
-        lines[line:last] = [head + b"object" + tail]
-    return b"".join(lines).decode()
+    return with_cuts(text, [replacing(base, "object") for base in gone])

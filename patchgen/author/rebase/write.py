@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from patchgen.author.align.drafts import drafts, is_made_up
 from patchgen.author.align.file import File, absolute_module
-from patchgen.author.rebase.code import Code, Cut, cut_out, of_lines, replacing
+from patchgen.author.rebase.code import Code, Cut, cut_out, of_lines, replacing, with_cuts
 from patchgen.author.rebase.declared import Declared, resolve
 from patchgen.author.rebase.names import Renames
 from patchgen.author.rebase.statements import head_end
@@ -57,25 +57,22 @@ class Writer:
 
     def renamed(self, change: Declared, renames: Renames) -> Rewritten | None:
         """Edits by the new names of variables; None if they have none of the old ones."""
-        lines: list[str] = []
-        for node in change.nodes:
-            code = cut_out(self.modular, [node])
-            holes = {a.arg for a in ast.walk(node) if isinstance(a, ast.arg) and _is_hole(a)}
+        codes = [cut_out(self.modular, [node]) for node in change.nodes]
+        made: list[Code] = []
+        for code in codes:
+            inside = [n for node in code.nodes for n in ast.walk(node)]
+            holes = {n.arg for n in inside if isinstance(n, ast.arg) and _is_hole(n)}
             variables = {k: v for k, v in renames.variables.items() if k not in holes}
-            lines += (
-                Renames(variables, renames.keywords).made_in(code).member.rstrip("\n").split("\n")
-            )
-            lines.append("")
-        before = [line for node in change.nodes for line in (*self._lines(node), "")]
-        return None if lines == before else Rewritten(tuple(self._formatted(lines[:-1])), (), False)
+            made.append(Renames(variables, renames.keywords).made_in(code))
+        if [code.text for code in made] == [code.text for code in codes]:
+            return None
+        return Rewritten(self._formatted(made), (), is_anew=False)
 
     def override(self, change: Declared, merged: Code, files: tuple[File, File]) -> Rewritten:
         """A member as an override; `files` are the output on the old release and the new parent."""
         code = self._spelled(change, merged, files)
-        lines = code.member.rstrip("\n").split("\n")
-        if change.owner:
-            lines = self._formatted(lines)
-        return Rewritten(tuple(lines), tuple(self._imports(change, code.nodes, code, files)))
+        imports = tuple(self._imports(change, code.nodes, code, files))
+        return Rewritten(self._formatted([code]), imports)
 
     def edits(
         self, change: Declared, theirs: Code, merged: Code, files: tuple[File, File]
@@ -114,25 +111,21 @@ class Writer:
                 cuts[function].append(replacing(word, draft.word, top))
                 if draft.word not in self.modular.imports:
                     imports.append(f"from patchgen.edits import {draft.word}")
-        lines: list[str] = []
+        codes: list[Code] = []
         for function, its_cuts in cuts.items():
             code = cut_out(self.modular, [function])
-            if its_cuts:
-                code = code.changed([*its_cuts, _parameters(code, used[function], there)])
-            lines += [*code.member.rstrip("\n").split("\n"), ""]
+            head = [_parameters(code, used[function], there)] if its_cuts else []
+            codes.append(code.changed([*its_cuts, *head]))
         nodes = [n for some in used.values() for n in some]
         imports += self._imports(change, nodes, wanted, files)
-        return Rewritten(tuple(self._formatted(lines[:-1])), tuple(imports))
+        return Rewritten(self._formatted(codes), tuple(imports))
 
-    def _lines(self, node: ast.stmt) -> list[str]:
-        lines = self.modular.source.lines[first_line(node) - 1 : node.end_lineno or 0]
-        return [line.rstrip("\n") for line in lines]
-
-    def _formatted(self, lines: Sequence[str]) -> list[str]:
-        """Members of a class, formatted."""
-        text = "class _:\n" + "\n".join(lines) + "\n"
+    def _formatted(self, codes: Sequence[Code]) -> tuple[str, ...]:
+        """The lines of members, formatted."""
+        head = codes[0].text.removesuffix(codes[0].member)
+        text = head + "\n".join(code.member for code in codes)
         made = format_texts({"member.py": text}, self.settings)["member.py"]
-        return made.rstrip("\n").split("\n")[1:]
+        return tuple(made.rstrip("\n").split("\n")[len(head) > 0 :])
 
     # Names
 
@@ -178,13 +171,11 @@ class Writer:
                 yield f"from {package} import {module}"
             elif file is not None and name not in modular.guarded:
                 node, imported = file.imports[name]
-                as_name = f" as {imported.asname}" if imported.asname else ""
-                head = (
-                    f"from {absolute_module(node, file.source.module)} "
-                    if isinstance(node, ast.ImportFrom)
-                    else ""
-                )
-                yield f"{head}import {imported.name}{as_name}"
+                if isinstance(node, ast.ImportFrom):
+                    module = absolute_module(node, file.source.module)
+                    yield ast.unparse(ast.ImportFrom(module, [imported], 0))
+                else:
+                    yield ast.unparse(ast.Import([imported]))
 
 
 # Which code an edit has to change
@@ -265,30 +256,28 @@ def replaced(
     comments: Mapping[Declared, Sequence[str]] = {},
 ) -> str:
     """The modular file with other lines for some changes, and comments above others."""
-    lines = [line.rstrip("\n") for line in modular.source.lines]
-    cuts: list[tuple[int, int, list[str]]] = []
+    cuts: list[Cut] = []
     removed = {id(n) for change, made in changes.items() if made is OUT for n in change.nodes}
     for change, made in changes.items():
         for number, node in enumerate(change.nodes):
-            new = list(made.lines) if number == 0 else []
+            new = made.lines if number == 0 else ()
             first = first_line(node)
-            while not new and not lines[first - 2].strip():
+            while not new and not modular.source.lines[first - 2].strip():
                 first -= 1
-            cuts.append((first, node.end_lineno or 0, new))
+            cuts.append(of_lines(first, node.end_lineno or 0, new))
     for change, told in comments.items():
         first, margin = first_line(change.nodes[0]), " " * change.nodes[0].col_offset
-        cuts.append((first, first - 1, [f"{margin}{MARK} {line}".rstrip() for line in told]))
+        above = (f"{margin}{MARK} {line}".rstrip() for line in told)
+        cuts.append(of_lines(first, first - 1, above))
     for node in (n for n in modular.tree.body if isinstance(n, ast.ClassDef)):
         if all(id(one) in removed or is_docstring(one) for one in node.body):
             end = node.end_lineno or 0
-            cuts.append((end + 1, end, ["    pass"]))
-    for first, last, new in sorted(cuts, key=lambda cut: cut[:2], reverse=True):
-        lines[first - 1 : last] = new
+            cuts.append(of_lines(end + 1, end, ["    pass"]))
     wanted = {line for made in changes.values() for line in made.imports}
     tops = [n for n in modular.tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
-    # Imports stand above the first class, whose lines may have moved; those above have not.
     place = tops[-1].end_lineno or 0 if tops else 0
-    return "\n".join([*lines[:place], *sorted(wanted), *lines[place:]]) + "\n"
+    cuts.append(of_lines(place + 1, place, sorted(wanted)))
+    return with_cuts(modular.source.text.removesuffix("\n") + "\n", cuts)
 
 
 def without_comments(text: str) -> str:
