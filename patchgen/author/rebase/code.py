@@ -35,6 +35,12 @@ class Clash:
     theirs: str = ""
 
 
+def clash(what: str, *sides: ast.AST | Sequence[ast.AST] | None) -> Clash:
+    """A clash that shows the code of each side."""
+    nodes = [side if isinstance(side, Sequence) else [side] if side else [] for side in sides]
+    return Clash(what, *("\n".join(map(ast.unparse, some)) for some in nodes))
+
+
 class Cut(NamedTuple):
     """The text from one place to another becomes `text`."""
 
@@ -84,13 +90,6 @@ class Code:
         """The text without the first line, as it stands in a class or at the top of a file."""
         return self.text.removeprefix(_CLASS)
 
-    def code(self, *nodes: ast.expr | ast.stmt | ast.arg | ast.keyword) -> str:
-        """The text of nodes that follow each other, comments between them included."""
-        first, last = nodes[0], nodes[-1]
-        end = last.end_lineno or 0, last.end_col_offset or 0
-        line = first_line(first) if isinstance(first, ast.stmt) else first.lineno
-        return self._between((line, first.col_offset), end)
-
     def comments(self, node: ast.stmt) -> list[str]:
         """The lines of comments right above a statement."""
         first = top = first_line(node)
@@ -105,12 +104,6 @@ class Code:
     def changed(self, cuts: Iterable[Cut]) -> Code:
         """The code with other texts in places that do not overlap."""
         return read_code(with_cuts(self.text, cuts))
-
-    def _between(self, start: Place, stop: Place) -> str:
-        lines = [line.encode() for line in self.lines(start[0], stop[0])]
-        lines[-1] = lines[-1][: stop[1]]
-        lines[0] = lines[0][start[1] :]
-        return b"\n".join(lines).decode()
 
 
 @dataclass(frozen=True)
@@ -129,11 +122,6 @@ class Three:
     def sides(self) -> tuple[Code, Code, Code]:
         """The three versions."""
         return self.base, self.ours, self.theirs
-
-    def clash(self, what: str, *nodes: ast.expr | ast.stmt | None) -> Clash:
-        """A clash that shows a node of each side, or none."""
-        pairs = zip(self.sides, nodes, strict=False)
-        return Clash(what, *(side.code(node) if node else "" for side, node in pairs))
 
     @property
     def functions(self) -> tuple[Function, Function, Function] | None:

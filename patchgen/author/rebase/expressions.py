@@ -15,7 +15,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from patchgen.author.rebase.code import Clash, Three
+from patchgen.author.rebase.code import Clash, clash
 from patchgen.syntax.same import plain_text
 
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -23,9 +23,7 @@ _Entry = ast.expr | None
 _BOTH = "both changed this expression"
 
 
-def merge_expression(
-    three: Three, base: ast.expr, ours: ast.expr, theirs: ast.expr
-) -> ast.expr | Clash:
+def merge_expression(base: ast.expr, ours: ast.expr, theirs: ast.expr) -> ast.expr | Clash:
     """An expression with the changes of both sides."""
     if _same(base, ours) or _same(ours, theirs):
         return theirs
@@ -34,15 +32,15 @@ def merge_expression(
         return ours
     match base, ours, theirs:
         case ast.Call(), ast.Call(), ast.Call():
-            return _merge_call(three, base, ours, theirs)
+            return _merge_call(base, ours, theirs)
         case (ast.List() | ast.Set(), ast.List() | ast.Set(), ast.List() | ast.Set()) if (
             _are_strings([*base.elts, *ours.elts, *theirs.elts])
         ):
             return _merge_names(base, ours, theirs)
         case _ if type(base) is type(ours) is type(theirs):
-            return _merge_parts(three, base, ours, theirs)
+            return _merge_parts(base, ours, theirs)
         case _:
-            return three.clash(_BOTH, base, ours, theirs)
+            return clash(_BOTH, base, ours, theirs)
 
 
 def exchanged(node: _Node, new: Mapping[ast.AST, ast.AST]) -> _Node:
@@ -57,24 +55,22 @@ def exchanged(node: _Node, new: Mapping[ast.AST, ast.AST]) -> _Node:
     return ast.copy_location(new_node, node)
 
 
-def _merge_parts(
-    three: Three, base: ast.expr, ours: ast.expr, theirs: ast.expr
-) -> ast.expr | Clash:
+def _merge_parts(base: ast.expr, ours: ast.expr, theirs: ast.expr) -> ast.expr | Clash:
     """An expression in which both changed one part, and nothing else differs."""
     parts = [list(ast.iter_child_nodes(node)) for node in (base, ours, theirs)]
     is_alike = _bare(base) == _bare(ours) == _bare(theirs)
     if not is_alike or len({len(one) for one in parts}) > 1:
-        return three.clash(_BOTH, base, ours, theirs)
+        return clash(_BOTH, base, ours, theirs)
     differ = [
         (a, b, c) for a, b, c in zip(*parts, strict=True) if not (_same(a, b) and _same(a, c))
     ]
     if len(differ) > 1 and not isinstance(base, ast.Tuple | ast.List | ast.Set):
-        return three.clash(_BOTH, base, ours, theirs)
+        return clash(_BOTH, base, ours, theirs)
     merged: dict[ast.AST, ast.AST] = {}
     for a, b, c in differ:
         if not (isinstance(a, ast.expr) and isinstance(b, ast.expr) and isinstance(c, ast.expr)):
-            return three.clash(_BOTH, base, ours, theirs)
-        part = merge_expression(three, a, b, c)
+            return clash(_BOTH, base, ours, theirs)
+        part = merge_expression(a, b, c)
         if isinstance(part, Clash):
             return part
         merged[c] = part
@@ -100,8 +96,8 @@ def _holds(one: ast.expr, other: ast.expr) -> bool:
 # Calls
 
 
-def _merge_call(three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call) -> ast.expr | Clash:
-    called = merge_expression(three, base.func, ours.func, theirs.func)
+def _merge_call(base: ast.Call, ours: ast.Call, theirs: ast.Call) -> ast.expr | Clash:
+    called = merge_expression(base.func, ours.func, theirs.func)
     if isinstance(called, Clash):
         return called
     # The arguments of the other side are not meant for another function.
@@ -114,8 +110,8 @@ def _merge_call(three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call) 
         names[0] != names[2] and texts[0] != texts[1]
     ):
         what = "one side calls something else, the other changed the arguments"
-        return three.clash(what, base, ours, theirs)
-    merged = _merge_positional(three, base, ours, theirs)
+        return clash(what, base, ours, theirs)
+    merged = _merge_positional(base, ours, theirs)
     if isinstance(merged, Clash):
         return merged
     before, mine, upstream = (
@@ -124,12 +120,12 @@ def _merge_call(three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call) 
     added = mine.keys() - before.keys(), upstream.keys() - before.keys()
     if all(added) and added[0] != added[1] and "**" in "".join([*added[0], *added[1]]):
         what = "one side added unpacked arguments, which may hold what the other added"
-        return three.clash(what, base, ours, theirs)
+        return clash(what, base, ours, theirs)
     # By their names, unpacked ones last.
     keywords: list[ast.keyword] = []
     every = dict.fromkeys([*upstream, *mine, *before])
     for name in sorted(every, key=lambda name: name.startswith("**")):
-        value = _merge_entry(three, before.get(name), mine.get(name), upstream.get(name))
+        value = _merge_entry(before.get(name), mine.get(name), upstream.get(name))
         if isinstance(value, Clash):
             return value
         arg = None if name.startswith("**") else name
@@ -137,25 +133,23 @@ def _merge_call(three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call) 
     return ast.Call(called, merged, keywords)
 
 
-def _merge_positional(
-    three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call
-) -> list[ast.expr] | Clash:
+def _merge_positional(base: ast.Call, ours: ast.Call, theirs: ast.Call) -> list[ast.expr] | Clash:
     texts = [[plain_text(a) for a in node.args] for node in (base, ours, theirs)]
     if texts[0] in texts[1:]:
         return theirs.args if texts[0] == texts[1] else ours.args
     shared = len(base.args)
     if min(len(ours.args), len(theirs.args)) != shared:
-        return three.clash("both changed the positional arguments", base, ours, theirs)
+        return clash("both changed the positional arguments", base, ours, theirs)
     merged: list[ast.expr] = []
     for arguments in zip(base.args, ours.args, theirs.args, strict=False):
-        argument = merge_expression(three, *arguments)
+        argument = merge_expression(*arguments)
         if isinstance(argument, Clash):
             return argument
         merged.append(argument)
     return [*merged, *ours.args[shared:], *theirs.args[shared:]]
 
 
-def _merge_entry(three: Three, base: _Entry, ours: _Entry, theirs: _Entry) -> _Entry | Clash:
+def _merge_entry(base: _Entry, ours: _Entry, theirs: _Entry) -> _Entry | Clash:
     """One keyword argument; None where it is gone."""
     if _same(base, ours) or _same(ours, theirs):
         return theirs
@@ -163,8 +157,8 @@ def _merge_entry(three: Three, base: _Entry, ours: _Entry, theirs: _Entry) -> _E
         return ours
     if base is None or ours is None or theirs is None:
         what = "one side removed what the other changed" if base else "both added this"
-        return three.clash(what, base, ours, theirs)
-    return merge_expression(three, base, ours, theirs)
+        return clash(what, base, ours, theirs)
+    return merge_expression(base, ours, theirs)
 
 
 # Lists of names

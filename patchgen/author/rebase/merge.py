@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from patchgen.author.align.suites import code_of
-from patchgen.author.rebase.code import Clash, Code, Cut, Three, assigned, in_place_of, of_lines
+from patchgen.author.rebase.code import (
+    Clash,
+    Code,
+    Cut,
+    Three,
+    assigned,
+    clash,
+    in_place_of,
+    of_lines,
+)
 from patchgen.author.rebase.expressions import exchanged, merge_expression
 from patchgen.author.rebase.meaning import doubts_of
 from patchgen.author.rebase.names import Renames, by_one_name
@@ -53,7 +62,7 @@ def merge(three: Three, everywhere: Mapping[str, str]) -> Merge:
 
 
 def _merge_methods(three: Three, functions: _Functions) -> Code | tuple[Clash, ...]:
-    head = _merge_signature(three, functions)
+    head = _merge_signature(functions)
     changes = merge_suites(three, *(code_of(one.body) for one in functions))
     clashes = tuple(one for one in (head, *changes) if isinstance(one, Clash))
     if clashes or isinstance(head, Clash):
@@ -74,9 +83,8 @@ def _merge_values(three: Three) -> Code | tuple[Clash, ...]:
     pairs = [assigned(one[0]) if len(one) == 1 else None for one in nodes]
     base, ours, theirs = (pair[1] if pair is not None else None for pair in pairs)
     if base is None or ours is None or theirs is None:
-        texts = ["\n".join(map(ast.unparse, one)) for one in nodes]
-        return (Clash("the member is of another kind now", *texts),)
-    merged = merge_expression(three, base, ours, theirs)
+        return (clash("the member is of another kind now", *nodes),)
+    merged = merge_expression(base, ours, theirs)
     if isinstance(merged, Clash):
         return (merged,)
     (node,) = three.theirs.nodes
@@ -100,9 +108,9 @@ class _Parameter(NamedTuple):
         return f"{self.text}{equals}{self.default}" if self.default else self.text
 
 
-def _merge_signature(three: Three, functions: _Functions) -> list[str] | Clash:
+def _merge_signature(functions: _Functions) -> list[str] | Clash:
     """The lines above the body of the merged method, without indentation."""
-    decorators = _merge_decorators(three, functions)
+    decorators = _merge_decorators(functions)
     parameters = _merge_parameters(functions)
     if isinstance(decorators, Clash) or isinstance(parameters, Clash):
         return decorators if isinstance(decorators, Clash) else parameters
@@ -113,7 +121,7 @@ def _merge_signature(three: Three, functions: _Functions) -> list[str] | Clash:
     return [*decorators, f"{word} {theirs.name}({', '.join(parameters)}){arrow}:"]
 
 
-def _merge_decorators(three: Three, functions: _Functions) -> list[str] | Clash:
+def _merge_decorators(functions: _Functions) -> list[str] | Clash:
     """The decorators of the side that changed them.
 
     A decorator that the declaration drops may have another name and the same arguments now.
@@ -122,15 +130,15 @@ def _merge_decorators(three: Three, functions: _Functions) -> list[str] | Clash:
     before, mine, upstream = (
         [plain_text(d) for d in f.decorator_list if not is_documenting(d)] for f in functions
     )
-    documenting = [f"@{three.theirs.code(d)}" for d in theirs.decorator_list if is_documenting(d)]
+    documenting = [f"@{ast.unparse(d)}" for d in theirs.decorator_list if is_documenting(d)]
     arguments = [[*map(_arguments, f.decorator_list)] for f in functions]
     if before == upstream != mine or (not mine and arguments[0] == arguments[2]):
-        own = [f"@{three.ours.code(d)}" for d in ours.decorator_list if not is_documenting(d)]
+        own = [f"@{ast.unparse(d)}" for d in ours.decorator_list if not is_documenting(d)]
         return [*own, *documenting]
     if mine not in (before, upstream):
         texts = [[f"@{ast.unparse(d)}" for d in f.decorator_list] for f in functions]
         return Clash("both changed the decorators", *map("\n".join, texts))
-    return [f"@{three.theirs.code(d)}" for d in theirs.decorator_list]
+    return [f"@{ast.unparse(d)}" for d in theirs.decorator_list]
 
 
 def _arguments(decorator: ast.expr) -> list[str]:
@@ -155,19 +163,17 @@ def _parameters(function: Function) -> dict[str, _Parameter]:
 
 
 def _merge_parameters(functions: _Functions) -> list[str] | Clash:
-    def clash(what: str) -> Clash:
-        return Clash(what, *(ast.unparse(f.args) for f in functions))
-
+    arguments = [function.args for function in functions]
     if any(f.args.posonlyargs for f in functions):
-        return clash("a signature with positional-only parameters")
+        return clash("a signature with positional-only parameters", *arguments)
     before, mine, upstream = map(_parameters, functions)
     if [n for n in mine if n in before] != [n for n in before if n in mine]:
-        return clash("the declaration has the parameters in another order")
+        return clash("the declaration has the parameters in another order", *arguments)
     # Without a change of upstream, the order is the declaration's.
     is_changed = list(before) != list(upstream)
     new = [name for name in mine if name not in before and mine[name].kind == "p"]
     if is_changed and new and new != [n for n in mine if mine[n].kind == "p"][-len(new) :]:
-        return clash("the declaration has a new parameter in front of others")
+        return clash("the declaration has a new parameter in front of others", *arguments)
     names = [*upstream, *mine, *before] if is_changed else [*mine, *before]
     found: list[_Parameter] = []
     for name in dict.fromkeys(names):
@@ -179,13 +185,15 @@ def _merge_parameters(functions: _Functions) -> list[str] | Clash:
             if old is None and left is not None:
                 found.append(left)
             elif left is not None and says[0] != left[:2]:
-                return clash(f"one side removed the parameter {name}, the other changed it")
+                return clash(
+                    f"one side removed the parameter {name}, the other changed it", *arguments
+                )
         elif says[0] == says[1] or says[1] == says[2]:
             found.append(theirs)
         elif says[0] == says[2]:
             found.append(theirs._replace(kind=own.kind, default=own.default))
         else:
-            return clash(f"both changed the parameter {name}")
+            return clash(f"both changed the parameter {name}", *arguments)
     texts = {kind: [p.code for p in found if p.kind == kind] for kind in ("p", "*", "k", "**")}
     if texts["k"] and not texts["*"]:
         texts["*"] = ["*"]
@@ -193,5 +201,5 @@ def _merge_parameters(functions: _Functions) -> list[str] | Clash:
     try:
         ast.parse(f"def f({', '.join(merged)}): pass")
     except SyntaxError:
-        return clash("no order of the parameters suits both")
+        return clash("no order of the parameters suits both", *arguments)
     return merged

@@ -56,7 +56,9 @@ class Renames:
             match node:
                 case ast.JoinedStr():
                     # Python 3.11 does not say where in an f-string a name stands.
-                    cuts.append(replacing(node, _FIELD.sub(self._in_field, code.code(node))))
+                    text = ast.unparse(node)
+                    new = _FIELD.sub(self._in_field, text)
+                    cuts += [replacing(node, new)] if new != text else []
                     continue
                 case ast.Name(id=name) if name in self.variables:
                     cuts.append(replacing(node, self.variables[name]))

@@ -21,7 +21,7 @@ from patchgen.author.align.suites import (
     pair_statements,
     suites_of,
 )
-from patchgen.author.rebase.code import Clash, Code, Cut, Three, assigned, of_lines
+from patchgen.author.rebase.code import Clash, Code, Cut, Three, assigned, clash, of_lines
 from patchgen.author.rebase.expressions import exchanged, merge_expression
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, plain_text
@@ -123,8 +123,7 @@ class _Suites:
         hunk = self.upstream.hunk_of(place)
         theirs = self.theirs[hunk.first : hunk.last] if hunk is not None else ()
         what = "the declaration changes a statement that upstream replaced"
-        clash = Clash(what, *map(_code, ([base], [ours], theirs)))
-        return _elsewhere(self.three, base, ours) or [clash]
+        return _elsewhere(self.three, base, ours) or [clash(what, base, ours, theirs)]
 
     def _hunk(self, hunk: Hunk) -> Changes:
         """Statements that the declaration has in the place of others, or in addition."""
@@ -195,11 +194,7 @@ class _Suites:
         base = self.base[hunk.start : hunk.stop]
         ours = self.ours[hunk.first : hunk.last]
         theirs = self.theirs[other.first : other.last] if other is not None else ()
-        return [Clash(what, *map(_code, (base, ours, theirs)))]
-
-
-def _code(nodes: Iterable[ast.stmt]) -> str:
-    return "\n".join(map(ast.unparse, nodes))
+        return [clash(what, base, ours, theirs)]
 
 
 def _chunk(side: Code, node: ast.stmt) -> list[str]:
@@ -226,7 +221,7 @@ def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
         return [of_lines(first, last, own)]
     if suites_of(base) and type(base) is type(ours) is type(theirs):
         return _merge_compound(three, base, ours, theirs)
-    merged = _merge_simple(three, base, ours, theirs)
+    merged = _merge_simple(base, ours, theirs)
     if isinstance(merged, Clash):
         return _elsewhere(three, base, ours, theirs) or [merged]
     return [_in_place_of(theirs, merged)]
@@ -239,11 +234,11 @@ def _in_place_of(node: ast.stmt, new: ast.stmt) -> Cut:
 
 def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
     """A statement with suites: its head, and each suite by itself."""
-    clash: Changes = [three.clash("both changed this statement", base, ours, theirs)]
+    both: Changes = [clash("both changed this statement", base, ours, theirs)]
     heads = [head_texts(node, plain_text) for node in (base, ours, theirs)]
     suites = suites_of(base), suites_of(ours), suites_of(theirs)
     if isinstance(base, Function) or heads[0] not in heads[1:] or len({*map(len, suites)}) > 1:
-        return clash
+        return both
     done: Changes = []
     if heads[0] == heads[2] != heads[1]:
         first, last = first_line(theirs), head_end(three.theirs, theirs)
@@ -252,9 +247,9 @@ def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
     for one, mine, upstream in zip(*suites, strict=True):
         if _texts(one) != _texts(mine) and bool(one) != bool(upstream):
             what = "one side changed a branch that the other has no more"
-            return [three.clash(what, base, ours, theirs)]
+            return [clash(what, base, ours, theirs)]
         if mine and not one:
-            return clash
+            return both
         done += merge_suites(three, one, mine, upstream)
     return done
 
@@ -313,18 +308,16 @@ def _places(side: Code, wanted: ast.expr) -> list[_Place]:
     return found
 
 
-def _merge_simple(
-    three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt
-) -> ast.stmt | Clash:
+def _merge_simple(base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> ast.stmt | Clash:
     """A statement without suites, in which both sides changed something."""
     before, mine, upstream = map(assigned, (base, ours, theirs))
     if before is None or mine is None or upstream is None:
-        return three.clash("both changed this statement", base, ours, theirs)
-    value = merge_expression(three, before[1], mine[1], upstream[1])
+        return clash("both changed this statement", base, ours, theirs)
+    value = merge_expression(before[1], mine[1], upstream[1])
     if isinstance(value, Clash):
         return value
     if before[0] not in (mine[0], upstream[0]):
-        return three.clash("both changed this assignment", base, ours, theirs)
+        return clash("both changed this assignment", base, ours, theirs)
     if mine[0] != before[0]:
         return exchanged(ours, {mine[1]: value})
     return exchanged(theirs, {upstream[1]: value})

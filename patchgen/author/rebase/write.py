@@ -224,9 +224,10 @@ def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr) -> str:
     # What has `...` for some of it is in no file.
     if any(is_made_up(node) or not hasattr(node, "lineno") for node in nodes):
         return "\n".join(map(ast.unparse, nodes))
-    above = code.comments(nodes[0]) if isinstance(nodes[0], ast.stmt) else []
-    margin = " " * nodes[0].col_offset if isinstance(nodes[0], ast.stmt) else ""
-    return textwrap.dedent("\n".join([*above, margin + code.code(*nodes)]))
+    if not isinstance(nodes[0], ast.stmt):
+        return ast.unparse(nodes[0])
+    lines = code.lines(first_line(nodes[0]), nodes[-1].end_lineno or 0)
+    return textwrap.dedent("\n".join([*code.comments(nodes[0]), *lines]))
 
 
 def _parameters(code: Code, used: Sequence[ast.AST], there: Code) -> Cut:
