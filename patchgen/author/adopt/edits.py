@@ -74,17 +74,12 @@ class _Signature:
         signature = cls(theirs, mine)
         kept = [name for name in theirs if name in mine]
         # What is added stands behind those that can be given by position, or by name.
-        added = [*signature.added]
-        has_more = old.args.vararg is not None
-        made = [name for name in kept if not theirs[name][2]]
-        made += [name for name in added if not mine[name][2]]
-        made += [name for name in kept if theirs[name][2]]
-        made += [name for name in added if mine[name][2]]
+        every = [*kept, *signature.added]
+        made = sorted(every, key=lambda name: (mine[name][2], name in signature.added))
         is_same = made == [*mine] and all(mine[n][2] == theirs[n][2] for n in kept)
-        is_same &= all(
-            _text(mine[n][1]) == _text(theirs[n][1]) or n in signature.changed for n in kept
-        )
-        is_same &= not (has_more and any(not mine[n][2] for n in added))
+        changed = {n for n in kept if _text(mine[n][1]) != _text(theirs[n][1])}
+        is_same &= changed <= signature.changed.keys()
+        is_same &= old.args.vararg is None or all(mine[n][2] for n in signature.added)
         for name in ("vararg", "kwarg"):
             one, other = getattr(old.args, name), getattr(new.args, name)
             is_same &= (one and one.arg) == (other and other.arg)

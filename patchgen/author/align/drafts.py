@@ -55,13 +55,14 @@ class Draft:
         return _OVERHEAD * self.count + _lines(self.old) + max(_lines(self.new), 1)
 
 
-def drafts(old: Function, new: Function) -> list[Draft] | None:
+def drafts(old: Function, new: Function, *, is_brief: bool = True) -> list[Draft] | None:
     """The drafts that turn the body of `old` into that of `new`; None if there are none.
 
-    Those with a count stand behind the others.
+    Those with a count stand behind the others.  Statements are named by a part of them that is
+    enough to find them if `is_brief`, and else in full.
     """
     rows = align_methods(old, new)
-    work = _Work(old)
+    work = _Work(old, is_brief)
     repeated = work.repeat(rows)
     for covered in (repeated, {}) if repeated else ({},):
         work.repeated = covered
@@ -172,6 +173,7 @@ class _Work:
     """
 
     method: Function
+    is_brief: bool
     repeated: dict[tuple[str, str], Draft] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -197,8 +199,8 @@ class _Work:
                 pair = key(old), key(new)
                 if times[pair] < 2 or isinstance(old, ast.Expr) or pair[0] in bound:
                     continue
-                of_code = self.occurs([old]) if isinstance(old, ast.stmt) else None
-                occurs = self.expressions[pair[0]] if of_code is None else of_code
+                code = [old] if isinstance(old, ast.stmt) else []
+                occurs = self.occurs(code) if code else self.expressions[pair[0]]
                 if occurs == times[pair]:
                     repeated.setdefault(pair, Draft(_code(old), _code(new), times[pair]))
                     break
@@ -305,7 +307,8 @@ class _Work:
 
     def _brief(self, old: tuple[ast.stmt, ...]) -> tuple[ast.stmt, ...]:
         """`old` with `...` for everything that is not needed to find it."""
-        if _lines(old) < 2 or (len(old) == 1 and isinstance(old[0], ast.Expr)):
+        is_expression = len(old) == 1 and isinstance(old[0], ast.Expr)
+        if not self.is_brief or _lines(old) < 2 or is_expression:
             return old
         dots = make_ellipsis()
         ends = (old[0], dots, old[-1]) if len(old) > 2 else old

@@ -208,24 +208,20 @@ class Spot:
         return any(mine.get(node, branch) != branch for node, branch in other.branches)
 
 
-@dataclass(frozen=True)
-class Flow:
-    """One version of a method as spots in order."""
-
-    function: Function
-    spots: tuple[Spot, ...]
-
-    def binder(self, name: str, place: int) -> Spot | str | None:
-        """What gives `name` its value for the spot at `place`: a spot, "parameter", or nothing."""
-        for spot in reversed(self.spots[:place]):
-            if name in spot.binds and not spot.excludes(self.spots[place]):
-                return spot
-        return "parameter" if name in parameters_of(self.function) else None
+Flow = tuple[Spot, ...]  # a method; the first spot is its head, which binds the parameters
 
 
 def flow_of(function: Function) -> Flow:
     """The spots of a method, in the order of its text."""
-    return Flow(function, tuple(_spots(without_docstring(function.body))))
+    binds = frozenset(parameters_of(function))
+    head = Spot(function, (), "parameter", frozenset(), binds)
+    return head, *_spots(without_docstring(function.body))
+
+
+def binder(flow: Flow, name: str, place: int) -> Spot | None:
+    """What gives `name` its value for the spot at `place`."""
+    before = (spot for spot in flow[:place][::-1] if name in spot.binds)
+    return next((spot for spot in before if not spot.excludes(flow[place])), None)
 
 
 def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()) -> Iterator[Spot]:

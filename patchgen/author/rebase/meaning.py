@@ -15,7 +15,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from patchgen.author.rebase.code import Clash, Code, Flow, Spot, Three, assigned, flow_of
+from patchgen.author.rebase.code import Clash, Code, Flow, Spot, Three, assigned, binder, flow_of
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.statements import alikeness
 from patchgen.syntax.same import Function, plain_text
@@ -43,13 +43,13 @@ def _unbound(merged: Flow, sides: Sequence[Flow]) -> Iterator[Clash]:
     known = {
         name
         for side in sides
-        for place, spot in enumerate(side.spots)
+        for place, spot in enumerate(side)
         for name in spot.reads
-        if side.binder(name, place) is None
+        if binder(side, name, place) is None
     }
-    for place, spot in enumerate(merged.spots):
+    for place, spot in enumerate(merged):
         for name in sorted(spot.reads - known):
-            if merged.binder(name, place) is None:
+            if binder(merged, name, place) is None:
                 yield Clash(f"{name} has no value where it is read", ours=_code(spot))
 
 
@@ -58,14 +58,14 @@ def _unbound(merged: Flow, sides: Sequence[Flow]) -> Iterator[Clash]:
 
 def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow, who: str) -> Iterator[Clash]:
     """Where a statement that one side wrote would read what the other side made of a name."""
-    elsewhere = {spot.text for spot in other.spots}
-    for place, spot in enumerate(merged.spots):
+    elsewhere = {spot.text for spot in other}
+    for place, spot in enumerate(merged):
         if spot.text in elsewhere:
             continue
         origins = _origins(spot, side)
         for name in sorted(_own_reads(spot, old)):
-            before = [side.binder(name, n) for n in origins if name in side.spots[n].reads]
-            now = merged.binder(name, place)
+            before = [binder(side, name, n) for n in origins if name in side[n].reads]
+            now = binder(merged, name, place)
             if before and not any(_is_same(one, now) for one in before):
                 yield Clash(
                     f"{name} means something else where {who} reads it",
@@ -82,7 +82,7 @@ def _own_reads(spot: Spot, old: Flow) -> set[str]:
     `self.mlp(x)`, and reads nothing of its own; nor does a call with an argument more read the
     others.
     """
-    heads = [head for n in _origins(spot, old) for head in old.spots[n].heads]
+    heads = [head for n in _origins(spot, old) for head in old[n].heads]
     known = [n for head in heads for n in ast.walk(head) if isinstance(n, ast.expr)]
     texts = {plain_text(n) for n in known if not isinstance(n, ast.Name)}
     arguments = {
@@ -107,20 +107,18 @@ def _own_reads(spot: Spot, old: Flow) -> set[str]:
 
 def _origins(spot: Spot, side: Flow) -> list[int]:
     """Where `side` has the statement, or the one that is most like it."""
-    same = [n for n, one in enumerate(side.spots) if one.text == spot.text]
+    same = [n for n, one in enumerate(side) if one.text == spot.text]
     if same:
         return same
-    alike = [(alikeness(one.node, spot.node), n) for n, one in enumerate(side.spots)]
+    alike = [(alikeness(one.node, spot.node), n) for n, one in enumerate(side)]
     best = max(alike, default=(0.0, 0))
     return [best[1]] if best[0] >= _ENOUGH else []
 
 
-def _is_same(before: Spot | str | None, now: Spot | str | None) -> bool:
+def _is_same(before: Spot | None, now: Spot | None) -> bool:
     """Whether a name comes from the same statement, or a call with more or fewer arguments."""
-    if not isinstance(before, Spot) or not isinstance(now, Spot):
-        return before == now
-    if before.text == now.text:
-        return True
+    if before is None or now is None or before.text == now.text:
+        return (before and before.text) == (now and now.text)
     one, other = assigned(before.node), assigned(now.node)
     if one is None or other is None or isinstance(now.node, ast.AugAssign):
         return False
@@ -150,11 +148,10 @@ def _is_same_call(one: ast.Call, other: ast.Call) -> bool:
     return all(mine[name] == theirs[name] for name in mine.keys() & theirs.keys())
 
 
-def _code(spot: Spot | str | None) -> str:
-    if not isinstance(spot, Spot):
-        return spot or "nothing"
-    text = ast.unparse(spot.node)
-    return text.partition("\n")[0]
+def _code(spot: Spot | None) -> str:
+    if spot is None or not spot.heads:
+        return "nothing" if spot is None else spot.text
+    return ast.unparse(spot.node).partition("\n")[0]
 
 
 # What it uses of its class and its file

@@ -131,7 +131,7 @@ def _keywords(function: Function) -> set[str]:
 
 
 def _texts(function: Function) -> Iterator[str]:
-    return (spot.text for spot in flow_of(function).spots)
+    return (spot.text for spot in flow_of(function))
 
 
 def _masked(

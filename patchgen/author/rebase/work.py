@@ -154,7 +154,8 @@ class Rebase:
             raise Refusals(list(given.problems))
         changes = list(declared_changes(self.modular))
         found = [self._result(change, given) for change in changes]
-        found += [self._added_to(change) for change in _whole_classes(changes)]
+        whole = {change.owner: change for change in changes if change.is_whole and change.owner}
+        found += map(self._added_to, whole.values())
         results = [result for result in found if result is not None]
         texts = self._settle(results)
         problems = self.prover.flatten(replaced(self.modular, texts), self.new).problems
@@ -332,12 +333,3 @@ def _where_it_is(change: Declared, member: Code, tree: Tree) -> str:
     where = f": upstream moved it to {', '.join(moved[:3])}" if moved else ""
     where = where or (f"; see {', '.join(alike[:3])}" if alike else "")
     return f"{owner} has no {missing} any more{where}"
-
-
-def _whole_classes(changes: Iterable[Declared]) -> list[Declared]:
-    """One change for each class that is written out."""
-    found: dict[str, Declared] = {}
-    for change in changes:
-        if change.is_whole and change.owner:
-            found.setdefault(change.owner, change)
-    return list(found.values())

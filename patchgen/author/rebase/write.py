@@ -91,7 +91,8 @@ class Writer:
                     fitting.update(*lines_there)
                 else:
                     waiting.append((function, old, new))
-        made = drafts(there.function, wanted.function) or []
+        # In full: where `...` stands for an argument, upstream's next change of it would be lost.
+        made = drafts(there.function, wanted.function, is_brief=False) or []
         made = [d for d in made if not fitting.intersection(*_lines_of(d.body, there.function))]
         counts = [draft.count for draft in made]
         if not made or counts != [_count(function) for function, _, _ in waiting]:
