@@ -146,11 +146,11 @@ class _Suites:
             return self._clash("the place of the change is gone", hunk, None)
         return [of_lines(first, last, lines)]
 
-    def _is_moved(self, node: ast.stmt) -> bool:
+    def _is_moved(self, place: int) -> bool:
         """Whether upstream has a statement of this suite elsewhere."""
-        if list(self.base).index(node) in self.upstream.pairs:
+        if not 0 <= place < len(self.base) or place in self.upstream.pairs:
             return False
-        text = plain_text(node)
+        text = plain_text(self.base[place])
         inside = (n for one in self.three.theirs.nodes for n in ast.walk(one))
         return any(isinstance(n, ast.stmt) and plain_text(n) == text for n in inside)
 
@@ -176,19 +176,15 @@ class _Suites:
         behind = self.upstream.pairs.get(hunk.start)
         before = self.upstream.pairs.get(hunk.start - 1)
         # A neighbour that upstream moved may have been meant to stay one.
-        around = self.base[max(hunk.start - 1, 0) : hunk.start + 1]
-        if len(around) > (before is not None) + (behind is not None) and any(
-            map(self._is_moved, around)
-        ):
+        if self._is_moved(hunk.start - 1) or self._is_moved(hunk.start):
             return 0, 0
+        line = 0
         if before is not None:
             line = (self.theirs[before].end_lineno or 0) + 1
-            return line, line - 1
-        if behind is not None:
+        elif behind is not None:
             node = self.theirs[behind]
             line = first_line(node) - len(self.three.theirs.comments(node))
-            return line, line - 1
-        return 0, 0
+        return line, line - 1
 
     def _clash(self, what: str, hunk: Hunk, other: Hunk | None) -> Changes:
         base = self.base[hunk.start : hunk.stop]
