@@ -12,7 +12,7 @@ comparison are a clash: there the parts mean something together.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TypeVar
 
 from patchgen.author.rebase.code import Clash, clash
@@ -33,8 +33,9 @@ def merge_expression(base: ast.expr, ours: ast.expr, theirs: ast.expr) -> ast.ex
     match base, ours, theirs:
         case ast.Call(), ast.Call(), ast.Call():
             return _merge_call(base, ours, theirs)
-        case (ast.List() | ast.Set(), ast.List() | ast.Set(), ast.List() | ast.Set()) if (
-            _are_strings([*base.elts, *ours.elts, *theirs.elts])
+        case (ast.List() | ast.Set(), ast.List() | ast.Set(), ast.List() | ast.Set()) if all(
+            isinstance(element, ast.Constant) and isinstance(element.value, str)
+            for element in (*base.elts, *ours.elts, *theirs.elts)
         ):
             return _merge_names(base, ours, theirs)
         case _ if type(base) is type(ours) is type(theirs):
@@ -159,13 +160,6 @@ def _merge_entry(base: _Entry, ours: _Entry, theirs: _Entry) -> _Entry | Clash:
         what = "one side removed what the other changed" if base else "both added this"
         return clash(what, base, ours, theirs)
     return merge_expression(base, ours, theirs)
-
-
-# Lists of names
-
-
-def _are_strings(elements: Sequence[ast.expr]) -> bool:
-    return all(isinstance(e, ast.Constant) and isinstance(e.value, str) for e in elements)
 
 
 def _merge_names(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import copy
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.author.align.drafts import drafts, is_made_up
@@ -85,8 +85,11 @@ class Writer:
         waiting: list[tuple[Function, ast.With, ast.With]] = []
         fitting: set[int] = set()
         for function in functions:
+            holes = {
+                n.arg for n in ast.walk(function.args) if isinstance(n, ast.arg) and _is_hole(n)
+            }
             for old, new in _pairs(function):
-                lines_there = _lines_of(old.body, there.function, _holes(function))
+                lines_there = _lines_of(old.body, there.function, holes)
                 if len(lines_there) == _count(function):
                     fitting.update(*lines_there)
                 else:
@@ -183,7 +186,7 @@ class Writer:
 
 
 def _lines_of(
-    pattern: Sequence[ast.stmt], method: Function, holes: frozenset[str] = frozenset()
+    pattern: Sequence[ast.stmt], method: Function, holes: Collection[str] = ()
 ) -> list[set[int]]:
     """The lines of each place that a pattern fits."""
     return [
@@ -211,10 +214,6 @@ def _count(function: Function) -> int:
 
 def _is_hole(argument: ast.arg) -> bool:
     return argument.annotation is not None and ast.unparse(argument.annotation).endswith("Hole")
-
-
-def _holes(function: Function) -> frozenset[str]:
-    return frozenset(a.arg for a in function.args.args + function.args.kwonlyargs if _is_hole(a))
 
 
 def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr) -> str:
