@@ -39,7 +39,8 @@ from patchgen.author.adopt.read import read_fork
 from patchgen.author.adopt.releases import Release, order_of, releases_in
 from patchgen.author.adopt.work import adopt
 from patchgen.author.align.file import File, read_file
-from patchgen.author.rebase.releases import Prover, Tree, member_of
+from patchgen.author.rebase.code import member_of
+from patchgen.author.rebase.releases import Prover, Tree
 from patchgen.author.rebase.work import OPEN, Rebase, Rebased, State
 from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import format_texts
@@ -193,14 +194,14 @@ def changed_methods(stem: str, fork: File, trees: list[Tree], module: str) -> It
         for owner, member in owners:
             versions = [member_of(file, owner, member) for file in (base, fork, theirs)]
             before, own, after = versions
-            if before is None or own is None or own.method is None or before.method is None:
+            if before is None or own is None or own.function is None or before.function is None:
                 continue
-            if plain_text(before.method) == plain_text(own.method):
+            if plain_text(before.function) == plain_text(own.function):
                 continue
-            new = after.method if after is not None else None
-            if new is None or plain_text(new) != plain_text(before.method):
+            new = after.function if after is not None else None
+            if new is None or plain_text(new) != plain_text(before.function):
                 title = f"{owner}.{member}" if owner else member
-                yield Method(stem, title, before.method, own.method, new)
+                yield Method(stem, title, before.function, own.function, new)
 
 
 def state_of(method: Method, rebased: Rebased) -> tuple[str, str]:

@@ -27,7 +27,8 @@ from rebase import _PARENT, release_in
 
 from patchgen.author.adopt.read import read_fork
 from patchgen.author.align.file import File
-from patchgen.author.rebase.releases import Tree, member_of
+from patchgen.author.rebase.code import member_of
+from patchgen.author.rebase.releases import Tree
 from patchgen.cli import main as patchgen
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
@@ -95,15 +96,13 @@ def overrides_of(fork: File, module: str, trees: Sequence[Tree]) -> Iterator[Ove
             [(name, one) for one in definition.members] if is_class else [("", name)]
         ):
             before, own = member_of(base, owner, member), member_of(fork, owner, member)
-            if before is None or own is None or before.method is None or own.method is None:
+            if before is None or own is None or before.function is None or own.function is None:
                 continue
-            if plain_text(before.method) == plain_text(own.method):
+            if plain_text(before.function) == plain_text(own.function):
                 continue
             after = trees[1].member(module, owner, member)
-            statements = (
-                [plain_text(node) for node in after.member.nodes] if after is not None else []
-            )
-            yield Override(owner, before.method, statements != [plain_text(before.method)])
+            is_same = after is not None and after[2].says == before.says
+            yield Override(owner, before.function, not is_same)
 
 
 def declaration_of(overrides: Sequence[Override], module: str) -> str:

@@ -18,7 +18,8 @@ from functools import cache
 from pathlib import Path
 
 from patchgen.author.align.file import read_file
-from patchgen.author.rebase.releases import Given, Prover, Tree, member_of
+from patchgen.author.rebase.code import member_of
+from patchgen.author.rebase.releases import Given, Prover, Tree
 from patchgen.author.rebase.work import Rebase
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment

@@ -74,17 +74,12 @@ class _Signature:
         signature = cls(theirs, mine)
         kept = [name for name in theirs if name in mine]
         # What is added stands behind those that can be given by position, or by name.
-        added = [*signature.added]
-        has_more = old.args.vararg is not None
-        made = [name for name in kept if not theirs[name][2]]
-        made += [name for name in added if not mine[name][2]]
-        made += [name for name in kept if theirs[name][2]]
-        made += [name for name in added if mine[name][2]]
+        every = [*kept, *signature.added]
+        made = sorted(every, key=lambda name: (mine[name][2], name in signature.added))
         is_same = made == [*mine] and all(mine[n][2] == theirs[n][2] for n in kept)
-        is_same &= all(
-            _text(mine[n][1]) == _text(theirs[n][1]) or n in signature.changed for n in kept
-        )
-        is_same &= not (has_more and any(not mine[n][2] for n in added))
+        changed = {n for n in kept if _text(mine[n][1]) != _text(theirs[n][1])}
+        is_same &= changed <= signature.changed.keys()
+        is_same &= old.args.vararg is None or all(mine[n][2] for n in signature.added)
         for name in ("vararg", "kwarg"):
             one, other = getattr(old.args, name), getattr(new.args, name)
             is_same &= (one and one.arg) == (other and other.arg)
@@ -178,9 +173,8 @@ def _statements(draft: Draft) -> Iterator[ast.stmt]:
 
 
 def _old(part: tuple[ast.stmt, ...] | ast.expr, words: Words, indent: int) -> list[str]:
-    return [
-        " " * indent + line for node in _nodes(part) for line in words.parent_code(node).split("\n")
-    ]
+    lines = (line for node in _nodes(part) for line in words.parent_code(node).split("\n"))
+    return [" " * indent + line for line in lines]
 
 
 def _new(
@@ -209,9 +203,8 @@ def _literal(
     None where one of them is made by no draft.
     """
     first = old.args.args[0].arg if old.args.args else ""
-    found = (
-        [first] if first in ("self", "cls") and not any(map(is_static, old.decorator_list)) else []
-    )
+    is_static = "staticmethod" in map(ast.unparse, old.decorator_list)
+    found = [first] if first in ("self", "cls") and not is_static else []
     made = set(bound_names(node for draft in group for node in _statements(draft)))
     made |= set(signature.added) if signature else set()
     mine = local_names(new)
@@ -226,10 +219,6 @@ def _literal(
                 elif part is draft.new and node.id in mine and node.id not in made:
                     return None
     return found
-
-
-def is_static(decorator: ast.expr) -> bool:
-    return isinstance(decorator, ast.Name) and decorator.id == "staticmethod"
 
 
 def _in_order(nodes: Sequence[ast.AST]) -> Iterator[ast.Name]:
@@ -277,18 +266,12 @@ def _noun(draft: Draft) -> str:
     """The name that the changed code sets, calls or reads."""
     mine = set(map(ast.dump, _nodes(draft.old)))
     changed = [node for node in _nodes(draft.new) if ast.dump(node) not in mine]
-    stored: list[str] = []
-    names: list[str] = []
+    names: list[tuple[bool, str]] = []
     for node in (changed or list(_nodes(draft.old)))[:1]:
         for inner in ast.walk(node):
-            match inner:
-                case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                    stored.append(name)
-                case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
-                    names.append(name)
-                case ast.Attribute(attr=name):
-                    names.append(name)
-                case ast.Name(id=name) if name != "self":
-                    names.append(name)
-    plain = (name.lower().strip("_") for name in [*stored, *names])
-    return next((name for name in plain if _NOUN.fullmatch(name)), "")
+            named = inner.func if isinstance(inner, ast.Call) else inner
+            name: str = getattr(named, "attr", getattr(named, "id", "self"))
+            is_stored = isinstance(getattr(named, "ctx", None), ast.Store)
+            names += [(not is_stored, name.lower().strip("_"))] if name != "self" else []
+    ordered = (name for _, name in sorted(names, key=lambda one: one[0]))
+    return next((name for name in ordered if _NOUN.fullmatch(name)), "")

@@ -96,16 +96,13 @@ def misfits(forked: ForkedModel) -> list[str]:
     fork, parent = forked.fork, forked.parent
     bound = {*fork.definitions, *fork.imports, *fork.guarded}
     kept = [d.node for name, d in parent.definitions.items() if name not in bound]
-    calls = [(parent, node) for node in ast.walk(fork.tree)]
-    calls += [(fork, node) for one in kept if forked.follows for node in ast.walk(one)]
     found = []
-    for file, node in calls:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-            continue
-        name = node.func.id
-        called = None if file is parent and name in bound else _called(file, name)
-        if called is not None and not _takes(called, node):
-            found.append(name)
+    for file, tree in [(parent, fork.tree), *((fork, one) for one in kept if forked.follows)]:
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Name(id=name)) if file is fork or name not in bound:
+                    called = _called(file, name)
+                    found += [name] if called is not None and not _takes(called, node) else []
     return found
 
 
@@ -136,6 +133,5 @@ def blockers(forked: ForkedModel) -> Iterator[str]:
 
     That is names that nothing binds, and calls that do not fit.
     """
-    found = homes(forked)
-    yield from (name for name in sorted(unbound(forked)) if name not in found)
+    yield from sorted(unbound(forked) - homes(forked).keys())
     yield from misfits(forked)

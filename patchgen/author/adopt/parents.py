@@ -50,9 +50,8 @@ class Candidate:
         """
         forked = self.forked
         text = declare(forked, Doubts()).text if forked.pairs else forked.fork.source.text
-        written = [line.lstrip() for line in text.split("\n")]
-        unread = _NAME * len(unbound(forked))
-        return sum(1 for one in written if one and not one.startswith("#")) + unread
+        written = [line for line in map(str.strip, text.split("\n")) if line and line[0] != "#"]
+        return len(written) + _NAME * len(unbound(forked))
 
     @cached_property
     def common(self) -> float:
@@ -81,11 +80,8 @@ class Candidate:
 def modeling_files(release: Release) -> tuple[tuple[str, Path], ...]:
     """The modeling modules of a release, by dotted name."""
     files = sorted((release.root() / "transformers" / "models").glob("*/modeling_*.py"))
-    return tuple(
-        (f"transformers.models.{path.parent.name}.{path.stem}", path)
-        for path in files
-        if not path.stem.startswith(("modeling_tf_", "modeling_flax_"))
-    )
+    files = [path for path in files if not path.stem.startswith(("modeling_tf_", "modeling_flax_"))]
+    return tuple((f"transformers.models.{path.parent.name}.{path.stem}", path) for path in files)
 
 
 def find_file(release: Release, model: str) -> tuple[str, Path]:
@@ -95,23 +91,22 @@ def find_file(release: Release, model: str) -> tuple[str, Path]:
     """
     files = modeling_files(release)
     wanted = model.replace("-", "_").removeprefix("modeling_")
-    exact = [(n, path) for n, path in files if n == model or path.stem == f"modeling_{wanted}"]
-    inside = [(n, path) for n, path in files if path.parent.name == wanted]
+    exact = [one for one in files if one[0] == model or one[1].stem == f"modeling_{wanted}"]
+    inside = [one for one in files if one[1].parent.name == wanted]
     for found in (exact, inside):
         if len(found) == 1:
             return found[0]
-    hint = f"one of {', '.join(path.stem for _, path in inside)}" if inside else ""
-    hint = hint or did_you_mean(wanted, [p.stem.removeprefix("modeling_") for _, p in files])
+    hint = did_you_mean(wanted, [path.stem.removeprefix("modeling_") for _, path in files])
+    hint = f"one of {', '.join(path.stem for _, path in inside)}" if inside else hint
     what = f"names no modeling module of transformers {release.version}"
     raise PatchgenError("PG801", Location(model), what, hint)
 
 
 def lines_of(text: str) -> frozenset[str]:
     """The lines of code that tell files apart."""
-    stripped = (line.strip() for line in text.split("\n"))
-    return frozenset(
-        s for s in stripped if len(s) >= _SHORTEST and not s.startswith(("#", "import ", "from "))
-    )
+    lines = map(str.strip, text.split("\n"))
+    none = ("#", "import ", "from ")
+    return frozenset(s for s in lines if len(s) >= _SHORTEST and not s.startswith(none))
 
 
 @lru_cache(maxsize=1024)
@@ -144,7 +139,14 @@ def find_parents(
                 text = read_text(path)
                 near[module, text] = _distance(fork, text), release, module, path
         done(1)
-    found = _declare_nearest(fork, sorted(near.values(), key=lambda one: one[0]))
+    found: list[Candidate] = []
+    # The nearest; if something prevents all of them, the first farther one that works.
+    nearest = sorted(near.values(), key=lambda one: one[0])[:_MOST_LOOKED_AT]
+    for number, (_, release, module, path) in enumerate(nearest):
+        if number >= _DECLARED and any(not other.blockers for other in found):
+            break
+        one = candidate(fork, release, module, path)
+        found += [one] if number < _DECLARED or not one.blockers else []
     if not found:
         what = "has no parent in these releases"
         raise PatchgenError("PG806", Location(fork.source.path), what, "name another")
@@ -173,20 +175,6 @@ def _distance(fork: File, text: str) -> float:
     return len(mine - theirs) + len(theirs - mine) / 2
 
 
-def _declare_nearest(
-    fork: File, near: Sequence[tuple[float, Release, str, Path]]
-) -> list[Candidate]:
-    """The nearest parents; if something prevents all of them, the first farther one that works."""
-    found: list[Candidate] = []
-    for number, (_, release, module, path) in enumerate(near[:_MOST_LOOKED_AT]):
-        if number >= _DECLARED and any(not other.blockers for other in found):
-            break
-        one = candidate(fork, release, module, path)
-        if number < _DECLARED or not one.blockers:
-            found.append(one)
-    return found
-
-
 def _models(fork: File, releases: Sequence[Release]) -> list[str]:
     """The models most like the fork, in the releases at both ends and between."""
     some = dict.fromkeys((releases[0], releases[len(releases) // 2], releases[-1]))
@@ -206,29 +194,23 @@ def _alike(fork: File, release: Release) -> list[tuple[float, float, str]]:
     In the weight, rare lines count more.
     """
     own = lines_of(fork.source.text)
-    common = {module: own & _lines_of_file(path) for module, path in modeling_files(release)}
-    seen = Counter(line for shared in common.values() for line in shared)
+    common = [(own & _lines_of_file(path), module) for module, path in modeling_files(release)]
+    seen = Counter(line for shared, _ in common for line in shared)
     found = [
-        (sum(1 / seen[line] for line in shared), len(shared) / max(len(own), 1), module)
-        for module, shared in common.items()
+        (sum(1 / seen[s] for s in both), len(both) / max(len(own), 1), m) for both, m in common
     ]
     return sorted(found, key=lambda one: (-one[0], one[2]))[:_FINALISTS]
 
 
 def _named(fork: File, releases: Sequence[Release]) -> list[str]:
     """The models that have most of the fork's names: its classes, and what it imports of them."""
-    names: Counter[str] = Counter()
-    for node, alias in fork.imports.values():
-        if isinstance(node, ast.ImportFrom) and ".modeling_" in (node.module or ""):
-            names[f"{node.module} {alias.name}"] += 1
-    for release in releases:
-        for module, path in modeling_files(release):
-            there = {*_CLASS.findall(read_text(path))} & {*fork.classes}
-            names.update(f"{module} {name}" for name in there)
-    counts = Counter(key.partition(" ")[0] for key in names)
-    known = {module for release in releases for module, _ in modeling_files(release)}
-    return [
-        module
-        for module, count in counts.most_common(_FINALISTS)
-        if module in known and count >= max(2, len(fork.classes) / 3)
-    ]
+    files = [one for release in releases for one in modeling_files(release)]
+    nodes = [node for node, _ in fork.imports.values() if isinstance(node, ast.ImportFrom)]
+    # Each name of a module counts once, whatever the releases that have it.
+    names = [(node.module, alias.name) for node in nodes for alias in node.names]
+    for module, path in files:
+        names += [(module, n) for n in _CLASS.findall(read_text(path)) if n in fork.classes]
+    known = {module for module, _ in files}
+    counts = Counter(module for module, _ in dict.fromkeys(names) if module in known)
+    least = max(2, len(fork.classes) / 3)
+    return [module or "" for module, count in counts.most_common(_FINALISTS) if count >= least]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,16 +19,8 @@ from patchgen.syntax.text import make_source, parse, read_source
 
 _MADE = re.compile(rf"^# {re.escape(BANNER)} (\S+)\. Do not edit", re.MULTILINE)
 
-_SCOPES = (
-    ast.FunctionDef
-    | ast.AsyncFunctionDef
-    | ast.ClassDef
-    | ast.Lambda
-    | ast.GeneratorExp
-    | ast.ListComp
-    | ast.SetComp
-    | ast.DictComp
-)
+_COMPREHENSIONS = ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp
+_SCOPES = Function | ast.ClassDef | ast.Lambda | _COMPREHENSIONS
 
 
 def read_fork(
@@ -42,20 +34,15 @@ def read_fork(
     source = read_source(path, display_path=display_path)
     made = _MADE.search(source.text)
     if made is not None and not generated:
-        raise PatchgenError(
-            "PG805",
-            Location(display_path, 1, 1),
-            f"is generated from {made[1]}",
-            "edit that file instead",
-        )
+        at, what = Location(display_path, 1, 1), f"is generated from {made[1]}"
+        raise PatchgenError("PG805", at, what, "edit that file instead")
     parse(source)
     text = format_texts({"fork.py": source.text}, settings)["fork.py"]
     fork = read_file(make_source(with_plain_super(text), display_path))
     if not fork.classes:
         what = "is no fork of a modeling file: it has no class"
-        raise PatchgenError(
-            "PG806", Location(display_path), what, "name the file with the model's classes"
-        )
+        hint = "name the file with the model's classes"
+        raise PatchgenError("PG806", Location(display_path), what, hint)
     return fork
 
 
@@ -66,21 +53,16 @@ def with_plain_super(text: str) -> str:
     for owner, method in [(one, inner) for one in classes for inner in one.body]:
         if isinstance(method, Function) and method.args.args:
             long = f"super({owner.name}, {method.args.args[0].arg})"
-            for node in _within(method):
+            # Not in functions and comprehensions inside it.
+            stack: list[ast.AST] = [*method.body]
+            while stack:
+                node = stack.pop()
+                if isinstance(node, _SCOPES):
+                    continue
+                stack += ast.iter_child_nodes(node)
                 if isinstance(node, ast.Call) and ast.unparse(node) == long:
-                    line = node.lineno - 1
-                    lines[line] = lines[line].replace(long, "super()")
+                    lines[node.lineno - 1] = lines[node.lineno - 1].replace(long, "super()")
     return "\n".join(lines)
-
-
-def _within(function: Function) -> Iterator[ast.AST]:
-    """The nodes of a function outside the functions and comprehensions in it."""
-    stack: list[ast.AST] = [*function.body]
-    while stack:
-        node = stack.pop()
-        if not isinstance(node, _SCOPES):
-            yield node
-            stack += ast.iter_child_nodes(node)
 
 
 def place_in_fork(
@@ -90,23 +72,16 @@ def place_in_fork(
 
     What stands only in the declaration, or in transformers, stays where it is.
     """
-    lines: dict[str, int] = {}
-    for node in ast.walk(parse(read_source(path))):
-        if isinstance(node, ast.stmt):
-            for text in _said(node):
-                lines.setdefault(text, node.lineno)
-    tree = ast.parse(declared)
+    own = [n for n in ast.walk(parse(read_source(path))) if isinstance(n, ast.stmt)]
+    lines = {text: node.lineno for node in own[::-1] for text in _said(node)}
+    # The innermost is the last in the order of `walk`.
+    written = [n for n in ast.walk(ast.parse(declared)) if isinstance(n, ast.stmt)][::-1]
     placed = []
     for problem in problems:
         if problem.at.path.rpartition("/")[2].startswith("modular_"):
-            inside = [
-                node
-                for node in ast.walk(tree)
-                if isinstance(node, ast.stmt)
-                and first_line(node) <= problem.at.line <= (node.end_lineno or 0)
-            ]
-            # The innermost is the last in the order of `walk`.
-            said = [text.replace(f"{alias}.", "") for node in inside[::-1] for text in _said(node)]
+            line = problem.at.line
+            inside = [n for n in written if first_line(n) <= line <= (n.end_lineno or 0)]
+            said = [text.replace(f"{alias}.", "") for node in inside for text in _said(node)]
             line = next((lines[text] for text in said if text in lines), 0)
             problem = replace(problem, at=Location(display_path, line, 1)) if line else problem
         placed.append(problem)

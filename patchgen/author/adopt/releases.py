@@ -11,7 +11,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,32 +98,26 @@ def chosen(
     there = {release.version: release for release in known}
     found: dict[str, Release] = {}
     for text in asked:
-        for release in _named(text, there, cache, download):
-            found[release.version] = release
-    return tuple(sorted(found.values(), key=lambda release: release.order))
-
-
-def _named(text: str, there: dict[str, Release], cache: Path, download: bool) -> Iterator[Release]:
-    if Path(text).exists():
-        yield from releases_in(Path(text).resolve(), cache)
-        return
-    if text in there:
-        yield there[text]
-        return
-    first, dots, last = text.partition("..")
-    if dots:
+        first, dots, last = text.partition("..")
         low, high = order_of(first), order_of(last)
-        # `4.38` means all of 4.38, its last patch included.
-        fits = [r for r in there.values() if low <= r.order and r.order[: len(high)] <= high]
-        if fits:
-            yield from fits
-            return
-    elif download:
-        yield from releases_in(_downloaded(text, cache), cache)
-        return
-    have = ", ".join(sorted(there, key=order_of)) or "none"
-    hint = f"known are {have}; name a folder or a wheel" + ("" if dots else ", or allow --download")
-    raise PatchgenError("PG807", Location(text), "is no release of transformers that is here", hint)
+        if Path(text).exists():
+            named = [*releases_in(Path(text).resolve(), cache)]
+        elif text in there:
+            named = [there[text]]
+        elif dots:
+            # `4.38` means all of 4.38, its last patch included.
+            fits = [r for r in there.values() if low <= r.order]
+            named = [r for r in fits if r.order[: len(high)] <= high]
+        else:
+            named = [*releases_in(_downloaded(text, cache), cache)] if download else []
+        if not named and not Path(text).exists():
+            have = ", ".join(sorted(there, key=order_of)) or "none"
+            more = "" if dots else ", or allow --download"
+            hint = f"known are {have}; name a folder or a wheel{more}"
+            what = "is no release of transformers that is here"
+            raise PatchgenError("PG807", Location(text), what, hint)
+        found |= {release.version: release for release in named}
+    return tuple(sorted(found.values(), key=lambda release: release.order))
 
 
 def _downloaded(version: str, cache: Path) -> Path:

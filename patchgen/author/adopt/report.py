@@ -14,7 +14,7 @@ from patchgen.author.adopt.parents import Candidate
 from patchgen.author.adopt.work import Adopted, unknown_decorators
 from patchgen.author.align.file import File, read_file
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.same import Function, is_docstring
+from patchgen.syntax.same import Function
 from patchgen.syntax.text import make_source
 
 # What a changed place may cost beside the lines that its diff adds, and what a file may.
@@ -96,40 +96,35 @@ class Report:
 
     def text(self) -> str:
         """The report as text."""
-        adopted = self.adopted
-        states = self.states()
-        width = max((len(name) for name in states), default=0)
+        adopted, proof, states = self.adopted, self.adopted.proof, self.states()
+        width = max(map(len, states), default=0)
         changed = {name: state for name, state in states.items() if state != "unchanged"}
-        rows = [f"  {name:{width}}  {state}" for name, state in changed.items()]
-        same = sum(state == "unchanged" for state in states.values())
+        same = len(states) - len(changed)
         lines = [
             f"{adopted.forked.fork.source.path}: {self.found.forked.module} of transformers "
             f"{self.found.release.version}",
-            *rows,
+            *(f"  {name:{width}}  {state}" for name, state in changed.items()),
             f"  {same} more unchanged" if same else "",
             f"{self.equality}; {adopted.lines} lines of code for a diff that adds {self.diff[0]} "
             f"in {self.diff[1]} places: {self.verdict}",
         ]
-        gone = adopted.proof.more
-        if gone and adopted.proof.output:
-            lines.append(f"note: the output keeps what the fork left out: {', '.join(gone)}")
-        if adopted.proof.heads:
-            heads = ", ".join(adopted.proof.heads)
+        if proof.more and proof.output:
+            lines.append(f"note: the output keeps what the fork left out: {', '.join(proof.more)}")
+        if proof.heads:
             lines.append(
                 "note: these heads build the model of the output; in the fork they build that of "
-                f"transformers: {heads}"
+                f"transformers: {', '.join(proof.heads)}"
             )
         registries = unknown_decorators(adopted.forked.fork)
         if registries:
             table = ", ".join(f'{name} = ""' for name in registries)
             lines.append(f"note: `convert` needs `decorators = {{{table}}}` in [tool.patchgen]")
-        for node in adopted.proof.left:
+        for node in proof.left:
             what = ast.unparse(node).partition("\n")[0]
             lines.append(
                 f"note: the output does not run line {node.lineno}, as the parent's: {what}"
             )
-        lines += [f"  {problem}" for problem in adopted.proof.problems]
-        lines += list(_differences(adopted))
+        lines += [*(f"  {problem}" for problem in proof.problems), *_differences(adopted)]
         return "\n".join(line for line in lines if line) + "\n"
 
 
@@ -146,15 +141,12 @@ def _text(file: File, name: str) -> str:
 
 def _lines_of_code(file: File) -> list[str]:
     """The lines of the definitions, without docstrings, comments and layout."""
-    found: list[str] = []
-    for node in file.tree.body:
-        if not isinstance(node, ast.Import | ast.ImportFrom) and not is_docstring(node):
-            bare = copy.deepcopy(node)
-            for inner in ast.walk(bare):
-                if isinstance(inner, ast.ClassDef | Function) and is_docstring(inner.body[0]):
-                    inner.body = inner.body[1:] or [ast.Pass()]
-            found += ast.unparse(bare).split("\n")
-    return found
+    tree = copy.deepcopy(file.tree)
+    for inner in ast.walk(tree):
+        if isinstance(inner, ast.Module | ast.ClassDef | Function) and ast.get_docstring(inner):
+            inner.body = inner.body[1:] or [ast.Pass()]
+    nodes = [n for n in tree.body if not isinstance(n, ast.Import | ast.ImportFrom)]
+    return [line for node in nodes for line in ast.unparse(node).split("\n")]
 
 
 def _differences(adopted: Adopted) -> Iterator[str]:

@@ -45,7 +45,7 @@ def adopt_subclasses(
     source = read_source(path, display_path=fork.source.path)
     text = _RELATIVE.sub(_absolute, source.text)
     written = read_file(make_source(text, fork.source.path))
-    best: tuple[Adopted, Release] | None = None
+    tried: list[tuple[Adopted, Release]] = []
     for release in reversed(releases):
         there = dict(modeling_files(release))
         bases = _bases(written, there)
@@ -63,9 +63,8 @@ def adopt_subclasses(
         adopted = Adopted(forked, format_modular(text, settings), states, proof, is_own_text=True)
         if proof.holds:
             return adopted, release
-        if best is None or len(proof.problems) < len(best[0].proof.problems):
-            best = adopted, release
-    return best
+        tried.append((adopted, release))
+    return min(tried, key=lambda one: len(one[0].proof.problems), default=None)
 
 
 def _absolute(line: re.Match[str]) -> str:
@@ -89,9 +88,8 @@ def _bases(file: File, there: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
             imported, alias = file.imports.get(first, (None, None))
             if alias is None:
                 continue
-            module = getattr(imported, "module", None) or ""
-            full = f"{module}.{alias.name}" if module else alias.name
-            module, _, wanted = (f"{full}.{attribute}" if attribute else full).rpartition(".")
+            parts = (getattr(imported, "module", None), alias.name, attribute)
+            module, _, wanted = ".".join(filter(None, parts)).rpartition(".")
             if module == "transformers":
                 defined = re.compile(rf"^class {wanted}\b", re.MULTILINE)
                 homes = (m for m, path in there.items() if defined.search(read_text(path)))
@@ -104,16 +102,12 @@ def _bases(file: File, there: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
 def _prove(text: str, written: File, forked: ForkedModel, name: str, settings: Settings) -> Proof:
     """Flatten the file's own text, whose lines are those of the file."""
     output, problems = flatten_text(text, name, forked.root, settings)
-    if problems:
-        here = tuple(
-            replace(p, at=replace(p.at, path=written.source.path))
-            if p.at.path.rpartition("/")[2] == name
-            else p
-            for p in problems
-        )
-        return Proof("", here)
-    rebuilt = tuple(_rebuilt(written, read_file(make_source(output, "output.py")), forked))
-    return Proof("" if rebuilt else output, rebuilt)
+    if not problems:
+        problems = tuple(_rebuilt(written, read_file(make_source(output, "output.py")), forked))
+    here = written.source.path
+    paths = [here if p.at.path.rpartition("/")[2] == name else p.at.path for p in problems]
+    placed = [replace(p, at=replace(p.at, path=at)) for p, at in zip(problems, paths, strict=True)]
+    return Proof("" if placed else output, tuple(placed))
 
 
 def _rebuilt(written: File, made: File, forked: ForkedModel) -> Iterator[Problem]:
@@ -124,10 +118,8 @@ def _rebuilt(written: File, made: File, forked: ForkedModel) -> Iterator[Problem
         for other in sorted(_names(made.definitions[name]) & {*forked.pairs} - own - {name}):
             theirs, old = written.definitions[other], forked.pairs[other]
             # A base that says what the class says itself changes nothing.
-            bases = [
-                ast.unparse(base) for base in getattr(made.definitions[name].node, "bases", [])
-            ]
-            if other in bases and mine and _says_no_more(theirs, mine):
+            bases = map(ast.unparse, getattr(made.definitions[name].node, "bases", []))
+            if other in bases and mine and _says(theirs) <= _says(mine):
                 continue
             at = Location(written.source.path, (mine or theirs).node.lineno, 1)
             what = f"{name} of the output has {other} where {forked.module} has {old}"
@@ -135,10 +127,9 @@ def _rebuilt(written: File, made: File, forked: ForkedModel) -> Iterator[Problem
             yield Problem(at, "PG819", what, hint)
 
 
-def _says_no_more(definition: Definition, other: Definition) -> bool:
-    """Whether all members of a class are members of the other."""
-    theirs = {plain_text(node) for member in other.members.values() for node in member.nodes}
-    return theirs >= {plain_text(n) for member in definition.members.values() for n in member.nodes}
+def _says(definition: Definition) -> set[str]:
+    """The members of a class, as text."""
+    return {plain_text(node) for member in definition.members.values() for node in member.nodes}
 
 
 def _names(definition: Definition) -> set[str]:

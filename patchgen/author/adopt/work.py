@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from patchgen.facts.decorators import RULES
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.same import Function, is_docstring, is_documenting, plain_text
+from patchgen.syntax.lines import code_lines
+from patchgen.syntax.same import Function, is_documenting, plain_text
 from patchgen.syntax.text import make_source
 from patchgen.syntax.trees import called_function
 
@@ -134,13 +136,16 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
     return doubts.lacking(proof.missing)
 
 
+def _at(nodes: Iterable[ast.stmt], line: int) -> ast.stmt | None:
+    """The statement that stands at a line."""
+    return next((n for n in nodes if first_line(n) <= line <= (n.end_lineno or 0)), None)
+
+
 def _class_of_parent(forked: ForkedModel, line: int) -> str:
     """The class of the fork whose parent stands at `line` of the parent's file."""
-    for name in forked.parent.classes:
-        node = forked.parent.definitions[name].node
-        if first_line(node) <= line <= (node.end_lineno or 0) and name in forked.fork.definitions:
-            return name
-    return ""
+    node = _at((forked.parent.definitions[name].node for name in forked.parent.classes), line)
+    name = getattr(node, "name", "")
+    return name if name in forked.fork.definitions else ""
 
 
 def _differing(made: Adopted, name: str) -> frozenset[str]:
@@ -158,42 +163,20 @@ def _differing(made: Adopted, name: str) -> frozenset[str]:
 
 def _statement_at(made: Adopted, line: int) -> ast.stmt | None:
     """The statement of the fork that stands at `line` of its declaration."""
-    for node in ast.parse(made.text).body:
-        if node.lineno <= line <= (node.end_lineno or 0):
-            said = ast.unparse(node).replace(f"{made.forked.alias}.", "")
-            own = own_statements(made.forked)
-            alike = [one for one in own if ast.unparse(one) == said]
-            names = {*bound_names([node])}
-            alike += [one for one in own if names and names == {*bound_names([one])}]
-            return alike[0] if alike else None
-    return None
+    node = _at(ast.parse(made.text).body, line)
+    if node is None:
+        return None
+    said, names = ast.unparse(node).replace(f"{made.forked.alias}.", ""), {*bound_names([node])}
+    own = own_statements(made.forked)
+    alike = [one for one in own if ast.unparse(one) == said]
+    alike += [one for one in own if names and names == {*bound_names([one])}]
+    return alike[0] if alike else None
 
 
 def _place(made: Adopted, line: int) -> tuple[str, str]:
     """The class or function at `line` of a declaration, and the method that is edited there."""
-    for node in ast.parse(made.text).body:
-        if not first_line(node) <= line <= (node.end_lineno or 0):
-            continue
-        if not isinstance(node, ast.ClassDef):
-            return getattr(node, "name", ""), ""
-        for inner in node.body:
-            if isinstance(inner, Function) and first_line(inner) <= line <= (inner.end_lineno or 0):
-                calls = [call for call in inner.decorator_list if isinstance(call, ast.Call)]
-                edited = [
-                    ast.literal_eval(c.args[0]) for c in calls if ast.unparse(c.func) == "edit"
-                ]
-                return node.name, "".join(edited)
-        return node.name, ""
-    return "", ""
-
-
-def code_lines(text: str) -> int:
-    """The lines of `text` that hold code: no blank lines, comments or docstrings."""
-    held, documented = set[int](), set[int]()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.stmt):
-            lines = range(first_line(node), (node.end_lineno or 0) + 1)
-            (documented if is_docstring(node) else held).update(lines)
-    stripped = [line.strip() for line in text.split("\n")]
-    code = {n for n in held - documented if stripped[n - 1] and stripped[n - 1][0] != "#"}
-    return len(code)
+    node = _at(ast.parse(made.text).body, line)
+    inner = _at(node.body, line) if isinstance(node, ast.ClassDef) else None
+    edits = inner.decorator_list if isinstance(inner, Function) else []
+    calls = [e for e in edits if isinstance(e, ast.Call) and ast.unparse(e.func) == "edit"]
+    return getattr(node, "name", ""), "".join(ast.literal_eval(call.args[0]) for call in calls)

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.author.align.suites import (
-    Aligned,
     Row,
+    Rows,
     align_methods,
     differing,
     expressions,
@@ -45,22 +45,28 @@ class Draft:
     word: str = "new"
 
     @property
+    def body(self) -> tuple[ast.stmt, ...]:
+        """What stands under `with old:`."""
+        return self.old if isinstance(self.old, tuple) else (ast.Expr(self.old),)
+
+    @property
     def cost(self) -> int:
         """The lines that it takes; a count needs an edit of its own."""
         return _OVERHEAD * self.count + _lines(self.old) + max(_lines(self.new), 1)
 
 
-def drafts(old: Function, new: Function) -> list[Draft] | None:
+def drafts(old: Function, new: Function, *, is_brief: bool = True) -> list[Draft] | None:
     """The drafts that turn the body of `old` into that of `new`; None if there are none.
 
-    Those with a count stand behind the others.
+    Those with a count stand behind the others.  Statements are named by a part of them that is
+    enough to find them if `is_brief`, and else in full.
     """
-    aligned = align_methods(old, new)
-    work = _Work(old)
-    repeated = work.repeat(aligned)
+    rows = align_methods(old, new)
+    work = _Work(old, is_brief)
+    repeated = work.repeat(rows)
     for covered in (repeated, {}) if repeated else ({},):
         work.repeated = covered
-        made = work.of_suite(aligned.rows)
+        made = work.of_suite(rows)
         if made is not None:
             return [*made, *dict.fromkeys(covered.values())]
     return None
@@ -129,7 +135,10 @@ def _lines_of(node: ast.AST) -> int:
     return known
 
 
-def _atoms(row: Row) -> Iterator[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]]:
+_Atom = tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]
+
+
+def _atoms(row: Row) -> Iterator[_Atom]:
     """The possible drafts of a row by itself.
 
     That is the statement, and the expressions around its one difference.
@@ -142,13 +151,11 @@ def _atoms(row: Row) -> Iterator[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]
         yield from differing(*head)
 
 
-def _all_atoms(
-    rows: Sequence[Row],
-) -> Iterator[list[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]]]:
+def _all_atoms(rows: Rows) -> Iterator[list[_Atom]]:
     for row in rows:
         yield list(_atoms(row))
         for inner in row.inside:
-            yield from _all_atoms(inner.rows)
+            yield from _all_atoms(inner)
 
 
 def _code(node: ast.stmt | ast.expr) -> tuple[ast.stmt, ...] | ast.expr:
@@ -166,6 +173,7 @@ class _Work:
     """
 
     method: Function
+    is_brief: bool
     repeated: dict[tuple[str, str], Draft] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -177,9 +185,9 @@ class _Work:
             for place, text in enumerate(suite):
                 self.places.setdefault(text, []).append((number, place))
 
-    def repeat(self, aligned: Aligned) -> dict[tuple[str, str], Draft]:
+    def repeat(self, aligned: Rows) -> dict[tuple[str, str], Draft]:
         """The same change in several places, where that is all that its code matches."""
-        rows = list(_all_atoms(aligned.rows))
+        rows = list(_all_atoms(aligned))
         times = Counter(pair for row in rows for pair in {(key(a), key(b)) for a, b in row})
         # What gets another name is read and bound, and only a statement can bind it.
         bound = {
@@ -191,8 +199,8 @@ class _Work:
                 pair = key(old), key(new)
                 if times[pair] < 2 or isinstance(old, ast.Expr) or pair[0] in bound:
                     continue
-                of_code = self.occurs([old]) if isinstance(old, ast.stmt) else None
-                occurs = self.expressions[pair[0]] if of_code is None else of_code
+                code = [old] if isinstance(old, ast.stmt) else []
+                occurs = self.occurs(code) if code else self.expressions[pair[0]]
                 if occurs == times[pair]:
                     repeated.setdefault(pair, Draft(_code(old), _code(new), times[pair]))
                     break
@@ -204,7 +212,7 @@ class _Work:
 
     def has_repeated(self, row: Row) -> bool:
         """Whether it makes a part of what changes in `row`."""
-        inside = (inner for suite in row.inside for inner in suite.rows)
+        inside = (inner for suite in row.inside for inner in suite)
         return self.is_repeated(row) or any(map(self.has_repeated, inside))
 
     def occurs(self, pattern: Sequence[ast.stmt]) -> int:
@@ -217,7 +225,7 @@ class _Work:
         starts = self.places.get(texts[0], [])
         return sum(self.keys[n][place : place + len(texts)] == texts for n, place in starts)
 
-    def of_suite(self, rows: Sequence[Row]) -> _Drafts | None:
+    def of_suite(self, rows: Rows) -> _Drafts | None:
         """The shortest drafts for one suite; None where something in it has no place of its own."""
         # best[i] are the lines and the drafts of the first i rows.
         best: list[tuple[int, _Drafts] | None] = [(0, ())]
@@ -258,14 +266,14 @@ class _Work:
         made: list[Draft] = []
         for pair in row.heads:
             head = self._smallest(differing(*pair))
-            if head is None and all(inside.is_same for inside in row.inside):
+            if head is None and all(one.state == "same" for suite in row.inside for one in suite):
                 old, new = headed(row.old[0]), headed(row.new[0])
                 head = (Draft((old,), (new,)),) if self.occurs([old]) == 1 else None
             if head is None:
                 return None
             made += head
         for suite in row.inside:
-            inner = self.of_suite(suite.rows)
+            inner = self.of_suite(suite)
             if inner is None:
                 return None
             made += inner
@@ -299,7 +307,8 @@ class _Work:
 
     def _brief(self, old: tuple[ast.stmt, ...]) -> tuple[ast.stmt, ...]:
         """`old` with `...` for everything that is not needed to find it."""
-        if _lines(old) < 2 or (len(old) == 1 and isinstance(old[0], ast.Expr)):
+        is_expression = len(old) == 1 and isinstance(old[0], ast.Expr)
+        if not self.is_brief or _lines(old) < 2 or is_expression:
             return old
         dots = make_ellipsis()
         ends = (old[0], dots, old[-1]) if len(old) > 2 else old

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from patchgen.syntax.blocks import first_line
 from patchgen.syntax.reads import Reference
-from patchgen.syntax.same import Function, is_docstring, plain_text
+from patchgen.syntax.same import Function, plain_text
 from patchgen.syntax.scopes import references
 from patchgen.syntax.text import Source, make_source, parse
 
@@ -63,10 +62,9 @@ class Definition:
     def loose(self) -> tuple[ast.stmt, ...]:
         """Statements of a class body that are no members: `if`, `with`, calls."""
         assert isinstance(self.node, ast.ClassDef)
-        body = [n for n in self.node.body if not is_docstring(n) and not isinstance(n, ast.Pass)]
-        body = [
-            n for n in body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))
-        ]
+        texts = (n for n in self.node.body if isinstance(n, ast.Expr))
+        nothing = {n for n in texts if isinstance(n.value, ast.Constant)}
+        body = (n for n in self.node.body if n not in nothing and not isinstance(n, ast.Pass))
         return tuple(node for node in body if not member_names(node))
 
 
@@ -154,10 +152,6 @@ class File:
         """Where global names are read: line and byte column, strings left out."""
         return frozenset((r.line, r.column) for r in self.plain_reads)
 
-    def lines(self, nodes: tuple[ast.stmt, ...]) -> int:
-        """How many lines `nodes` take."""
-        return sum((n.end_lineno or n.lineno) - first_line(n) + 1 for n in nodes)
-
 
 def read_file(source: Source) -> File:
     """The file whose text `source` is; raises PatchgenError PG006 where it is not Python."""
@@ -220,12 +214,8 @@ def _definition(name: str, nodes: list[ast.stmt]) -> Definition:
     own = [node for node in nodes if isinstance(node, ast.ClassDef | Function)]
     if own:
         return Definition(name, "class" if isinstance(own[-1], ast.ClassDef) else "def", (own[-1],))
-    kind = (
-        "assign"
-        if len(nodes) == 1 and isinstance(nodes[0], ast.Assign | ast.AnnAssign)
-        else "other"
-    )
-    return Definition(name, kind, tuple(nodes))
+    is_plain = len(nodes) == 1 and isinstance(nodes[0], ast.Assign | ast.AnnAssign)
+    return Definition(name, "assign" if is_plain else "other", tuple(nodes))
 
 
 def plain_definition(definition: Definition) -> str:
@@ -235,22 +225,12 @@ def plain_definition(definition: Definition) -> str:
     (node,) = definition.nodes
     assert isinstance(node, ast.ClassDef)
     head = ast.ClassDef(node.name, node.bases, node.keywords, [], node.decorator_list)
-    # In which order members stand says nothing.
+    # In which order members stand says nothing; what binds several names belongs to the first.
     members = [
-        (name, node) for member in definition.members.values() for name, node in _once(member)
-    ]
-    said_so = [
         plain_text(one)
-        for _, one in sorted(members, key=lambda pair: pair[0])
-        if not _is_declared_only(one)
+        for name, member in sorted(definition.members.items())
+        for one in member.nodes
+        if member_names(one)[0] == name
+        if not (isinstance(one, ast.AnnAssign) and one.value is None)
     ]
-    return "\n".join([plain_text(head), *said_so, *map(plain_text, definition.loose)])
-
-
-def _once(member: Member) -> list[tuple[str, ast.stmt]]:
-    """The statements of a member; one that binds several names belongs to the first."""
-    return [(member.name, node) for node in member.nodes if member_names(node)[0] == member.name]
-
-
-def _is_declared_only(node: ast.stmt) -> bool:
-    return isinstance(node, ast.AnnAssign) and node.value is None
+    return "\n".join([plain_text(head), *members, *map(plain_text, definition.loose)])

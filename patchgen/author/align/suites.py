@@ -38,27 +38,15 @@ class Row:
     state: Literal["same", "opened", "changed"]
     old: tuple[ast.stmt, ...]
     new: tuple[ast.stmt, ...]
-    inside: tuple[Aligned, ...] = ()
+    inside: tuple[Rows, ...] = ()
     heads: tuple[tuple[ast.expr, ast.expr], ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Aligned:
-    """Two suites, row by row."""
-
-    rows: tuple[Row, ...]
-
-    @property
-    def is_same(self) -> bool:
-        """Whether nothing differs."""
-        return all(row.state == "same" for row in self.rows)
+Rows = tuple[Row, ...]  # two suites side by side
 
 
 def key(node: ast.AST) -> str:
-    """Equal for code that a pattern matches alike.
-
-    Whether a name is read or bound is not compared.
-    """
+    """Equal for code that a pattern matches alike, whether a name is read or bound."""
     known: str | None = getattr(node, "_align_key", None)
     if known is None:
         known = ast.dump(node)
@@ -68,7 +56,7 @@ def key(node: ast.AST) -> str:
     return known
 
 
-def align_methods(old: Function, new: Function) -> Aligned:
+def align_methods(old: Function, new: Function) -> Rows:
     """The bodies of two functions, docstrings left out."""
     return align(code_of(old.body), code_of(new.body))
 
@@ -78,29 +66,44 @@ def code_of(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     return list(body[1:]) if body and is_docstring(body[0]) else list(body)
 
 
-def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Aligned:
+def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
     """Two suites."""
-    matcher = difflib.SequenceMatcher(None, [*map(key, old)], [*map(key, new)], autojunk=False)
+    pairs = pair_statements(old, new, key, _measure_similarity_of_opened, _ALIKE)
     rows: list[Row] = []
+    i = j = 0
+    for a, b in [*pairs.items(), (len(old), len(new))]:
+        if a > i or b > j:
+            rows.append(Row("changed", tuple(old[i:a]), tuple(new[j:b])))
+        if a < len(old):
+            both = (old[a],), (new[b],)
+            is_same = key(old[a]) == key(new[b])
+            opened = Row("same", *both) if is_same else _opened(old[a], new[b])
+            rows.append(opened or Row("changed", *both))
+        i, j = a + 1, b + 1
+    return tuple(rows)
+
+
+def pair_statements(
+    old: Sequence[ast.stmt],
+    new: Sequence[ast.stmt],
+    text_of: Callable[[ast.AST], str],
+    measure_similarity_of: Callable[[ast.stmt, ast.stmt], float],
+    least: float,
+) -> dict[int, int]:
+    """The places of statements that are versions of each other, in order.
+
+    Equal statements first, then alike ones between them.
+    """
+    pairs: dict[int, int] = {}
+    texts = [*map(text_of, old)], [*map(text_of, new)]
+    matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
     for tag, i, k, j, m in matcher.get_opcodes():
-        if tag == "equal":
-            rows += [Row("same", (a,), (b,)) for a, b in zip(old[i:k], new[j:m], strict=True)]
-        else:
-            rows += _between(old[i:k], new[j:m])
-    return Aligned(tuple(rows))
-
-
-def _between(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Row]:
-    """The rows of statements that are not equal: alike ones opened, the rest changed."""
-    done_old = done_new = 0
-    for i, j in best_pairs(old, new, _measure_similarity_of_opened, _ALIKE):
-        if i > done_old or j > done_new:
-            yield Row("changed", tuple(old[done_old:i]), tuple(new[done_new:j]))
-        opened = _opened(old[i], new[j])
-        yield opened if opened is not None else Row("changed", (old[i],), (new[j],))
-        done_old, done_new = i + 1, j + 1
-    if done_old < len(old) or done_new < len(new):
-        yield Row("changed", tuple(old[done_old:]), tuple(new[done_new:]))
+        alike = (
+            best_pairs(old[i:k], new[j:m], measure_similarity_of, least) if tag != "equal" else ()
+        )
+        equal = zip(range(k - i), range(m - j), strict=True) if tag == "equal" else alike
+        pairs |= {i + a: j + b for a, b in equal}
+    return pairs
 
 
 def best_pairs(
@@ -135,10 +138,7 @@ def _measure_similarity_of_opened(old: ast.stmt, new: ast.stmt) -> float:
 
 
 def measure_similarity(old: ast.stmt, new: ast.stmt) -> float:
-    """How much of two statements is the same, from 0 to 1.
-
-    Heads and the statements inside count.
-    """
+    """How much of two statements, their heads and what is inside, is the same, from 0 to 1."""
     head = 0.5 if head_texts(old, key) == head_texts(new, key) else 0.0
     mine, theirs = Counter(_simple(old)), Counter(_simple(new))
     total = max(sum(mine.values()), sum(theirs.values()), 1)
@@ -146,11 +146,8 @@ def measure_similarity(old: ast.stmt, new: ast.stmt) -> float:
 
 
 def _simple(node: ast.stmt) -> Iterator[str]:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.stmt) and not isinstance(
-            inner, (*_OPENED, ast.FunctionDef, ast.ClassDef)
-        ):
-            yield key(inner)
+    inside = (inner for inner in ast.walk(node) if isinstance(inner, ast.stmt))
+    return (key(n) for n in inside if not isinstance(n, (*_OPENED, ast.FunctionDef, ast.ClassDef)))
 
 
 def head_texts(node: ast.stmt, text_of: Callable[[ast.AST], str]) -> tuple[str, ...]:
@@ -188,9 +185,7 @@ def _opened(old: ast.stmt, new: ast.stmt) -> Row | None:
         heads.append(pair)
     mine, theirs = suites_of(old), suites_of(new)
     # A suite that only one of them has is no place in which something could be found.
-    if len(mine) != len(theirs) or any(
-        bool(a) != bool(b) for a, b in zip(mine, theirs, strict=True)
-    ):
+    if [*map(bool, mine)] != [*map(bool, theirs)]:
         return None
     inside = tuple(align(a, b) for a, b in zip(mine, theirs, strict=True))
     return Row("opened", (old,), (new,), inside, tuple(heads))
@@ -220,8 +215,8 @@ def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     while True:
         if isinstance(old, ast.expr) and isinstance(new, ast.expr):
             names = {n.id for side in (old, new) for n in ast.walk(side) if isinstance(n, ast.Name)}
-            is_alone = _can_stand(old) and _can_stand(new) and not names & own
-            found += [(old, new)] if is_alone else []
+            is_alone = not isinstance(old, _NO_PLACE) and not isinstance(new, _NO_PLACE)
+            found += [(old, new)] if is_alone and not names & own else []
         children = _children(old, new)
         if children is None:
             break
@@ -244,10 +239,6 @@ def own_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield from (n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
         if isinstance(node, ast.Lambda):
             yield from (a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg))
-
-
-def _can_stand(node: ast.expr) -> bool:
-    return not isinstance(node, _NO_PLACE)
 
 
 def _children(old: ast.AST, new: ast.AST) -> list[tuple[ast.AST, ast.AST]] | None:
@@ -274,5 +265,5 @@ def expressions(body: Sequence[ast.stmt]) -> Iterator[str]:
     """The keys of all expressions in `body`, as often as a pattern finds them."""
     for statement in body:
         for node in ast.walk(statement):
-            if isinstance(node, ast.expr) and _can_stand(node):
+            if isinstance(node, ast.expr) and not isinstance(node, _NO_PLACE):
                 yield key(node)

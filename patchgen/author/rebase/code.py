@@ -19,7 +19,6 @@ from patchgen.syntax.bound import bound_names
 from patchgen.syntax.same import Function, plain_text, without_docstring
 
 _CLASS = "class _:\n"
-_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Dict)
 Place = tuple[int, int]  # a line, and a column in bytes
 
 
@@ -36,12 +35,32 @@ class Clash:
     theirs: str = ""
 
 
+def clash(what: str, *sides: ast.AST | Sequence[ast.AST] | None) -> Clash:
+    """A clash that shows the code of each side."""
+    nodes = [side if isinstance(side, Sequence) else [side] if side else [] for side in sides]
+    return Clash(what, *("\n".join(map(ast.unparse, some)) for some in nodes))
+
+
 class Cut(NamedTuple):
     """The text from one place to another becomes `text`."""
 
     start: Place
     stop: Place
     text: str
+
+    @property
+    def order(self) -> tuple[Place, Place, int]:
+        """Where it goes.  At one place, what ends a block comes before what follows the block."""
+        text = self.text.lstrip("\n")
+        return self.start, self.stop, len(text.lstrip(" ")) - len(text)
+
+
+def of_lines(first: int, last: int, lines: Iterable[str]) -> Cut:
+    """The cut that puts lines in the place of those from `first` to `last`.
+
+    None are replaced if `last` is before `first`: then the new ones go before line `first`.
+    """
+    return Cut((first, 0), (last + 1, 0), "".join(f"{line}\n" for line in lines))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,22 +90,6 @@ class Code:
         """The text without the first line, as it stands in a class or at the top of a file."""
         return self.text.removeprefix(_CLASS)
 
-    def code(self, *nodes: ast.expr | ast.stmt | ast.arg | ast.keyword) -> str:
-        """The text of nodes that follow each other, comments between them included."""
-        first, last = nodes[0], nodes[-1]
-        end = last.end_lineno or 0, last.end_col_offset or 0
-        line = first_line(first) if isinstance(first, ast.stmt) else first.lineno
-        return self._between((line, first.col_offset), end)
-
-    def spliced(self, node: ast.expr | ast.stmt, pieces: Sequence[tuple[ast.expr, str]]) -> str:
-        """The text of `node` with other texts in the places of some expressions in it."""
-        place = node.lineno, node.col_offset
-        text = ""
-        for inner, new in sorted(pieces, key=lambda one: (one[0].lineno, one[0].col_offset)):
-            text += self._between(place, (inner.lineno, inner.col_offset)) + new
-            place = inner.end_lineno or 0, inner.end_col_offset or 0
-        return text + self._between(place, (node.end_lineno or 0, node.end_col_offset or 0))
-
     def comments(self, node: ast.stmt) -> list[str]:
         """The lines of comments right above a statement."""
         first = top = first_line(node)
@@ -100,21 +103,7 @@ class Code:
 
     def changed(self, cuts: Iterable[Cut]) -> Code:
         """The code with other texts in places that do not overlap."""
-        cut_here = sorted(set(cuts), reverse=True)
-        if not cut_here:
-            return self
-        lines = [line.encode() for line in self._lines]
-        for cut in cut_here:
-            (first, left), (last, right) = cut.start, cut.stop
-            text = lines[first - 1][:left] + cut.text.encode() + lines[last - 1][right:]
-            lines[first - 1 : last] = text.split(b"\n")
-        return read_code(b"\n".join(lines).decode())
-
-    def _between(self, start: Place, stop: Place) -> str:
-        lines = [line.encode() for line in self.lines(start[0], stop[0])]
-        lines[-1] = lines[-1][: stop[1]]
-        lines[0] = lines[0][start[1] :]
-        return b"\n".join(lines).decode()
+        return read_code(with_cuts(self.text, cuts))
 
 
 @dataclass(frozen=True)
@@ -134,16 +123,21 @@ class Three:
         """The three versions."""
         return self.base, self.ours, self.theirs
 
-    def clash(self, what: str, *nodes: ast.expr | ast.stmt | None) -> Clash:
-        """A clash that shows a node of each side, or none."""
-        pairs = zip(self.sides, nodes, strict=False)
-        return Clash(what, *(side.code(node) if node else "" for side, node in pairs))
-
     @property
     def functions(self) -> tuple[Function, Function, Function] | None:
         """The three methods; None where one of them is no method."""
         base, ours, theirs = (side.function for side in self.sides)
         return (base, ours, theirs) if base and ours and theirs else None
+
+
+def with_cuts(text: str, cuts: Iterable[Cut]) -> str:
+    """A text with other texts in places that do not overlap."""
+    lines = text.encode().split(b"\n")
+    for cut in sorted(set(cuts), key=lambda cut: cut.order, reverse=True):
+        (first, left), (last, right) = cut.start, cut.stop
+        changed = lines[first - 1][:left] + cut.text.encode() + lines[last - 1][right:]
+        lines[first - 1 : last] = changed.split(b"\n")
+    return b"\n".join(lines).decode()
 
 
 def read_code(text: str) -> Code:
@@ -157,29 +151,33 @@ def read_code(text: str) -> Code:
 def cut_out(file: File, nodes: Sequence[ast.stmt]) -> Code:
     """Statements of a file alone, with the comments between them."""
     lines = file.source.lines[first_line(nodes[0]) - 1 : nodes[-1].end_lineno]
-    return read_code((_CLASS if nodes[0].col_offset else "") + "".join(lines))
+    return in_place_of(nodes[0], "".join(lines))
 
 
-def in_class(text: str, *, is_member: bool) -> Code:
-    """The code of the text of a member, at the margin of a class, or of a function."""
-    return read_code((_CLASS if is_member else "") + text)
+def member_of(file: File, owner: str, name: str) -> Code | None:
+    """A member that a file's own class has; without an owner, a function."""
+    definition = file.definitions.get(owner or name)
+    if definition is None or definition.kind != ("class" if owner else "def"):
+        return None
+    member = definition.members.get(name) if owner else definition
+    return cut_out(file, member.nodes) if member is not None else None
 
 
-def replacing(node: ast.expr | ast.arg, text: str) -> Cut:
-    """The cut that puts `text` in the place of an expression."""
-    end = node.end_lineno or 0, node.end_col_offset or 0
-    return Cut((node.lineno, node.col_offset), end, text)
+def in_place_of(node: ast.stmt, text: str) -> Code:
+    """The code of a text that stands where `node` stands: in a class, or at the top of a file."""
+    return read_code((_CLASS if node.col_offset else "") + text)
+
+
+def replacing(node: ast.expr | ast.arg, text: str, top: int = 0) -> Cut:
+    """The cut that puts `text` in the place of an expression, in code without `top` lines of it."""
+    end = (node.end_lineno or 0) - top, node.end_col_offset or 0
+    return Cut((node.lineno - top, node.col_offset), end, text)
 
 
 def beginning(node: ast.arg | ast.keyword, old: str, new: str) -> Cut:
     """The cut that puts `new` in the place of the name at which a node begins."""
     start = node.lineno, node.col_offset
     return Cut(start, (node.lineno, node.col_offset + len(old.encode())), new)
-
-
-def as_operand(node: ast.expr, text: str) -> str:
-    """`text`, the code of `node`, as it can stand anywhere in an expression."""
-    return text if isinstance(node, _ATOMS) else f"({text})"
 
 
 def parameters_of(function: Function) -> set[str]:
@@ -210,24 +208,20 @@ class Spot:
         return any(mine.get(node, branch) != branch for node, branch in other.branches)
 
 
-@dataclass(frozen=True)
-class Flow:
-    """One version of a method as spots in order."""
-
-    function: Function
-    spots: tuple[Spot, ...]
-
-    def binder(self, name: str, place: int) -> Spot | str | None:
-        """What gives `name` its value for the spot at `place`: a spot, "parameter", or nothing."""
-        for spot in reversed(self.spots[:place]):
-            if name in spot.binds and not spot.excludes(self.spots[place]):
-                return spot
-        return "parameter" if name in parameters_of(self.function) else None
+Flow = tuple[Spot, ...]  # a method; the first spot is its head, which binds the parameters
 
 
 def flow_of(function: Function) -> Flow:
     """The spots of a method, in the order of its text."""
-    return Flow(function, tuple(_spots(without_docstring(function.body))))
+    binds = frozenset(parameters_of(function))
+    head = Spot(function, (), "parameter", frozenset(), binds)
+    return head, *_spots(without_docstring(function.body))
+
+
+def binder(flow: Flow, name: str, place: int) -> Spot | None:
+    """What gives `name` its value for the spot at `place`."""
+    before = (spot for spot in flow[:place][::-1] if name in spot.binds)
+    return next((spot for spot in before if not spot.excludes(flow[place])), None)
 
 
 def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()) -> Iterator[Spot]:
@@ -235,26 +229,38 @@ def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()
         inner = [] if isinstance(node, Function | ast.ClassDef) else suites_of(node)
         heads = heads_of(node) if inner else [node]
         inside = [n for head in heads for n in ast.walk(head)]
-        reads = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        names = [n for n in inside if isinstance(n, ast.Name)]
+        reads = {n.id for n in names if isinstance(n.ctx, ast.Load)}
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             reads.add(node.target.id)
+        binds = {*bound_names([node])}
         if inner:
-            stored = [n for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-            binds = {n.id for n in stored}
             handlers = node.handlers if isinstance(node, ast.Try) else []
-            binds |= {handler.name for handler in handlers if handler.name}
-        else:
-            binds = {*bound_names([node])}
-        text = " ".join(map(plain_text, heads))
-        own = frozenset(own_names(inside))
-        yield Spot(
-            node,
-            tuple(heads),
-            f"{type(node).__name__} {text}",
-            frozenset(reads - own),
-            frozenset(binds),
-            branches,
-        )
+            binds = {handler.name for handler in handlers if handler.name}
+            binds |= {n.id for n in names if isinstance(n.ctx, ast.Store)}
+        text = f"{type(node).__name__} {' '.join(map(plain_text, heads))}"
+        reads -= {*own_names(inside)}
+        yield Spot(node, tuple(heads), text, frozenset(reads), frozenset(binds), branches)
         for number, one in enumerate(inner):
             branch = ((id(node), number),) if isinstance(node, ast.If) else ()
             yield from _spots(one, (*branches, *branch))
+
+
+# What gives a name its value, and whether two values are the same
+
+
+def assigned(node: ast.stmt) -> tuple[str, ast.expr] | None:
+    """What a statement does with a value, such as the name that gets it, and the value."""
+    match node:
+        case ast.Return(value=ast.expr() as value) | ast.Expr(value=value):
+            return type(node).__name__, value
+        case ast.Assign(targets=targets, value=value):
+            return "=".join(map(plain_text, targets)), value
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            return plain_text(target), value
+        case ast.For(target=target, iter=value):
+            return f"for {plain_text(target)}", value
+        case ast.AugAssign(op=op, target=target, value=value):
+            return f"{type(op).__name__} {plain_text(target)}", value
+        case _:
+            return None

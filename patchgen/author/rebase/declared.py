@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from patchgen.author.align.file import File, absolute_module, member_names
-from patchgen.syntax.same import Function, is_docstring
+from patchgen.syntax.same import Function
 
 Kind = Literal["edit", "override", "attribute"]
 
@@ -43,15 +43,20 @@ class Declared:
 
 
 def declared_changes(modular: File) -> Iterator[Declared]:
-    """Every edit, and every member that may override one of the parent's, in order."""
+    """Every edit, and every member that may override one of the parent's, in order.
+
+    A function or class without a parent takes the place of the one of its name, if there is one.
+    """
     parents = {name: _parent(modular, d.node) for name, d in modular.definitions.items()}
     modules = [parent[0] for parent in parents.values() if parent is not None]
-    for name, definition in modular.definitions.items():
-        node, parent = definition.node, parents[name]
-        if parent is not None and isinstance(node, ast.ClassDef):
-            yield from _of_class(modular, node, *parent)
-        elif modules and isinstance(node, ast.ClassDef | Function):
-            yield from _of_replacement(node, max(modules, key=modules.count))
+    for name, parent in parents.items() if modules else ():
+        node = modular.definitions[name].node
+        module, base = parent or (max(modules, key=modules.count), name)
+        if isinstance(node, Function):
+            yield Declared("", name, "override", (node,), module, "", is_whole=True)
+        elif isinstance(node, ast.ClassDef):
+            for (member, kind), nodes in _members(modular, node).items():
+                yield Declared(name, member, kind, tuple(nodes), module, base, parent is None)
 
 
 def _parent(modular: File, node: ast.stmt) -> tuple[str, str] | None:
@@ -61,20 +66,6 @@ def _parent(modular: File, node: ast.stmt) -> tuple[str, str] | None:
         if parent is not None and parent[0].startswith("transformers.models."):
             return parent
     return None
-
-
-def _of_replacement(node: ast.ClassDef | Function, module: str) -> Iterator[Declared]:
-    """A function or class that takes the place of the one of its name in `module`, if any."""
-    if not isinstance(node, ast.ClassDef):
-        yield Declared("", node.name, "override", (node,), module, "", is_whole=True)
-        return
-    members: dict[str, list[ast.stmt]] = {}
-    for one in node.body:
-        for name in member_names(one):
-            members.setdefault(name, []).append(one)
-    for name, nodes in members.items():
-        kind: Kind = "override" if isinstance(nodes[0], Function) else "attribute"
-        yield Declared(node.name, name, kind, tuple(nodes), module, node.name, is_whole=True)
 
 
 def resolve(file: File, node: ast.expr) -> tuple[str, str] | None:
@@ -94,18 +85,15 @@ def resolve(file: File, node: ast.expr) -> tuple[str, str] | None:
             return None
 
 
-def _of_class(modular: File, node: ast.ClassDef, module: str, parent: str) -> Iterator[Declared]:
-    edits: dict[str, list[ast.stmt]] = {}
+def _members(modular: File, node: ast.ClassDef) -> dict[tuple[str, Kind], list[ast.stmt]]:
+    """The statements of each change of a class, by its member and kind."""
+    found: dict[tuple[str, Kind], list[ast.stmt]] = {}
     for member in node.body:
         target = edited_method(modular, member)
-        if target is not None:
-            edits.setdefault(target, []).append(member)
-        elif not is_docstring(member):
-            kind: Kind = "override" if isinstance(member, Function) else "attribute"
-            for name in member_names(member):
-                yield Declared(node.name, name, kind, (member,), module, parent)
-    for name, nodes in edits.items():
-        yield Declared(node.name, name, "edit", tuple(nodes), module, parent)
+        kind: Kind = "override" if isinstance(member, Function) else "attribute"
+        for name in [target] if target is not None else member_names(member):
+            found.setdefault((name, "edit" if target is not None else kind), []).append(member)
+    return found
 
 
 def edited_method(modular: File, node: ast.stmt) -> str | None:

@@ -15,7 +15,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from patchgen.author.rebase.code import Clash, Flow, Spot, Three, flow_of
+from patchgen.author.rebase.code import Clash, Code, Flow, Spot, Three, assigned, binder, flow_of
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.statements import alikeness
 from patchgen.syntax.same import Function, plain_text
@@ -23,11 +23,14 @@ from patchgen.syntax.same import Function, plain_text
 _ENOUGH = 0.5
 
 
-def changed_meanings(
-    merged: Function, base: Function, ours: Function, theirs: Function, *, is_merge: bool
-) -> tuple[Clash, ...]:
-    """The doubts about a method; in a merge, upstream's new statements are looked at, too."""
-    flow, old, mine, upstream = (flow_of(one) for one in (merged, base, ours, theirs))
+def doubts_of(merged: Code, three: Three, *, is_merge: bool = False) -> tuple[Clash, ...]:
+    """What the names in a merged method may mean otherwise than its authors meant.
+
+    In a merge, upstream's new statements are looked at, too.
+    """
+    if three.functions is None or merged.function is None:
+        return ()
+    flow, old, mine, upstream = (flow_of(one) for one in (merged.function, *three.functions))
     found = [*_unbound(flow, (mine, upstream))]
     found += _moved_meanings(flow, mine, upstream, old, "the declaration")
     if is_merge:
@@ -40,13 +43,13 @@ def _unbound(merged: Flow, sides: Sequence[Flow]) -> Iterator[Clash]:
     known = {
         name
         for side in sides
-        for place, spot in enumerate(side.spots)
+        for place, spot in enumerate(side)
         for name in spot.reads
-        if side.binder(name, place) is None
+        if binder(side, name, place) is None
     }
-    for place, spot in enumerate(merged.spots):
+    for place, spot in enumerate(merged):
         for name in sorted(spot.reads - known):
-            if merged.binder(name, place) is None:
+            if binder(merged, name, place) is None:
                 yield Clash(f"{name} has no value where it is read", ours=_code(spot))
 
 
@@ -55,14 +58,14 @@ def _unbound(merged: Flow, sides: Sequence[Flow]) -> Iterator[Clash]:
 
 def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow, who: str) -> Iterator[Clash]:
     """Where a statement that one side wrote would read what the other side made of a name."""
-    elsewhere = {spot.text for spot in other.spots}
-    for place, spot in enumerate(merged.spots):
+    elsewhere = {spot.text for spot in other}
+    for place, spot in enumerate(merged):
         if spot.text in elsewhere:
             continue
         origins = _origins(spot, side)
         for name in sorted(_own_reads(spot, old)):
-            before = [side.binder(name, n) for n in origins if name in side.spots[n].reads]
-            now = merged.binder(name, place)
+            before = [binder(side, name, n) for n in origins if name in side[n].reads]
+            now = binder(merged, name, place)
             if before and not any(_is_same(one, now) for one in before):
                 yield Clash(
                     f"{name} means something else where {who} reads it",
@@ -79,7 +82,7 @@ def _own_reads(spot: Spot, old: Flow) -> set[str]:
     `self.mlp(x)`, and reads nothing of its own; nor does a call with an argument more read the
     others.
     """
-    heads = [head for n in _origins(spot, old) for head in old.spots[n].heads]
+    heads = [head for n in _origins(spot, old) for head in old[n].heads]
     known = [n for head in heads for n in ast.walk(head) if isinstance(n, ast.expr)]
     texts = {plain_text(n) for n in known if not isinstance(n, ast.Name)}
     arguments = {
@@ -104,33 +107,22 @@ def _own_reads(spot: Spot, old: Flow) -> set[str]:
 
 def _origins(spot: Spot, side: Flow) -> list[int]:
     """Where `side` has the statement, or the one that is most like it."""
-    same = [n for n, one in enumerate(side.spots) if one.text == spot.text]
+    same = [n for n, one in enumerate(side) if one.text == spot.text]
     if same:
         return same
-    alike = [(alikeness(one.node, spot.node), n) for n, one in enumerate(side.spots)]
+    alike = [(alikeness(one.node, spot.node), n) for n, one in enumerate(side)]
     best = max(alike, default=(0.0, 0))
     return [best[1]] if best[0] >= _ENOUGH else []
 
 
-def _is_same(before: Spot | str | None, now: Spot | str | None) -> bool:
+def _is_same(before: Spot | None, now: Spot | None) -> bool:
     """Whether a name comes from the same statement, or a call with more or fewer arguments."""
-    if not isinstance(before, Spot) or not isinstance(now, Spot):
-        return before == now
-    if before.text == now.text:
-        return True
-    match before.node, now.node:
-        case (
-            (ast.Assign(targets=[a], value=one) | ast.AnnAssign(target=a, value=ast.expr() as one)),
-            (
-                ast.Assign(targets=[b], value=other)
-                | ast.AnnAssign(target=b, value=ast.expr() as other)
-            ),
-        ):
-            return plain_text(a) == plain_text(b) and is_same_value(one, other)
-        case ast.For(target=a, iter=one), ast.For(target=b, iter=other):
-            return plain_text(a) == plain_text(b) and is_same_value(one, other)
-        case _:
-            return False
+    if before is None or now is None or before.text == now.text:
+        return (before and before.text) == (now and now.text)
+    one, other = assigned(before.node), assigned(now.node)
+    if one is None or other is None or isinstance(now.node, ast.AugAssign):
+        return False
+    return one[0] == other[0] and is_same_value(one[1], other[1])
 
 
 def is_same_value(one: ast.expr, other: ast.expr) -> bool:
@@ -156,11 +148,10 @@ def _is_same_call(one: ast.Call, other: ast.Call) -> bool:
     return all(mine[name] == theirs[name] for name in mine.keys() & theirs.keys())
 
 
-def _code(spot: Spot | str | None) -> str:
-    if not isinstance(spot, Spot):
-        return spot or "nothing"
-    text = ast.unparse(spot.node)
-    return text.partition("\n")[0]
+def _code(spot: Spot | None) -> str:
+    if spot is None or not spot.heads:
+        return "nothing" if spot is None else spot.text
+    return ast.unparse(spot.node).partition("\n")[0]
 
 
 # What it uses of its class and its file
@@ -220,17 +211,12 @@ def _is_same_use(old: ast.stmt, new: ast.stmt) -> bool:
     """Whether an attribute has the same value, or a function takes what it took."""
     if isinstance(old, Function) and isinstance(new, Function):
         return takes_the_same(old, new)
-    match old, new:
-        case (
-            (ast.Assign(value=one) | ast.AnnAssign(value=ast.expr() as one)),
-            (ast.Assign(value=other) | ast.AnnAssign(value=ast.expr() as other)),
-        ):
-            # Two calls of one class make the same kind of module.
-            calls = [node.func for node in (one, other) if isinstance(node, ast.Call)]
-            is_kind = len(calls) == 2 and plain_text(calls[0]) == plain_text(calls[1])
-            return is_kind or is_same_value(one, other)
-        case _:
-            return type(old) is type(new)
+    one, other = assigned(old), assigned(new)
+    if one is None or other is None:
+        return type(old) is type(new)
+    # Two calls of one class make the same kind of module.
+    calls = [plain_text(node.func) for _, node in (one, other) if isinstance(node, ast.Call)]
+    return (len(calls) == 2 and calls[0] == calls[1]) or is_same_value(one[1], other[1])
 
 
 def takes_the_same(old: Function, new: Function) -> bool:

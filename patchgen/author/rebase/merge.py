@@ -14,11 +14,21 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from patchgen.author.align.suites import code_of
-from patchgen.author.rebase.code import Clash, Code, Three, in_class
-from patchgen.author.rebase.expressions import merge_expression
-from patchgen.author.rebase.meaning import changed_meanings
+from patchgen.author.rebase.code import (
+    Clash,
+    Code,
+    Cut,
+    Three,
+    assigned,
+    clash,
+    in_place_of,
+    of_lines,
+)
+from patchgen.author.rebase.expressions import exchanged, merge_expression
+from patchgen.author.rebase.meaning import doubts_of
 from patchgen.author.rebase.names import Renames, by_one_name
-from patchgen.author.rebase.statements import Patch, head_end, merge_suites
+from patchgen.author.rebase.statements import head_end, merge_suites
+from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, is_documenting, plain_text
 
 _Functions = tuple[Function, Function, Function]
@@ -43,44 +53,26 @@ def merge(three: Three, everywhere: Mapping[str, str]) -> Merge:
     `everywhere` are parameters that upstream renamed in its whole file.
     """
     three, renames = by_one_name(three, everywhere)
-    merged = _merge_methods(three) if three.functions is not None else _merge_values(three)
+    functions = three.functions
+    merged = _merge_methods(three, functions) if functions is not None else _merge_values(three)
     if isinstance(merged, tuple):
         return Merge(three, None, merged, renames)
     doubts = doubts_of(merged, three, is_merge=True)
     return Merge(three, None if doubts else merged, doubts, renames)
 
 
-def doubts_of(merged: Code, three: Three, *, is_merge: bool = False) -> tuple[Clash, ...]:
-    """What the names in a merged method may mean otherwise than its authors meant."""
-    functions = three.functions
-    if functions is None or merged.function is None:
-        return ()
-    return changed_meanings(merged.function, *functions, is_merge=is_merge)
-
-
-def _merge_methods(three: Three) -> Code | tuple[Clash, ...]:
-    theirs = three.theirs
-    assert theirs.function is not None
-    functions = three.functions
-    assert functions is not None
-    head = _merge_signature(three, functions)
+def _merge_methods(three: Three, functions: _Functions) -> Code | tuple[Clash, ...]:
+    head = _merge_signature(functions)
     changes = merge_suites(three, *(code_of(one.body) for one in functions))
-    clashes = [one for one in changes if isinstance(one, Clash)]
-    if isinstance(head, Clash) or clashes:
-        return tuple([head, *clashes] if isinstance(head, Clash) else clashes)
-    node = theirs.function
-    first, last = head_end(theirs, node) + 1, node.end_lineno or 0
-    lines = theirs.lines(first, last)
-    patches = [one for one in changes if isinstance(one, Patch)]
-    for patch in sorted(patches, key=lambda patch: patch.order)[::-1]:
-        lines[patch.first - first : patch.last + 1 - first] = patch.lines
-    head = [" " * node.col_offset + line for line in head]
+    clashes = tuple(one for one in (head, *changes) if isinstance(one, Clash))
+    if clashes or isinstance(head, Clash):
+        return clashes
+    node = functions[2]
+    above = (" " * node.col_offset + line for line in head)
+    cuts = [one for one in changes if isinstance(one, Cut)]
+    cuts.append(of_lines(first_line(node), head_end(three.theirs, node), above))
     try:
-        text = "\n".join([*head, *lines]) + "\n"
-        compile(
-            f"if True:\n{text}" if node.col_offset else text, "merged", "exec", ast.PyCF_ONLY_AST
-        )
-        return in_class(text, is_member=bool(node.col_offset))
+        return three.theirs.changed(cuts)
     except SyntaxError:
         return (Clash("the two changes give no valid Python together"),)
 
@@ -88,24 +80,16 @@ def _merge_methods(three: Three) -> Code | tuple[Clash, ...]:
 def _merge_values(three: Three) -> Code | tuple[Clash, ...]:
     """An attribute."""
     nodes = [side.nodes for side in three.sides]
-    values = [_value(one) for one in nodes]
-    if values[0] is None or values[1] is None or values[2] is None:
-        texts = ["\n".join(map(ast.unparse, one)) for one in nodes]
-        return (Clash("the member is of another kind now", *texts),)
-    merged = merge_expression(three, values[0], values[1], values[2])
+    pairs = [assigned(one[0]) if len(one) == 1 else None for one in nodes]
+    base, ours, theirs = (pair[1] if pair is not None else None for pair in pairs)
+    if base is None or ours is None or theirs is None:
+        return (clash("the member is of another kind now", *nodes),)
+    merged = merge_expression(base, ours, theirs)
     if isinstance(merged, Clash):
         return (merged,)
     (node,) = three.theirs.nodes
-    text = " " * node.col_offset + three.theirs.spliced(node, [(values[2], merged)]) + "\n"
-    return in_class(text, is_member=bool(node.col_offset))
-
-
-def _value(nodes: tuple[ast.stmt, ...]) -> ast.expr | None:
-    match nodes:
-        case (ast.Assign(value=value),) | (ast.AnnAssign(value=ast.expr() as value),):
-            return value
-        case _:
-            return None
+    text = " " * node.col_offset + ast.unparse(exchanged(node, {theirs: merged})) + "\n"
+    return in_place_of(node, text)
 
 
 # What stands above the body: decorators, parameters, what it returns
@@ -124,9 +108,9 @@ class _Parameter(NamedTuple):
         return f"{self.text}{equals}{self.default}" if self.default else self.text
 
 
-def _merge_signature(three: Three, functions: _Functions) -> list[str] | Clash:
+def _merge_signature(functions: _Functions) -> list[str] | Clash:
     """The lines above the body of the merged method, without indentation."""
-    decorators = _merge_decorators(three, functions)
+    decorators = _merge_decorators(functions)
     parameters = _merge_parameters(functions)
     if isinstance(decorators, Clash) or isinstance(parameters, Clash):
         return decorators if isinstance(decorators, Clash) else parameters
@@ -137,28 +121,24 @@ def _merge_signature(three: Three, functions: _Functions) -> list[str] | Clash:
     return [*decorators, f"{word} {theirs.name}({', '.join(parameters)}){arrow}:"]
 
 
-def _merge_decorators(three: Three, functions: _Functions) -> list[str] | Clash:
+def _merge_decorators(functions: _Functions) -> list[str] | Clash:
     """The decorators of the side that changed them.
 
     A decorator that the declaration drops may have another name and the same arguments now.
     """
-    base, ours, theirs = functions
+    _, ours, theirs = functions
     before, mine, upstream = (
         [plain_text(d) for d in f.decorator_list if not is_documenting(d)] for f in functions
     )
-    if not mine and len(base.decorator_list) == len(theirs.decorator_list):
-        pairs = zip(base.decorator_list, theirs.decorator_list, strict=True)
-        if all(_arguments(one) == _arguments(other) for one, other in pairs):
-            kept = [d for d in theirs.decorator_list if is_documenting(d)]
-            return [f"@{three.theirs.code(d)}" for d in kept]
-    if before == upstream != mine:
-        documenting = [d for d in theirs.decorator_list if is_documenting(d)]
-        own = [f"@{three.ours.code(d)}" for d in ours.decorator_list if not is_documenting(d)]
-        return [*own, *(f"@{three.theirs.code(d)}" for d in documenting)]
+    documenting = [f"@{ast.unparse(d)}" for d in theirs.decorator_list if is_documenting(d)]
+    arguments = [[*map(_arguments, f.decorator_list)] for f in functions]
+    if before == upstream != mine or (not mine and arguments[0] == arguments[2]):
+        own = [f"@{ast.unparse(d)}" for d in ours.decorator_list if not is_documenting(d)]
+        return [*own, *documenting]
     if mine not in (before, upstream):
         texts = [[f"@{ast.unparse(d)}" for d in f.decorator_list] for f in functions]
         return Clash("both changed the decorators", *map("\n".join, texts))
-    return [f"@{three.theirs.code(d)}" for d in theirs.decorator_list]
+    return [f"@{ast.unparse(d)}" for d in theirs.decorator_list]
 
 
 def _arguments(decorator: ast.expr) -> list[str]:
@@ -183,19 +163,17 @@ def _parameters(function: Function) -> dict[str, _Parameter]:
 
 
 def _merge_parameters(functions: _Functions) -> list[str] | Clash:
-    def clash(what: str) -> Clash:
-        return Clash(what, *(ast.unparse(f.args) for f in functions))
-
+    arguments = [function.args for function in functions]
     if any(f.args.posonlyargs for f in functions):
-        return clash("a signature with positional-only parameters")
+        return clash("a signature with positional-only parameters", *arguments)
     before, mine, upstream = map(_parameters, functions)
     if [n for n in mine if n in before] != [n for n in before if n in mine]:
-        return clash("the declaration has the parameters in another order")
+        return clash("the declaration has the parameters in another order", *arguments)
     # Without a change of upstream, the order is the declaration's.
     is_changed = list(before) != list(upstream)
     new = [name for name in mine if name not in before and mine[name].kind == "p"]
     if is_changed and new and new != [n for n in mine if mine[n].kind == "p"][-len(new) :]:
-        return clash("the declaration has a new parameter in front of others")
+        return clash("the declaration has a new parameter in front of others", *arguments)
     names = [*upstream, *mine, *before] if is_changed else [*mine, *before]
     found: list[_Parameter] = []
     for name in dict.fromkeys(names):
@@ -207,13 +185,15 @@ def _merge_parameters(functions: _Functions) -> list[str] | Clash:
             if old is None and left is not None:
                 found.append(left)
             elif left is not None and says[0] != left[:2]:
-                return clash(f"one side removed the parameter {name}, the other changed it")
+                return clash(
+                    f"one side removed the parameter {name}, the other changed it", *arguments
+                )
         elif says[0] == says[1] or says[1] == says[2]:
             found.append(theirs)
         elif says[0] == says[2]:
             found.append(theirs._replace(kind=own.kind, default=own.default))
         else:
-            return clash(f"both changed the parameter {name}")
+            return clash(f"both changed the parameter {name}", *arguments)
     texts = {kind: [p.code for p in found if p.kind == kind] for kind in ("p", "*", "k", "**")}
     if texts["k"] and not texts["*"]:
         texts["*"] = ["*"]
@@ -221,5 +201,5 @@ def _merge_parameters(functions: _Functions) -> list[str] | Clash:
     try:
         ast.parse(f"def f({', '.join(merged)}): pass")
     except SyntaxError:
-        return clash("no order of the parameters suits both")
+        return clash("no order of the parameters suits both", *arguments)
     return merged

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from patchgen.author.align.file import File
+from patchgen.author.align.file import Definition, File, Member
 from patchgen.author.rebase.code import (
     Code,
     Cut,
@@ -56,7 +56,9 @@ class Renames:
             match node:
                 case ast.JoinedStr():
                     # Python 3.11 does not say where in an f-string a name stands.
-                    cuts.append(replacing(node, _FIELD.sub(self._in_field, code.code(node))))
+                    text = ast.unparse(node)
+                    new = _FIELD.sub(self._in_field, text)
+                    cuts += [replacing(node, new)] if new != text else []
                     continue
                 case ast.Name(id=name) if name in self.variables:
                     cuts.append(replacing(node, self.variables[name]))
@@ -129,7 +131,7 @@ def _keywords(function: Function) -> set[str]:
 
 
 def _texts(function: Function) -> Iterator[str]:
-    return (spot.text for spot in flow_of(function).spots)
+    return (spot.text for spot in flow_of(function))
 
 
 def _masked(
@@ -194,11 +196,9 @@ def renamed_everywhere(base: File, theirs: File) -> dict[str, str]:
 
 def _signatures(file: File) -> dict[tuple[str, str], set[str]]:
     found = {}
-    for definition in file.definitions.values():
-        if definition.kind == "class":
-            for name, member in definition.members.items():
-                if member.method is not None:
-                    found[definition.name, name] = parameters_of(member.method)
-        elif isinstance(definition.node, Function):
-            found["", definition.name] = parameters_of(definition.node)
+    for owner, definition in file.definitions.items():
+        members: Mapping[str, Member | Definition] = {owner: definition}
+        for name, member in (definition.members if definition.kind == "class" else members).items():
+            if isinstance(node := member.nodes[-1], Function):
+                found[owner, name] = parameters_of(node)
     return found

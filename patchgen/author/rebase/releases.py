@@ -9,22 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.author.adopt.forked import pair_with_parent
-from patchgen.author.align.file import Definition, File, Member, read_file, with_whole_names
-from patchgen.author.rebase.code import Code, cut_out
+from patchgen.author.align.file import Definition, File, read_file, with_whole_names
+from patchgen.author.rebase.code import Code, member_of, replacing, with_cuts
 from patchgen.author.rebase.declared import Declared, resolve
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment, make_environment
 from patchgen.syntax.text import make_source
-
-
-def member_of(file: File, owner: str, name: str) -> Member | None:
-    """A member that a file's own class has; without an owner, a function."""
-    definition = file.definitions.get(owner or name)
-    if definition is None or definition.kind != ("class" if owner else "def"):
-        return None
-    return definition.members.get(name) if owner else Member(name, definition.nodes)
 
 
 @dataclass
@@ -62,16 +54,14 @@ class Tree:
             module, name = origin
         return None
 
-    def member(self, module: str, owner: str, name: str) -> tuple[File, str, Member] | None:
+    def member(self, module: str, owner: str, name: str) -> tuple[File, str, Code] | None:
         """A member with the file and the class that have it; without an owner, a function."""
-        if not owner:
-            found = self.definition(module, name)
-            if found is None or found[1].kind != "def":
-                return None
-            return found[0], "", Member(name, found[1].nodes)
-        for file, definition in self.ancestry(module, owner):
-            if name in definition.members:
-                return file, definition.name, definition.members[name]
+        definition = self.definition(module, name) if not owner else None
+        places = [definition] if definition is not None else self.ancestry(module, owner)
+        for file, there in places:
+            member = member_of(file, there.name if owner else "", name)
+            if member is not None:
+                return file, there.name if owner else "", member
         return None
 
     def ancestry(self, module: str, owner: str) -> Iterator[tuple[File, Definition]]:
@@ -101,8 +91,7 @@ class Tree:
         if file.source.module == change.module and change.owner != change.parent:
             file = pair_with_parent(file, output, change.module).parent
         members = (member_of(file, name, change.member) for name in (change.owner, owner))
-        member = next((one for one in members if one is not None), None)
-        return (file, cut_out(file, member.nodes)) if member is not None else None
+        return next(((file, one) for one in members if one is not None), None)
 
 
 # What a modular file gives
@@ -123,8 +112,7 @@ class Given:
     def member(self, change: Declared) -> Code | None:
         """The member of a change."""
         file = self.file_of(change.module)
-        member = member_of(file, change.owner, change.member) if file is not None else None
-        return cut_out(file, member.nodes) if file is not None and member is not None else None
+        return member_of(file, change.owner, change.member) if file is not None else None
 
 
 @dataclass(frozen=True)
@@ -167,16 +155,11 @@ def without_bases(text: str, is_gone: Callable[[str, str], bool]) -> str:
     So the rest of it can be proved.  The missing parent is reported anyway.
     """
     file = read_file(make_source(text, "modular.py"))
-    lines = [line.encode() for line in file.source.lines]
-    bases = [
+    classes = (d.node for d in file.definitions.values() if isinstance(d.node, ast.ClassDef))
+    gone = [
         base
-        for definition in file.definitions.values()
-        if isinstance(definition.node, ast.ClassDef)
-        for base in definition.node.bases
+        for node in classes
+        for base in node.bases
         if (parent := resolve(file, base)) is not None and is_gone(*parent)
     ]
-    for base in reversed(bases):
-        line, last = base.lineno - 1, base.end_lineno or 0
-        head, tail = lines[line][: base.col_offset], lines[last - 1][base.end_col_offset :]
-        lines[line:last] = [head + b"object" + tail]
-    return b"".join(lines).decode()
+    return with_cuts(text, [replacing(base, "object") for base in gone])

@@ -1,4 +1,4 @@
-"""Three versions of a suite as one: the changes of the declaration, as patches of the new parent.
+"""Three versions of a suite as one: the changes of the declaration, as cuts in the new parent.
 
 base                ours                  theirs                 merged
 x = f(x)            x = f(x)              x = f(x, scale=s)      x = f(x, scale=s)
@@ -9,22 +9,20 @@ return x            x = cap(x)            return x               x = cap(x)
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from patchgen.author.align.suites import (
-    best_pairs,
     differing,
     head_texts,
     measure_similarity,
+    pair_statements,
     suites_of,
 )
-from patchgen.author.rebase.code import Clash, Code, Three, as_operand
-from patchgen.author.rebase.expressions import merge_expression
+from patchgen.author.rebase.code import Clash, Code, Cut, Three, assigned, clash, of_lines
+from patchgen.author.rebase.expressions import exchanged, merge_expression
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, plain_text
 
@@ -56,23 +54,14 @@ class Paired(NamedTuple):
         return next((h for h in self.hunks if h.start <= place < h.stop), None)
 
 
-def pair_statements(old: _Suite, new: _Suite) -> Paired:
-    """Equal statements first, then alike ones between them."""
-    texts = [*map(plain_text, old)], [*map(plain_text, new)]
-    pairs: dict[int, int] = {}
-    matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
-    for tag, i, k, j, m in matcher.get_opcodes():
-        if tag == "equal":
-            pairs |= dict(zip(range(i, k), range(j, m), strict=True))
-        else:
-            alike = best_pairs(old[i:k], new[j:m], alikeness, _ALIKE)
-            pairs |= {i + a: j + b for a, b in alike}
+def _pairs_of(old: _Suite, new: _Suite) -> Paired:
+    pairs = pair_statements(old, new, plain_text, alikeness, _ALIKE)
     return Paired(pairs, tuple(_hunks(pairs, len(old), len(new))))
 
 
 def _hunks(pairs: dict[int, int], old: int, new: int) -> Iterator[Hunk]:
     start = first = 0
-    for i, j in [*sorted(pairs.items()), (old, new)]:
+    for i, j in [*pairs.items(), (old, new)]:
         if i > start or j > first:
             yield Hunk(start, i, first, j)
         start, first = i + 1, j + 1
@@ -93,29 +82,8 @@ def alikeness(old: ast.stmt, new: ast.stmt) -> float:
     return share + 0.3 if is_named else share
 
 
-# Patches
-
-
-@dataclass(frozen=True)
-class Patch:
-    """Lines `first` to `last` of the new parent become `lines`.
-
-    None are replaced if `last` is before `first`: then `lines` go before line `first`.
-    """
-
-    first: int
-    last: int
-    lines: tuple[str, ...]
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """Where it goes.  At one place, what ends a block comes before what follows the block."""
-        margins = [len(line) - len(line.lstrip()) for line in self.lines if line.strip()]
-        return self.first, self.last, -min(margins, default=0)
-
-
 # What the declaration changes in the new parent, and what is in doubt.
-Changes = list[Patch | Clash]
+Changes = list[Cut | Clash]
 
 
 def merge_suites(three: Three, base: _Suite, ours: _Suite, theirs: _Suite) -> Changes:
@@ -134,8 +102,8 @@ class _Suites:
 
     def __init__(self, three: Three, base: _Suite, ours: _Suite, theirs: _Suite) -> None:
         self.three, self.base, self.ours, self.theirs = three, base, ours, theirs
-        self.mine: Paired = pair_statements(base, ours)
-        self.upstream: Paired = pair_statements(base, theirs)
+        self.mine: Paired = _pairs_of(base, ours)
+        self.upstream: Paired = _pairs_of(base, theirs)
 
     def merge(self) -> Changes:
         done: Changes = []
@@ -155,8 +123,7 @@ class _Suites:
         hunk = self.upstream.hunk_of(place)
         theirs = self.theirs[hunk.first : hunk.last] if hunk is not None else ()
         what = "the declaration changes a statement that upstream replaced"
-        clash = Clash(what, *map(_code, ([base], [ours], theirs)))
-        return _elsewhere(self.three, base, ours) or [clash]
+        return _elsewhere(self.three, base, ours) or [clash(what, base, ours, theirs)]
 
     def _hunk(self, hunk: Hunk) -> Changes:
         """Statements that the declaration has in the place of others, or in addition."""
@@ -173,17 +140,17 @@ class _Suites:
             if there is None or plain_text(self.theirs[there]) != plain_text(self.base[place]):
                 what = "the declaration replaces statements that upstream changed"
                 return self._clash(what, hunk, self.upstream.hunk_of(place))
-        lines = tuple(line for node in new for line in _chunk(self.three.ours, node))
+        lines = [line for node in new for line in _chunk(self.three.ours, node)]
         first, last = self._lines_of(hunk)
         if first == 0:
             return self._clash("the place of the change is gone", hunk, None)
-        return [Patch(first, last, lines)]
+        return [of_lines(first, last, lines)]
 
-    def _is_moved(self, node: ast.stmt) -> bool:
+    def _is_moved(self, place: int) -> bool:
         """Whether upstream has a statement of this suite elsewhere."""
-        if list(self.base).index(node) in self.upstream.pairs:
+        if not 0 <= place < len(self.base) or place in self.upstream.pairs:
             return False
-        text = plain_text(node)
+        text = plain_text(self.base[place])
         inside = (n for one in self.three.theirs.nodes for n in ast.walk(one))
         return any(isinstance(n, ast.stmt) and plain_text(n) == text for n in inside)
 
@@ -196,11 +163,8 @@ class _Suites:
     def _beside(self, hunk: Hunk) -> Hunk | None:
         """The change of upstream that overlaps, or is an insertion at the same place."""
         for other in self.upstream.hunks:
-            overlap = max(hunk.start, other.start) < min(hunk.stop, other.stop)
-            inside = other.start == other.stop and hunk.start < other.start < hunk.stop
-            around = hunk.start == hunk.stop and other.start < hunk.start < other.stop
-            same = hunk.start == hunk.stop == other.start == other.stop
-            if overlap or inside or around or same:
+            overlap = hunk.start < other.stop and other.start < hunk.stop
+            if overlap or hunk[:2] == other[:2]:
                 return other
         return None
 
@@ -212,29 +176,21 @@ class _Suites:
         behind = self.upstream.pairs.get(hunk.start)
         before = self.upstream.pairs.get(hunk.start - 1)
         # A neighbour that upstream moved may have been meant to stay one.
-        around = self.base[max(hunk.start - 1, 0) : hunk.start + 1]
-        if len(around) > (before is not None) + (behind is not None) and any(
-            map(self._is_moved, around)
-        ):
+        if self._is_moved(hunk.start - 1) or self._is_moved(hunk.start):
             return 0, 0
+        line = 0
         if before is not None:
             line = (self.theirs[before].end_lineno or 0) + 1
-            return line, line - 1
-        if behind is not None:
+        elif behind is not None:
             node = self.theirs[behind]
             line = first_line(node) - len(self.three.theirs.comments(node))
-            return line, line - 1
-        return 0, 0
+        return line, line - 1
 
     def _clash(self, what: str, hunk: Hunk, other: Hunk | None) -> Changes:
         base = self.base[hunk.start : hunk.stop]
         ours = self.ours[hunk.first : hunk.last]
         theirs = self.theirs[other.first : other.last] if other is not None else ()
-        return [Clash(what, *map(_code, (base, ours, theirs)))]
-
-
-def _code(nodes: Iterable[ast.stmt]) -> str:
-    return "\n".join(map(ast.unparse, nodes))
+        return [clash(what, base, ours, theirs)]
 
 
 def _chunk(side: Code, node: ast.stmt) -> list[str]:
@@ -258,34 +214,38 @@ def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
         above, known = three.ours.comments(ours), three.theirs.comments(theirs)
         if above != three.base.comments(base) and known == three.base.comments(base):
             own, first = [*above, *own], first - len(known)
-        return [Patch(first, last, tuple(own))]
+        return [of_lines(first, last, own)]
     if suites_of(base) and type(base) is type(ours) is type(theirs):
         return _merge_compound(three, base, ours, theirs)
-    text = _merge_simple(three, base, ours, theirs)
-    if isinstance(text, Clash):
-        return _elsewhere(three, base, ours, theirs) or [text]
-    indented = (" " * theirs.col_offset + text).split("\n")
-    return [Patch(first, last, tuple(indented))]
+    merged = _merge_simple(base, ours, theirs)
+    if isinstance(merged, Clash):
+        return _elsewhere(three, base, ours, theirs) or [merged]
+    return [_in_place_of(theirs, merged)]
+
+
+def _in_place_of(node: ast.stmt, new: ast.stmt) -> Cut:
+    text = " " * node.col_offset + ast.unparse(new)
+    return of_lines(first_line(node), node.end_lineno or 0, [text])
 
 
 def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
     """A statement with suites: its head, and each suite by itself."""
-    clash: Changes = [three.clash("both changed this statement", base, ours, theirs)]
+    both: Changes = [clash("both changed this statement", base, ours, theirs)]
     heads = [head_texts(node, plain_text) for node in (base, ours, theirs)]
     suites = suites_of(base), suites_of(ours), suites_of(theirs)
     if isinstance(base, Function) or heads[0] not in heads[1:] or len({*map(len, suites)}) > 1:
-        return clash
+        return both
     done: Changes = []
     if heads[0] == heads[2] != heads[1]:
         first, last = first_line(theirs), head_end(three.theirs, theirs)
         lines = three.ours.lines(first_line(ours), head_end(three.ours, ours))
-        done.append(Patch(first, last, tuple(lines)))
+        done.append(of_lines(first, last, lines))
     for one, mine, upstream in zip(*suites, strict=True):
         if _texts(one) != _texts(mine) and bool(one) != bool(upstream):
             what = "one side changed a branch that the other has no more"
-            return [three.clash(what, base, ours, theirs)]
+            return [clash(what, base, ours, theirs)]
         if mine and not one:
-            return clash
+            return both
         done += merge_suites(three, one, mine, upstream)
     return done
 
@@ -316,9 +276,7 @@ def _elsewhere(
             after = [one for one in after if one.statement is theirs]
         if len(before) == len(after) == 1 and before[0].use == after[0].use:
             statement, node = after[0].statement, after[0].node
-            text = three.theirs.spliced(statement, [(node, as_operand(new, three.ours.code(new)))])
-            lines = (" " * statement.col_offset + text).split("\n")
-            return [Patch(statement.lineno, statement.end_lineno or 0, tuple(lines))]
+            return [_in_place_of(statement, exchanged(statement, {node: new}))]
     return []
 
 
@@ -346,52 +304,16 @@ def _places(side: Code, wanted: ast.expr) -> list[_Place]:
     return found
 
 
-def _merge_simple(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> str | Clash:
+def _merge_simple(base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> ast.stmt | Clash:
     """A statement without suites, in which both sides changed something."""
-    base, ours, theirs = map(_without_annotation, (base, ours, theirs))
-    match base, ours, theirs:
-        case (
-            ast.Return(value=ast.expr() as a) | ast.Expr(value=a),
-            ast.Return(value=ast.expr() as b) | ast.Expr(value=b),
-            ast.Return(value=ast.expr() as c) | ast.Expr(value=c),
-        ) if type(base) is type(ours) is type(theirs):
-            value = merge_expression(three, a, b, c)
-            return value if isinstance(value, Clash) else three.theirs.spliced(theirs, [(c, value)])
-        case (
-            ast.Assign() | ast.AugAssign(),
-            ast.Assign() | ast.AugAssign(),
-            ast.Assign() | ast.AugAssign(),
-        ) if type(base) is type(ours) is type(theirs):
-            return _merge_assignment(three, base, ours, theirs)
-        case _:
-            return three.clash("both changed this statement", base, ours, theirs)
-
-
-def _without_annotation(node: ast.stmt) -> ast.stmt:
-    if not isinstance(node, ast.AnnAssign) or node.value is None:
-        return node
-    return ast.copy_location(ast.Assign([node.target], node.value), node)
-
-
-def _merge_assignment(
-    three: Three,
-    base: ast.Assign | ast.AugAssign,
-    ours: ast.Assign | ast.AugAssign,
-    theirs: ast.Assign | ast.AugAssign,
-) -> str | Clash:
-    """An assignment whose targets one side changed at most."""
-    targets = [_target_text(node) for node in (base, ours, theirs)]
-    value = merge_expression(three, base.value, ours.value, theirs.value)
+    before, mine, upstream = map(assigned, (base, ours, theirs))
+    if before is None or mine is None or upstream is None:
+        return clash("both changed this statement", base, ours, theirs)
+    value = merge_expression(before[1], mine[1], upstream[1])
     if isinstance(value, Clash):
         return value
-    if targets[0] not in targets[1:]:
-        return three.clash("both changed this assignment", base, ours, theirs)
-    if targets[1] != targets[0]:
-        return three.ours.spliced(ours, [(ours.value, value)])
-    return three.theirs.spliced(theirs, [(theirs.value, value)])
-
-
-def _target_text(node: ast.Assign | ast.AugAssign) -> str:
-    if isinstance(node, ast.Assign):
-        return "=".join(map(plain_text, node.targets))
-    return f"{type(node.op).__name__} {plain_text(node.target)}"
+    if before[0] not in (mine[0], upstream[0]):
+        return clash("both changed this assignment", base, ours, theirs)
+    if mine[0] != before[0]:
+        return exchanged(ours, {mine[1]: value})
+    return exchanged(theirs, {upstream[1]: value})

@@ -20,11 +20,11 @@ from pathlib import Path
 from patchgen.author.align.file import File, read_file
 from patchgen.author.rebase.code import Clash, Code, Three
 from patchgen.author.rebase.declared import Declared, declared_changes
-from patchgen.author.rebase.meaning import changed_uses
-from patchgen.author.rebase.merge import Merge, doubts_of, merge
+from patchgen.author.rebase.meaning import changed_uses, doubts_of
+from patchgen.author.rebase.merge import Merge, merge
 from patchgen.author.rebase.names import renamed_everywhere
 from patchgen.author.rebase.releases import Given, Prover, Tree, without_bases
-from patchgen.author.rebase.write import Rewritten, Writer, replaced, without_comments
+from patchgen.author.rebase.write import OUT, Rewritten, Writer, replaced, without_comments
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals
 from patchgen.syntax.same import plain_text
@@ -51,21 +51,27 @@ class State(enum.StrEnum):
 OPEN = frozenset({State.STALE, State.CONFLICT, State.GONE})
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Result:
-    """The outcome of one declared change.
+    """One declared change, and what is known of it so far.
 
-    `before` and `after` are the parent's text in both releases, `renamed` is what upstream calls
-    otherwise.
+    `before` and `after` are the parent's text in both releases.  `merge` is what the member should
+    say now, `files` are the output on the old release and the new parent.
     """
 
     change: Declared
-    state: State
+    state: State = State.UNCHANGED
     clashes: tuple[Clash, ...] = ()
     before: str = ""
     after: str = ""
+    merge: Merge | None = None
+    files: tuple[File, File] | None = None
     merged: str = ""
-    renamed: str = ""
+
+    @property
+    def renamed(self) -> str:
+        """What upstream calls otherwise."""
+        return self.merge.renames.told() if self.merge is not None else ""
 
     @property
     def upstream(self) -> list[str]:
@@ -77,6 +83,14 @@ class Result:
     def is_open(self) -> bool:
         """Whether a person has to decide it."""
         return self.state in OPEN
+
+    def give_up(self, doubts: tuple[Clash, ...]) -> None:
+        """Leave the change to a person."""
+        assert self.merge is not None
+        is_edit = self.change.kind == "edit"
+        self.state = State.CONFLICT if is_edit or doubts else State.STALE
+        moved = Clash("upstream changed what `with old:` matches")
+        self.clashes = doubts or self.merge.clashes or (moved,)
 
     def told(self) -> Iterator[str]:
         """What a person has to know to decide it, as comments in the modular file."""
@@ -113,25 +127,6 @@ class Rebased:
         return not self.problems and not any(result.is_open for result in self.results)
 
 
-@dataclass(eq=False)
-class _Case:
-    """A change in progress: what is known of it so far."""
-
-    change: Declared
-    result: Result
-    merge: Merge | None = None
-    files: tuple[File, File] | None = None  # the output on the old release, and the new parent
-    wanted: list[str] | None = None  # what the member has to say in the output
-    is_waiting: bool = False
-
-    def settle(self, state: State, member: Code | None = None, *clashes: Clash) -> None:
-        """Give the change its state."""
-        self.is_waiting = False
-        merged = member.member if member is not None else ""
-        self.wanted = member.says if member is not None else None
-        self.result = replace(self.result, state=state, clashes=clashes, merged=merged)
-
-
 @dataclass(frozen=True)
 class Rebase:
     """A modular file with the two releases; `old` and `new` are their folders."""
@@ -158,49 +153,52 @@ class Rebase:
         if given.problems:
             raise Refusals(list(given.problems))
         changes = list(declared_changes(self.modular))
-        found = [self._case(change, given) for change in changes]
-        found += [self._added_to(change) for change in _whole_classes(changes)]
-        cases = [case for case in found if case is not None]
-        rewritten = self._settle(cases)
-        problems = self._prove(cases, rewritten)
-        taken_out = {case.change: None for case in cases if case.result.state is State.ABSORBED}
-        told = {c.change: list(c.result.told()) for c in cases if c.result.is_open}
-        text = replaced(self.modular, {**rewritten, **taken_out}, told)
-        return Rebased(self.source, text, tuple(case.result for case in cases), problems)
+        found = [self._result(change, given) for change in changes]
+        whole = {change.owner: change for change in changes if change.is_whole and change.owner}
+        found += map(self._added_to, whole.values())
+        results = [result for result in found if result is not None]
+        texts = self._settle(results)
+        problems = self.prover.flatten(replaced(self.modular, texts), self.new).problems
+        told = {r.change: list(r.told()) for r in results if r.is_open}
+        kept = {change: text for change, text in texts.items() if change not in told}
+        text = replaced(self.modular, kept, told)
+        # With everything left out that is open, nothing may be left of the variant.
+        problems = tuple(problem for problem in problems if problem.code != _NO_CHANGE)
+        return Rebased(self.source, text, tuple(results), problems)
 
     # What is known before anything is tried
 
-    def _case(self, change: Declared, given: Given) -> _Case | None:
-        """A change with its state by the three versions; None for what the parent does not have."""
+    def _result(self, change: Declared, given: Given) -> Result | None:
+        """A change by its three versions; None for what the parent does not have."""
         output = given.file_of(change.module)
         before = self.trees[0].parent_of(change, output) if output is not None else None
         if before is None or output is None:
             return None
         base = before[1]
-        result = Result(change, State.UNCHANGED, (), _text(base))
+        result = Result(change, before=_text(base))
         after = self.trees[1].parent_of(change, output)
         if after is None:
-            clash = Clash(_where_it_is(change, base, self.trees[1]))
-            return _Case(change, replace(result, state=State.GONE, clashes=(clash,)))
+            result.state = State.GONE
+            result.clashes = (Clash(_where_it_is(change, base, self.trees[1])),)
+            return result
         theirs = after[1]
-        case = _Case(change, replace(result, after=_text(theirs)), files=(output, after[0]))
+        result.after, result.files = _text(theirs), (output, after[0])
+        is_same = base.says == theirs.says
         ours = given.member(change)
         if ours is None:  # the declaration removes the member
-            case.settle(State.UNCHANGED if base.says == theirs.says else State.MOVED)
-            return case
+            result.state = State.UNCHANGED if is_same else State.MOVED
+            return result
         three = Three(base, ours, theirs, is_free=change.kind != "edit")
-        uses = tuple(changed_uses(three, self.trees, (change.module, change.parent)))
-        if ours.says == theirs.says and base.says != theirs.says:
-            case.settle(State.ABSORBED)
-        elif uses:
-            case.settle(State.CONFLICT, None, *uses)
-        elif base.says != theirs.says:
-            case.merge = merge(three, renamed_everywhere(before[0], after[0]))
-            case.is_waiting = True
-            case.result = replace(case.result, renamed=case.merge.renames.told())
-        return case
+        result.clashes = tuple(changed_uses(three, self.trees, (change.module, change.parent)))
+        if ours.says == theirs.says and not is_same:
+            result.state, result.clashes = State.ABSORBED, ()
+        elif result.clashes:
+            result.state = State.CONFLICT
+        elif not is_same:
+            result.merge = merge(three, renamed_everywhere(before[0], after[0]))
+        return result
 
-    def _added_to(self, change: Declared) -> _Case | None:
+    def _added_to(self, change: Declared) -> Result | None:
         """What upstream added to a class that the declaration writes out; None for nothing."""
         before, after = (tree.definition(change.module, change.parent) for tree in self.trees)
         if before is None or after is None or "class" not in (before[1].kind, after[1].kind):
@@ -211,112 +209,104 @@ class Rebase:
         node = self.modular.definitions[change.owner].node
         head = replace(change, member=CLASS, kind="attribute", nodes=(node,))
         clash = Clash(f"upstream added {', '.join(new)}, which the class written out lacks")
-        return _Case(head, Result(head, State.STALE, (clash,)))
+        return Result(head, State.STALE, (clash,))
 
     # What fits, as it is or written anew
 
-    def _settle(self, cases: list[_Case]) -> dict[Declared, Rewritten]:
-        """Try each waiting change as it is, by upstream's new names, and as the merge says it."""
+    def _settle(self, results: Collection[Result]) -> dict[Declared, Rewritten]:
+        """The first text of each change that gives the merged member among the others.
+
+        What is left to a person is left out, and what upstream does by itself now.
+        """
         writer = Writer(self.modular, self.prover.settings)
-        rewritten: dict[Declared, Rewritten] = {}
-        # The first one again: by then, what it depends on may be right.
-        for write in (_as_it_is, _renamed, _written_anew, _as_it_is):
-            waiting = [case for case in cases if case.is_waiting]
-            new = {case.change: made for case in waiting if (made := write(case, writer))}
-            if not waiting or not (new or write is _as_it_is):
-                continue
-            given, left_out = self._trial(cases, {**rewritten, **new})
-            for case in waiting:
-                member, made = given.member(case.change), new.get(case.change)
-                if case.change in left_out or member is None:
-                    continue
-                self._judge(case, member, made, is_anew=write is _written_anew)
-                if made is not None and case.wanted is not None:
-                    rewritten[case.change] = made
-        for case in cases:
-            if case.is_waiting:
-                assert case.merge is not None
-                doubts = case.merge.clashes or (Clash("upstream changed what `with old:` matches"),)
-                is_edit = case.change.kind == "edit"
-                case.settle(State.CONFLICT if is_edit else State.STALE, None, *doubts)
-        return rewritten
-
-    def _judge(self, case: _Case, member: Code, made: Rewritten | None, *, is_anew: bool) -> None:
-        """Take a declaration that gives the merged member, or an edit that found its place."""
-        merged = case.merge
-        assert merged is not None
-        is_wanted = merged.code is not None and member.says == merged.code.says
-        if case.change.kind == "edit" and not is_anew and not is_wanted:
-            doubts = doubts_of(member, merged.three)
-            if doubts:
-                case.settle(State.CONFLICT, None, *doubts)
-                return
-        elif not is_wanted:
-            return
-        state = State.REANCHORED if case.change.kind == "edit" else State.MERGED
-        case.settle(State.MOVED if made is None else state, member)
-
-    def _trial(
-        self, cases: Iterable[_Case], rewritten: dict[Declared, Rewritten]
-    ) -> tuple[Given, Collection[Declared]]:
-        """What the file gives on the new release, and the changes that had to be left out."""
-        left_out = _left_out(cases)
+        texts: dict[Declared, Rewritten] = {r.change: OUT for r in results if _is_left_out(r)}
+        waiting = {r: _ways(r, writer) for r in results if r.merge is not None}
         while True:
-            text = replaced(self.modular, {**rewritten, **left_out})
+            text = replaced(self.modular, texts)
             given = self.prover.flatten(without_bases(text, self._is_gone), self.new)
-            changes = [case.change for case in cases if case.change not in left_out]
-            failing = _failing(given.problems, text, changes)
-            if not failing:
-                return given, left_out
-            left_out |= dict.fromkeys(failing)
+            failing = _failing(given.problems, text)
+            wrong: dict[Result, tuple[Clash, ...]] = {}
+            for result in results:
+                made = texts.get(result.change)
+                if result.change.name in failing and made is not OUT:
+                    wrong[result] = ()
+                elif result in waiting and not failing:
+                    doubts = _doubts(result, given.member(result.change), made)
+                    wrong |= {} if doubts is None else {result: doubts}
+            if not wrong:
+                break
+            for result, doubts in wrong.items():
+                texts.pop(result.change, None)
+                way = OUT if doubts else next(waiting.get(result, iter(())), OUT)
+                if way is OUT and result in waiting:
+                    del waiting[result]
+                    result.give_up(doubts)
+                    way = None if result.change.is_whole else OUT
+                texts |= {result.change: way} if way is not None else {}
+        for result in waiting:
+            made, member = texts.get(result.change), given.member(result.change)
+            anew = State.REANCHORED if result.change.kind == "edit" else State.MERGED
+            result.state = State.MOVED if made is None else anew
+            result.merged = member.member if member is not None else ""
+        return {
+            r.change: t
+            for r in results
+            if (t := texts.get(r.change)) and (t is not OUT or _is_left_out(r))
+        }
 
     def _is_gone(self, module: str, name: str) -> bool:
         tree = self.trees[1]
         return tree.file(module) is not None and tree.definition(module, name) is None
 
-    def _prove(
-        self, cases: Iterable[_Case], rewritten: dict[Declared, Rewritten]
-    ) -> tuple[Problem, ...]:
-        """Take back what does not give its member among the others; what else does not fit."""
-        while True:
-            text = replaced(self.modular, {**rewritten, **_left_out(cases)})
-            given = self.prover.flatten(without_bases(text, self._is_gone), self.new)
-            wrong = [
-                case
-                for case in cases
-                if case.wanted is not None
-                and ((member := given.member(case.change)) is None or member.says != case.wanted)
-            ]
-            if not wrong:
-                # With everything left out that is open, nothing may be left of the variant.
-                problems = self.prover.flatten(text, self.new).problems
-                return tuple(p for p in problems if p.code != _NO_CHANGE)
-            for case in wrong:
-                rewritten.pop(case.change, None)
-                why = given.problems[0].what if given.problems else "it gives something else"
-                case.settle(State.CONFLICT, None, Clash(f"among the others: {why}"))
+
+def _ways(result: Result, writer: Writer) -> Iterator[Rewritten | None]:
+    """What a change may become when it does not fit; None is the text that it has."""
+    change, merged = result.change, result.merge
+    assert merged is not None and result.files is not None
+    is_edit = change.kind == "edit"
+    renamed = writer.renamed(change, merged.renames) if is_edit and merged.renames else None
+    if renamed is not None:
+        yield renamed
+    if merged.code is not None:
+        theirs = merged.three.theirs
+        edits = writer.edits(change, theirs, merged.code, result.files) if is_edit else None
+        # Where an edit has no place of its own any more, the whole method says it.
+        yield edits or writer.override(change, merged.code, result.files)
+    # The first one again: by now, what it depends on may be right.
+    yield None
 
 
-def _as_it_is(case: _Case, writer: Writer) -> None:
-    """The declaration as it stands."""
+def _doubts(
+    result: Result, member: Code | None, made: Rewritten | None
+) -> tuple[Clash, ...] | None:
+    """None for a change that gives the merged member, or an edit that has found its place.
 
-
-def _renamed(case: _Case, writer: Writer) -> Rewritten | None:
-    if case.change.kind != "edit" or case.merge is None or not case.merge.renames:
+    What makes a person decide, or () for a member that another text may give.
+    """
+    merged = result.merge
+    if member is None or merged is None:
+        return ()
+    if merged.code is not None and member.says == merged.code.says:
         return None
-    return writer.renamed(case.change, case.merge.renames)
+    if result.change.kind != "edit" or (made is not None and made.is_anew):
+        return ()
+    return doubts_of(member, merged.three) or None
 
 
-def _written_anew(case: _Case, writer: Writer) -> Rewritten | None:
-    if case.merge is None or case.merge.code is None or case.files is None:
-        return None
-    if case.change.kind == "edit":
-        three = case.merge.three
-        edits = writer.edits(case.change, three.theirs, case.merge.code, case.files)
-        if edits is not None:
-            return edits
-    # Where an edit has no place of its own any more, the whole method says it.
-    return writer.override(case.change, case.merge.code, case.files)
+def _is_left_out(result: Result) -> bool:
+    """Whether a change is left to a person, or upstream's own now: the rest is tried without it."""
+    return result.state is State.ABSORBED or (result.is_open and not result.change.is_whole)
+
+
+def _failing(problems: Iterable[Problem], text: str) -> set[str]:
+    """The names of the changes at whose lines the compiler found problems."""
+    try:
+        changes = [*declared_changes(read_file(make_source(text, "modular.py")))]
+    except PatchgenError:
+        return set()
+    lines = [problem.at.line for problem in problems]
+    spans = [(c.name, first_line(n), n.end_lineno or 0) for c in changes for n in c.nodes]
+    return {name for name, first, last in spans if any(first <= n <= last for n in lines)}
 
 
 def _text(code: Code) -> str:
@@ -331,51 +321,15 @@ def _where_it_is(change: Declared, member: Code, tree: Tree) -> str:
     owner, missing = change.parent or change.module, change.member
     if change.parent and tree.definition(change.module, change.parent) is None:
         owner, missing = change.module, change.parent
-    members = [
-        (f"{definition.name}.{name}", [*map(plain_text, one.nodes)])
-        for definition in file.definitions.values()
-        if definition.kind == "class"
+    classes = [d for d in file.definitions.values() if d.kind == "class"]
+    moved = [
+        f"{definition.name}.{name}"
+        for definition in classes
         for name, one in definition.members.items()
+        if [*map(plain_text, one.nodes)] == member.says
     ]
-    moved = [place for place, says in members if says == member.says]
-    named = [place for place, _ in members if place.partition(".")[2] == change.member]
-    alike = [place for place in named if place.partition(".")[0].endswith(change.parent[-8:])]
+    named = [d.name for d in classes if change.member in d.members]
+    alike = [f"{n}.{change.member}" for n in named if n.endswith(change.parent[-8:])]
     where = f": upstream moved it to {', '.join(moved[:3])}" if moved else ""
     where = where or (f"; see {', '.join(alike[:3])}" if alike else "")
     return f"{owner} has no {missing} any more{where}"
-
-
-def _whole_classes(changes: Iterable[Declared]) -> list[Declared]:
-    """One change for each class that is written out."""
-    found: dict[str, Declared] = {}
-    for change in changes:
-        if change.is_whole and change.owner:
-            found.setdefault(change.owner, change)
-    return list(found.values())
-
-
-def _left_out(cases: Iterable[_Case]) -> dict[Declared, Rewritten | None]:
-    """What is left to a person, or upstream's own now: without it, the rest can be tried."""
-    return {
-        case.change: None
-        for case in cases
-        if (case.result.is_open and not case.change.is_whole) or case.result.state is State.ABSORBED
-    }
-
-
-def _failing(
-    problems: Iterable[Problem], text: str, changes: Collection[Declared]
-) -> list[Declared]:
-    """The changes at whose lines the compiler found problems."""
-    lines = [problem.at.line for problem in problems]
-    try:
-        tree = read_file(make_source(text, "modular.py"))
-    except PatchgenError:
-        return []
-    return [
-        change
-        for now in declared_changes(tree)
-        if any(first_line(n) <= line <= (n.end_lineno or 0) for n in now.nodes for line in lines)
-        for change in changes
-        if change.name == now.name
-    ]

@@ -7,22 +7,25 @@ the problem, and then the members of that class.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from patchgen.author.align.file import read_file
+from patchgen.author.align.file import Definition, Member, read_file
 from patchgen.author.survive.survey import Survey, on_release
 from patchgen.compiler.flatten import flatten
-from patchgen.project.files import Modular, Project
+from patchgen.compiler.settings import Settings
+from patchgen.project.files import Modular
 from patchgen.project.outcome import Outcome, unified
-from patchgen.syntax.blocks import ModuleIndex, first_line, index
+from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import Source, make_source
 
 NO_PARENT = ("PG101", "PG103")
-_Nodes = Mapping[str, Sequence[ast.stmt]]
+# The name of a definition, the file with it exchanged, and its text in both files.
+_Part = tuple[str, str, tuple[str, str]]
+_NOTHING = "", ""
 
 
 @dataclass(frozen=True)
@@ -43,39 +46,34 @@ class Break:
     @property
     def text(self) -> str:
         """What happened, in one line."""
-        if not self.definition:
-            what = "several files changed"
-        elif self.problem.startswith(NO_PARENT):
-            what = f"{self.definition} is {'gone' if self.converts == self.older else 'new'}"
-        else:
-            what = f"{self.definition} changed"
-        if self.converts == self.older:
-            return f"{self.newer} broke it: {what}"
-        return f"converts since {self.newer}: {what}"
+        is_gone = self.converts == self.older
+        what = "several files changed"
+        if self.definition:
+            is_absent = self.problem.startswith(NO_PARENT)
+            what = f"is {'gone' if is_gone else 'new'}" if is_absent else "changed"
+            what = f"{self.definition} {what}"
+        return (
+            f"{self.newer} broke it: {what}" if is_gone else f"converts since {self.newer}: {what}"
+        )
 
 
 def breaks_of(survey: Survey, modular: Modular) -> Iterator[Break]:
     """The breaks of a variant: one for each pair of neighbours with different answers."""
     outcomes = survey.outcomes[modular]
-    for pair in zip(survey.releases, survey.releases[1:], strict=False):
-        older, newer = (outcomes[release.version] for release in pair)
-        if bool(older.problems) == bool(newer.problems):
+    for pair in itertools.pairwise(survey.releases):
+        # First the one on which it converts.
+        good, bad = sorted(pair, key=lambda release: bool(outcomes[release.version].problems))
+        fits, fails = outcomes[good.version], outcomes[bad.version]
+        if fits.problems or not fails.problems:
             continue
-        fits, fails = (older, newer) if newer.problems else (newer, older)
-        projects = [on_release(survey.project, release) for release in pair]
-        if fits is newer:
-            projects.reverse()
-        finder = _Finder(modular, projects[0], projects[0].environment(), projects[1].environment())
-        problem = fails.problems[0]
-        definition, texts = finder.find(fits, problem)
-        if fits is newer:
-            texts = texts[1], texts[0]
-        versions = [release.version for release in pair]
+        here, there = (on_release(survey.project, one).environment() for one in (good, bad))
+        settings, problem = survey.project.config.settings, fails.problems[0]
+        definition, texts = _Finder(modular, settings, here, there, problem).find(fits)
+        texts = texts if good is pair[0] else texts[::-1]
         heads = (f"{definition} (older)", f"{definition} (newer)")
         diff = unified(*texts, *heads) if any(texts) else ""
-        converts = versions[0] if fits is older else versions[1]
         what = f"{problem.code} {problem.what}"
-        yield Break(versions[0], versions[1], converts, what, definition, diff)
+        yield Break(pair[0].version, pair[1].version, good.version, what, definition, diff)
 
 
 @dataclass(frozen=True)
@@ -97,70 +95,56 @@ class _Exchanged(Environment):
             return super().source(module, at)
         return make_source(self.text, f"{module.replace('.', '/')}.py", module)
 
-    def index(self, module: str, at: Location) -> ModuleIndex:
-        """As in `Environment`."""
-        return (
-            index(self.source(module, at)) if module == self.module else super().index(module, at)
-        )
-
 
 @dataclass(frozen=True)
 class _Finder:
     """Looks for what `there` has otherwise than `here`, where the variant converts."""
 
     modular: Modular
-    project: Project
+    settings: Settings
     here: Environment
     there: Environment
+    problem: Problem
 
-    def find(self, outcome: Outcome, problem: Problem) -> tuple[str, tuple[str, str]]:
+    @property
+    def text(self) -> str:
+        return f"{self.problem.what} {self.problem.hint}"
+
+    def find(self, outcome: Outcome) -> tuple[str, tuple[str, str]]:
         """The definition that brings the problem, with its text in both; "" for no single file."""
-        text = f"{problem.what} {problem.hint}"
         modules = [r.module for r in outcome.reads if r.module.startswith("transformers")]
-        for module in sorted(modules, key=lambda m: (m not in text, ".models." not in m, m)):
+        for module in sorted(modules, key=lambda m: (m not in self.text, ".models." not in m, m)):
             mine, other = _source(self.here, module), _source(self.there, module)
             if mine is None or (other is not None and other.text == mine.text):
                 continue
-            if self._brings(module, None if other is None else other.text, problem):
-                return self._narrow(module, mine, other, problem)
+            if self._brings(module, None if other is None else other.text):
+                return self._narrow(mine, other)
         # What is not there is not read either.
-        missing = next((m for m in text.split() if m.startswith("transformers.")), "")
-        return missing if problem.code in NO_PARENT else "", ("", "")
+        missing = next((m for m in self.text.split() if m.startswith("transformers.")), "")
+        return missing if self.problem.code in NO_PARENT else "", _NOTHING
 
-    def _brings(self, module: str, text: str | None, problem: Problem) -> bool:
+    def _brings(self, module: str, text: str | None) -> bool:
         """Whether the release gives the same problem with another text for one of its files."""
         env = self.here
         other = _Exchanged(
             env.roots, env.home, env.allow_bidi, env.archives, module=module, text=text
         )
-        made = flatten(self.modular.path, other, self.project.config.settings)
-        same = (problem.code, problem.at.path, problem.at.line)
+        made = flatten(self.modular.path, other, self.settings)
+        same = (self.problem.code, self.problem.at.path, self.problem.at.line)
         return any((p.code, p.at.path, p.at.line) == same for p in made.problems)
 
-    def _narrow(
-        self, module: str, mine: Source, other: Source | None, problem: Problem
-    ) -> tuple[str, tuple[str, str]]:
+    def _narrow(self, mine: Source, other: Source | None) -> tuple[str, tuple[str, str]]:
         """The smallest definition of a module that brings the problem, and both its versions."""
-        name, best = module, ("", "")
-        owner = ""
-        while other is not None:
-            part = self._first(module, changed_parts(mine, other, owner), mine, problem)
+        name, texts, owner = mine.module, _NOTHING, ""
+        for _ in ("definition", "member") if other is not None else ():
+            assert other is not None
+            parts = sorted(_changed(mine, other, owner), key=lambda part: part[0] not in self.text)
+            part = next((one for one in parts if self._brings(mine.module, one[1])), None)
             if part is None:
                 break
-            name, best = f"{name}.{part.name}", (part.here, part.there)
-            if owner:
-                break
-            owner = part.name
-        return name, best
-
-    def _first(
-        self, module: str, parts: Iterable[Part], mine: Source, problem: Problem
-    ) -> Part | None:
-        text = f"{problem.what} {problem.hint}"
-        for part in sorted(parts, key=lambda part: part.name not in text):
-            if self._brings(module, part.exchanged(mine), problem):
-                return part
-        return None
+            owner, _, texts = part
+            name = f"{name}.{owner}"
+        return name, texts
 
 
 def _source(env: Environment, module: str) -> Source | None:
@@ -170,57 +154,29 @@ def _source(env: Environment, module: str) -> Source | None:
         return None
 
 
-# The definitions by which two versions of a file differ
-
-
-@dataclass(frozen=True)
-class Part:
-    """A definition in two versions; empty where a file has none.
-
-    `first` and `last` are its lines in the one file; a definition that only the other file has
-    would go behind line `last`.
-    """
-
-    name: str
-    first: int
-    last: int
-    here: str
-    there: str
-
-    def exchanged(self, source: Source) -> str:
-        """The text of `source`, the one file, with this definition as the other file has it."""
-        lines = [*source.lines]
-        lines[self.first - 1 : self.last] = [self.there]
-        return "".join(lines)
-
-
-def changed_parts(here: Source, there: Source, owner: str = "") -> list[Part]:
+def _changed(here: Source, there: Source, owner: str) -> Iterator[_Part]:
     """The definitions that differ, or the members of the class `owner`; none for no Python."""
     try:
-        mine, end = _nodes_of(here, owner)
-        other, _ = _nodes_of(there, owner)
+        (mine, end), (other, _) = _lines(here, owner), _lines(there, owner)
     except PatchgenError:
-        return []
-    parts = []
+        return
     for name in dict.fromkeys([*mine, *other]):
-        first, last = _lines(mine[name]) if name in mine else (end + 1, end)
-        texts = here.slice(first, last), there.slice(*_lines(other[name])) if name in other else ""
+        # What only the other file has goes behind the last.
+        first, last = mine.get(name, (end + 1, end))
+        texts = here.slice(first, last), there.slice(*other[name]) if name in other else ""
         if texts[0] != texts[1]:
-            parts.append(Part(name, first, last, *texts))
-    return parts
+            yield name, "".join([*here.lines[: first - 1], texts[1], *here.lines[last:]]), texts
 
 
-def _nodes_of(source: Source, owner: str) -> tuple[_Nodes, int]:
-    """The statements of each definition or member, and the line on which they end."""
-    file = read_file(make_source(source.text, source.path, source.module))
-    if not owner:
-        return {name: one.nodes for name, one in file.definitions.items()}, len(source.lines)
-    definition = file.definitions.get(owner)
-    if definition is None or not isinstance(definition.node, ast.ClassDef):
-        return {}, 0
-    members = {name: one.nodes for name, one in definition.members.items()}
-    return members, definition.node.end_lineno or 0
-
-
-def _lines(nodes: Sequence[ast.stmt]) -> tuple[int, int]:
-    return first_line(nodes[0]), nodes[-1].end_lineno or 0
+def _lines(source: Source, owner: str) -> tuple[dict[str, tuple[int, int]], int]:
+    """The lines of each definition or member, and the line on which they end."""
+    file = read_file(source)
+    found: Mapping[str, Definition | Member] = file.definitions
+    end = len(source.lines)
+    if owner:
+        definition = file.definitions.get(owner)
+        if definition is None or definition.kind != "class":
+            return {}, 0
+        found, end = definition.members, definition.node.end_lineno or 0
+    spans = {n: (first_line(d.nodes[0]), d.nodes[-1].end_lineno or 0) for n, d in found.items()}
+    return spans, end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,11 +11,9 @@ from patchgen.author.adopt.releases import order_of
 from patchgen.author.survive.breaks import Break, breaks_of
 from patchgen.author.survive.survey import (
     CONVERTS,
-    Span,
     State,
     Survey,
     digests_of,
-    spans_of,
     states_of,
 )
 from patchgen.project.files import Modular
@@ -42,11 +41,6 @@ class Row:
         return self.modular.path.stem.removeprefix("modular_")
 
     @property
-    def spans(self) -> tuple[Span, ...]:
-        """Neighbouring releases of one state together."""
-        return tuple(spans_of(self.states))
-
-    @property
     def survives(self) -> bool:
         """Whether it converts on every release."""
         return all(state in CONVERTS for state in self.states.values())
@@ -57,13 +51,10 @@ def rows_of(survey: Survey, on_disk: Mapping[str, Mapping[str, str]]) -> tuple[R
     versions = sorted((r.version for r in survey.wanted.releases), key=order_of)
     rows = []
     for modular, outcomes in survey.outcomes.items():
-        fitting = tuple(
-            version
-            for version, outcome in outcomes.items()
-            if not outcome.problems and digests_of(outcome) == on_disk.get(modular.display_path)
-        )
+        there = on_disk.get(modular.display_path)
+        fitting = [v for v, o in outcomes.items() if not o.problems and digests_of(o) == there]
         breaks = tuple(breaks_of(survey, modular))
-        rows.append(Row(modular, states_of(outcomes, versions), outcomes, breaks, fitting))
+        rows.append(Row(modular, states_of(outcomes, versions), outcomes, breaks, tuple(fitting)))
     return tuple(rows)
 
 
@@ -80,21 +71,25 @@ def text_of(rows: tuple[Row, ...], survey: Survey) -> str:
 
 
 def _lines_of(row: Row) -> Iterator[str]:
-    good = [span for span in row.spans if span.state in CONVERTS]
-    where = ", ".join(span.text for span in good)
-    changed = ", ".join(version for span in good for version in span.changed)
-    sentence = f"converts on {where or 'none'}"
-    if changed:
-        sentence += f"; its output changed in {changed}"
-    yield f"{row.name}: {sentence}"
-    for span in row.spans:
-        if span.state in CONVERTS:
+    good: list[str] = []
+    bad: list[str] = []
+    plain = {v: State.SAME if one in CONVERTS else one for v, one in row.states.items()}
+    # Neighbouring releases of one state stand together.
+    for state, group in itertools.groupby(plain, key=lambda version: plain[version]):
+        versions = [*group]
+        span = " to ".join(dict.fromkeys((versions[0], versions[-1])))
+        if state is State.SAME:
+            good.append(span)
             continue
-        yield f"  {span.text}: {span.state}"
+        bad.append(f"  {span}: {state}")
         # The last release of the span speaks for all of it.
-        outcome = row.outcomes.get(span.last)
-        for problem in outcome.problems if outcome else ():
-            yield f"    {problem.at}: {problem.code} {problem.what}"
+        outcome = row.outcomes.get(versions[-1])
+        problems = outcome.problems if outcome else ()
+        bad += [f"    {problem.at}: {problem.code} {problem.what}" for problem in problems]
+    changed = [version for version, state in row.states.items() if state is State.CHANGED]
+    more = f"; its output changed in {', '.join(changed)}" if changed else ""
+    yield f"{row.name}: converts on {', '.join(good) or 'none'}{more}"
+    yield from bad
     for one in row.breaks:
         yield f"  {one.text}"
         lines = one.diff.rstrip("\n").split("\n")[2:]

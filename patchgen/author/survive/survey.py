@@ -6,7 +6,7 @@ import enum
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,12 +15,9 @@ from patchgen.project.cache import Cache
 from patchgen.project.files import Modular, Project
 from patchgen.project.outcome import Outcome
 from patchgen.project.run import run
-from patchgen.syntax.errors import Location, PatchgenError, Problem
+from patchgen.syntax.errors import Location, PatchgenError
 
 _LIST = re.compile(r"^Available versions: (.*)$", re.MULTILINE)
-_NO_PARENT = frozenset({"PG101", "PG103"})
-_NO_MEMBER = frozenset({"PG212", "PG215", "PG230", "PG304"})
-_NO_TEXT = frozenset({"PG001", "PG002", "PG003", "PG004", "PG005", "PG006"})
 
 
 # Which releases
@@ -46,34 +43,25 @@ def wanted_releases(
     With `download`, a range means every release that the package index has.
     """
     nearest = list(reversed(known))
-    if not asked:
-        newest = {release.version: release for release in nearest}
-        return Wanted(tuple(sorted(newest.values(), key=lambda release: release.order)))
-    found: dict[str, Release] = {}
+    found = {} if asked else {release.version: release for release in nearest}
     missing: list[str] = []
     open_ends: list[str] = []
     for text in asked:
         first, dots, last = text.partition("..")
         is_range = bool(dots) and not Path(text).exists()
-        names = _between(first, last) if download and is_range else [text]
-        for name in names:
+        for name in _between(first, last) if download and is_range else [text]:
             try:
                 there = chosen([name], nearest, cache, download=download)
             except PatchgenError:
                 missing.append(name)
                 continue
             found |= {release.version: release for release in there}
-            if is_range and not download:
-                ends = (first, last)
-                open_ends += [end for end in ends if not any(_begins(r, end) for r in there)]
+            for end in (first, last) if is_range and not download else ():
+                # 5.4.1 is one of 5.4.
+                order = order_of(end)
+                open_ends += [] if any(r.order[: len(order)] == order for r in there) else [end]
     releases = tuple(sorted(found.values(), key=lambda release: release.order))
     return Wanted(releases, tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(open_ends)))
-
-
-def _begins(release: Release, number: str) -> bool:
-    """Whether a release is one of a number: 5.4.1 is one of 5.4."""
-    order = order_of(number)
-    return release.order[: len(order)] == order
 
 
 def _between(first: str, last: str) -> list[str]:
@@ -155,6 +143,11 @@ class State(enum.StrEnum):
 
 
 CONVERTS = frozenset({State.SAME, State.CHANGED})
+_CAUSES = {
+    State.UNREADABLE: {"PG001", "PG002", "PG003", "PG004", "PG005", "PG006"},
+    State.PARENT: {"PG101", "PG103"},
+    State.MEMBER: {"PG212", "PG215", "PG230", "PG304"},
+}
 
 
 def digests_of(outcome: Outcome) -> dict[str, str]:
@@ -171,58 +164,19 @@ def states_of(outcomes: Mapping[str, Outcome], versions: Sequence[str]) -> dict[
         if outcome is None:
             found[version] = State.UNREADABLE
             continue
-        found[version] = _state_of_problems(outcome.problems)
-        is_new = before is not None and digests_of(before) != digests_of(outcome)
-        if not outcome.problems and is_new and before is not None and not before.problems:
+        found[version] = _state_of_problems({problem.code for problem in outcome.problems})
+        is_between = before is not None and not before.problems and not outcome.problems
+        if before is not None and is_between and digests_of(before) != digests_of(outcome):
             found[version] = State.CHANGED
         before = outcome
     return found
 
 
-def _state_of_problems(problems: Sequence[Problem]) -> State:
-    """The state that a list of problems means: the problem that causes the others decides."""
-    codes = {problem.code for problem in problems}
+def _state_of_problems(codes: set[str]) -> State:
+    """The state that problems mean: the one that causes the others decides."""
     if not codes:
         return State.SAME
-    for known, state in (
-        (_NO_TEXT, State.UNREADABLE),
-        (_NO_PARENT, State.PARENT),
-        (_NO_MEMBER, State.MEMBER),
-    ):
+    for state, known in _CAUSES.items():
         if codes & known:
             return state
     return State.EDIT if any(code.startswith("PG3") for code in codes) else State.REFUSED
-
-
-@dataclass(frozen=True)
-class Span:
-    """Releases one after another with one answer to the question whether a variant converts.
-
-    `changed` are those whose output is another one than that of the release before.
-    """
-
-    first: str
-    last: str
-    state: State
-    changed: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The releases in words."""
-        return self.first if self.first == self.last else f"{self.first} to {self.last}"
-
-
-def spans_of(states: Mapping[str, State]) -> Iterator[Span]:
-    """Neighbouring releases of one state together, in order."""
-    span: Span | None = None
-    for version, state in states.items():
-        plain = State.SAME if state in CONVERTS else state
-        changed = (version,) if state is State.CHANGED else ()
-        if span is not None and span.state is plain:
-            span = Span(span.first, version, plain, span.changed + changed)
-            continue
-        if span is not None:
-            yield span
-        span = Span(version, version, plain, changed)
-    if span is not None:
-        yield span
