@@ -59,7 +59,6 @@ CALLS = {
     "gptj": "attention_mask, causal=True, scaling=1",
     "mpnet": "attention_mask, position_bias, scaling=1 / math.sqrtself.attention_head_size",
     "swinv2": "relative_position_bias.unsqueeze(0), (attention_mask.unsqueeze(1).unsqueeze(0) if",
-    "flaubert": "v, ~mask, scaling=1.0",
 }
 
 
@@ -91,7 +90,7 @@ def test_traps_are_reasons(env, model, why):
     assert all(problem.at.line and problem.code == "PG803" for problem in problems)
 
 
-@pytest.mark.parametrize("model", ["sam", "falcon"])
+@pytest.mark.parametrize("model", ["falcon"])
 def test_what_calls_sdpa_itself_is_redundant(env, model):
     found = answer(env, model, ["sdpa"])
     assert not found.text
