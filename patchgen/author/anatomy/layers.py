@@ -83,20 +83,20 @@ class Layers:
 
     def _reaches(self, layer: Class, inner: set[str]) -> bool:
         """Whether `layer` holds a list of layers itself, at any depth."""
-        return not inner.isdisjoint(self._with_held([layer.name]))
+        return not inner.isdisjoint(one.name for one in self.inside([layer]))
 
-    def _with_held(self, names: Iterable[str]) -> frozenset[str]:
-        """The classes of `names`, and those that they hold at any depth."""
-        found: set[str] = set()
-        todo = list(names)
+    def inside(self, layers: Iterable[Class]) -> tuple[Class, ...]:
+        """The layers, every class of the module that they hold at any depth, and their bases."""
+        seen: set[str] = set()
+        todo = list(layers)
         while todo:
-            name = todo.pop()
-            if name in found or name not in self.module.classes:
-                continue
-            found.add(name)
-            one = self.module.classes[name]
-            todo += [other for attribute in one.attributes for other in held(one, attribute)]
-        return frozenset(found)
+            one = todo.pop()
+            if one.name not in seen:
+                seen.add(one.name)
+                names = [name for attribute in one.attributes for name in held(one, attribute)]
+                todo += [self.module.classes[n] for n in names if n in self.module.classes]
+                todo += one.parents
+        return tuple(one for name, one in self.module.classes.items() if name in seen)
 
     def _members(self, owner: Class, attribute: str) -> tuple[Class, ...]:
         if not any(last(called(value)) in LISTS for value in owner.attributes[attribute]):
@@ -130,7 +130,7 @@ class Layers:
 
         A `T5Block` is checkpointed, and holds its attentions and FFN in a list of layers.
         """
-        return self._with_held(one.name for one in self.checkpointed)
+        return frozenset(one.name for one in self.inside(self.checkpointed))
 
     @property
     def has_flag(self) -> bool:

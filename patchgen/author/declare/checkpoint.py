@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, last, method_of, walk
+from patchgen.author.anatomy.code import last, walk
 from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.layers import CHECKPOINTED, Layers, is_true
 from patchgen.author.anatomy.module import Class, Module
@@ -54,7 +54,7 @@ def checkpoint(module: Module) -> Contribution:
     if unfit := tuple(_unfit(module, plain)):
         return Contribution("checkpoint", missing=unfit)
     silent = [owner for owner in module.pretrained if not is_true(owner, FLAG)]
-    routers = choices(module, layers)
+    routers = choices(found.inside(layers))
     if not plain and not silent and not routers:
         declared = tuple(Declared(owner.name) for owner in module.pretrained)
         return Contribution(
@@ -69,7 +69,7 @@ def checkpoint(module: Module) -> Contribution:
     )
     imports = _imports(bool(plain), bool(edits), bool(routers))
     return Contribution(
-        "checkpoint", " ".join(_says(module, plain, silent, routers)), declared, imports
+        "checkpoint", " ".join(_says(found, plain, silent, routers)), declared, imports
     )
 
 
@@ -91,13 +91,13 @@ def _imports(layers: bool, edits: bool, routers: bool) -> tuple[str, ...]:
 
 
 def _says(
-    module: Module, plain: Sequence[Class], silent: Sequence[Class], routers: Sequence[Choice]
+    found: Layers, plain: Sequence[Class], silent: Sequence[Class], routers: Sequence[Choice]
 ) -> Iterator[str]:
     if plain or silent:
         yield SAYS
     if routers:
         yield SAYS_ONCE
-    calls = (call for one in inside(module, plain) for call in walk(one.node, ast.Call))
+    calls = (call for one in found.inside(plain) for call in walk(one.node, ast.Call))
     if any(last(ast.unparse(call.func)).startswith("BatchNorm") for call in calls):
         yield SAYS_STATISTICS
 
@@ -256,19 +256,13 @@ def _layer_of(
 def returned_list(layer: Class) -> ast.Assign | None:
     """The assignment that makes the result of the layer a list: `outputs = [states] + rest`."""
     forward = layer.own.get("forward")
-    if forward is None:
-        return None
-    returned = {_name(node.value) for node in walk(forward.body, ast.Return)} - {""}
-    made = [node for node in walk(forward.body, ast.Assign) if _name(node.targets[0]) in returned]
-    return made[0] if len(made) == 1 and _is_list(made[0].value) else None
-
-
-def _is_list(value: ast.expr) -> bool:
-    match value:
-        case ast.List() | ast.BinOp(left=ast.List(), op=ast.Add()):
-            return True
-        case _:
-            return False
+    body = forward.body if forward is not None else []
+    returned = {_name(node.value) for node in walk(body, ast.Return)} - {""}
+    for node in walk(body, ast.Assign):
+        first = node.value.left if isinstance(node.value, ast.BinOp) else node.value
+        if _name(node.targets[0]) in returned and isinstance(first, ast.List):
+            return node
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,10 +274,10 @@ class Choice:
     changes: tuple[ast.AugAssign, ...]
 
 
-def choices(module: Module, layers: Sequence[Class]) -> tuple[Choice, ...]:
-    """The routers inside the layers."""
+def choices(owners: Iterable[Class]) -> tuple[Choice, ...]:
+    """The routers among the classes."""
     found = []
-    for owner in inside(module, layers):
+    for owner in owners:
         for method in owner.own.values():
             chosen = _chosen(method)
             if chosen is None:
@@ -294,24 +288,9 @@ def choices(module: Module, layers: Sequence[Class]) -> tuple[Choice, ...]:
     return tuple(found)
 
 
-def inside(module: Module, layers: Sequence[Class]) -> tuple[Class, ...]:
-    """The layers, every class of the module that they hold at any depth, and the bases of all."""
-    seen: dict[str, Class] = {}
-    todo = list(layers)
-    while todo:
-        one = todo.pop()
-        if one.name in seen:
-            continue
-        seen[one.name] = one
-        names = [name for attribute in one.attributes for name in held(one, attribute)]
-        todo += [module.classes[name] for name in names if name in module.classes]
-        todo += one.parents
-    return tuple(one for name, one in module.classes.items() if name in seen)
-
-
 def _chosen(method: ast.FunctionDef) -> frozenset[str] | None:
     """The names that hold results of `topk` in `method`; None if it is not called."""
-    calls = [call for call in walk(method.body, ast.Call) if _is_choice(call)]
+    calls = [one for one in walk(method.body, ast.Call) if last(ast.unparse(one.func)) == "topk"]
     if not calls:
         return None
     names: set[str] = set()
@@ -322,10 +301,6 @@ def _chosen(method: ast.FunctionDef) -> frozenset[str] | None:
         if is_result or _name(node.value) in names:
             names |= {name.id for name in walk(node.targets, ast.Name)}
     return frozenset(names)
-
-
-def _is_choice(call: ast.Call) -> bool:
-    return last(called(call)) == "topk" or method_of(call) == "topk"
 
 
 def _name(node: ast.expr | None) -> str:
