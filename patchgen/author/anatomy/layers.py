@@ -132,10 +132,6 @@ class Layers:
         """
         return frozenset(one.name for one in self.inside(self.checkpointed))
 
-    @property
-    def has_flag(self) -> bool:
-        return self.attentions.flag("supports_gradient_checkpointing")
-
 
 def has_checkpointed(layer: Class) -> bool:
     """Whether `layer` is a GradientCheckpointingLayer already."""

@@ -39,8 +39,6 @@ SHAPES = {
     "product": """
         torch.matmul(left, right)
         torch.bmm(left, right)
-        left.matmul(right)
-        left.bmm(right)
         left @ right
         torch.einsum("abcd,abde->abce", [left, right])
         torch.einsum("abcd,abde->abce", left, right)
@@ -51,7 +49,6 @@ SHAPES = {
     """,
     "softmax": """
         nn.functional.softmax(x, ..., dim=-1)
-        nn.functional.softmax(x, -1, ...)
         torch.nn.functional.softmax(x, ..., dim=-1)
         F.softmax(x, ..., dim=-1)
         torch.softmax(x, ..., dim=-1)
@@ -125,7 +122,6 @@ class Walk:
     uses: list[tuple[int, Unplaced]] = field(default_factory=list)
     added: set[str] = field(default_factory=set)
     index: int = 0
-    softmaxes: int = 0
     condition: ast.expr | None = None
     otherwise: bool = False  # in the second branch of a condition
 
@@ -286,7 +282,6 @@ class Walk:
 
     def _softmax(self, node: ast.expr, found: Value | None) -> Value | None:
         if isinstance(found, Scores):
-            self.softmaxes += 1
             return Probabilities(found)
         if isinstance(found, Probabilities) and self.otherwise:
             return found  # each branch takes it, in another dtype
