@@ -20,9 +20,5 @@ CAUSAL = frozenset(
     {"create_causal_mask", "create_sliding_window_causal_mask", "create_chunked_causal_mask"}
 )
 BIDIRECTIONAL = frozenset({"create_bidirectional_mask", "create_bidirectional_sliding_window_mask"})
-# These make the mask of "eager", whatever implementation runs.
-EAGER_MASKS = frozenset(
-    {"get_extended_attention_mask", "invert_attention_mask", "_prepare_4d_attention_mask"}
-)
 # The argument and the output that is a model's cache, until transformers 5.23 and since 5.24.
 CACHES = frozenset({"past_key_values", "cache"})

@@ -1,20 +1,23 @@
-"""The attentions of a module: the classes that compute one, how, and what prevents SDPA."""
+"""The attentions of a module: the classes that compute one, how, and what prevents SDPA.
+
+The functions of transformers return different masks for each implementation: additive for "eager",
+boolean or None for "sdpa".  What None means, causal or not, depends on the function.  No mask is
+followed from there to an attention: where a module makes masks of one kind alone, and nothing but
+attentions computes with them, each mask is of that kind; else every mask stays that of "eager".
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from patchgen.author.anatomy.calls import Calls
 from patchgen.author.anatomy.chain import Chain, Missed, chains
-from patchgen.author.anatomy.code import called, constant, dotted, method_of, names, walk
+from patchgen.author.anatomy.code import called, constant, dotted, method_of, names, stored, walk
 from patchgen.author.anatomy.interface import Interface, interfaces
-from patchgen.author.anatomy.masks import MADE_BY_CONFIG, Masks
-from patchgen.author.anatomy.module import Class, Module, constructors
-
-FOLLOWING = ("bidirectional", "causal", "chosen")
+from patchgen.author.anatomy.module import Class, Module
+from patchgen.facts.modules import BIDIRECTIONAL, CAUSAL
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +29,11 @@ class Reason:
 
 
 CALL = "scaled_dot_product_attention"
+MADE_BY_CONFIG = CAUSAL | BIDIRECTIONAL
+# Names that show whether an attention looks at the states of another sequence.
+CROSS = frozenset("is_cross_attention encoder_hidden_states key_value_states kv_states kv".split())
 # Methods of a mask that do not depend on its values.
-NOT_COMPUTING = ("to", "size", "dim")
+NOT_COMPUTING = ("to", "size", "dim", "view")
 PICKED = frozenset({"eager", "sdpa", "flash_attention_2"})
 
 
@@ -57,16 +63,12 @@ class Attentions:
     whole_masks: bool = False
 
     @cached_property
-    def masks(self) -> Masks:
-        return Masks(self.module, Calls(self.module))
-
-    @cached_property
     def _by_class(self) -> tuple[tuple[tuple[Chain, ...], tuple[Missed, ...]], ...]:
         return tuple(chains(owner) for owner in self.module.classes.values())
 
     @cached_property
     def chains(self) -> tuple[Chain, ...]:
-        return tuple(chain for found, _ in self._by_class for chain in found)
+        return tuple(chain for written_out, _ in self._by_class for chain in written_out)
 
     @cached_property
     def missed(self) -> tuple[Missed, ...]:
@@ -74,7 +76,18 @@ class Attentions:
 
     @cached_property
     def interfaces(self) -> tuple[Interface, ...]:
-        return tuple(found for owner in self.module.classes.values() for found in interfaces(owner))
+        owners = self.module.classes.values()
+        return tuple(interface for owner in owners for interface in interfaces(owner))
+
+    @cached_property
+    def makers(self) -> frozenset[str]:
+        """The functions of transformers by which the module makes masks."""
+        return MADE_BY_CONFIG & names(self.module.tree)
+
+    @property
+    def causal(self) -> bool:
+        """Whether a mask of transformers is causal in this module."""
+        return not self.whole_masks and bool(self.makers & CAUSAL)
 
     def flag(self, name: str) -> bool:
         """Whether some PreTrainedModel of the module sets the flag."""
@@ -82,52 +95,25 @@ class Attentions:
             constant(owner.settings.get(name)) is True for owner in self.module.classes.values()
         )
 
-    def origins(self, owner: Class, method: ast.FunctionDef, expression: ast.AST) -> frozenset[str]:
-        """Where the masks that `expression` reads come from."""
-        tags: set[str] = set()
-        for name in walk(expression, ast.Name):
-            if "mask" in name.id:
-                tags |= self.masks.origins(owner, method, name)
-        return frozenset(tags)
-
-    def follows(self, owner: Class, method: ast.FunctionDef, expression: ast.AST) -> bool:
+    def follows(self, expression: ast.AST) -> bool:
         """Whether `expression` reads a mask that depends on the implementation."""
-        return not self.whole_masks and any(
-            tag.startswith(FOLLOWING) for tag in self.origins(owner, method, expression)
-        )
+        is_mask = any("mask" in name for name in names(expression))
+        return bool(self.makers) and not self.whole_masks and is_mask
 
-    def calls_with(self, interface: Interface) -> frozenset[str]:
-        """What makes the masks that an attention gives to the interface."""
-        tags: set[str] = set()
-        for call in interface.calls:
-            tags |= self.origins(interface.owner, interface.method, call)
-        return frozenset(tag.partition(":")[0] for tag in tags)
+    @cached_property
+    def _mask_names(self) -> frozenset[str]:
+        """The names under which masks of transformers go from where they are made to attentions."""
+        read: list[ast.AST] = [term.value for one in self.chains for term in one.scores.terms]
+        read += [call for interface in self.interfaces for call in interface.calls]
+        made = [one for one in walk(self.module.tree, ast.Assign) if names(one) & MADE_BY_CONFIG]
+        return frozenset(name for name in names(read) | stored(made) if "mask" in name)
 
     def is_causal_wrong(self, interface: Interface) -> bool:
-        """Whether an attention with a causal mask is declared as not causal.
+        """Whether an attention may be declared as not causal where its mask is.
 
-        It can declare that itself, or get it as an argument where it is built.  The error does not
-        show under "eager", where the mask always has all its values.
+        The error does not show under "eager", where the mask always has all its values.
         """
-        if self.whole_masks or "causal" not in self.calls_with(interface):
-            return False
-        if interface.is_causal == ("False",):
-            return True
-        init = interface.owner.method("__init__")
-        if interface.is_causal != ("is_causal",) or init is None:
-            return False
-        for site in self.masks.calls.of(interface.owner):
-            mask = site.passed("attention_mask", interface.method)
-            if mask is None or "causal" not in self.origins(site.caller, site.method, mask):
-                continue
-            made: list[ast.Call] = []
-            for value in site.caller.attributes.get(site.attribute, ()):
-                made += constructors(value)
-            keywords = [keyword for call in made for keyword in call.keywords]
-            flags = [one.value for one in keywords if one.arg == "is_causal"]
-            if len(flags) < len(made) or any(constant(flag) is False for flag in flags):
-                return not _default_is_true(init, "is_causal")
-        return False
+        return self.causal and interface.is_causal not in ((), ("True",))
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
@@ -139,37 +125,30 @@ class Attentions:
         if self.whole_masks:
             yield from self._made_outside()
             return
-        if not self.masks.follows_implementation:
+        if not self.makers:
             return
-        yield from self._unknown_masks()
+        yield from self._two_kinds()
         for missed in self.missed:
-            masks = _mask_names(missed.method)
-            if any(self.follows(missed.owner, missed.method, name) for name in masks):
+            if self.follows(missed.method):
                 reader = f"{missed.owner.name} reads a mask that SDPA would get"
                 yield Reason(missed.node, f"{reader}, and stays eager: {missed.why}")
-        written = {id(one) for chain in self.chains for one in ast.walk(chain.method)}
+        written = {id(node) for chain in self.chains for node in ast.walk(chain.method)}
         for owner in self.module.classes.values():
             for method in owner.own.values():
-                yield from self._second_readers(owner, method, written)
+                yield from self._second_readers(method, written)
 
-    def _unknown_masks(self) -> Iterator[Reason]:
-        """Attentions whose mask cannot be traced to a function that makes it."""
-        for chain in self.chains:
-            masks = [term.value for term in chain.scores.terms if _reads_mask(term.value)]
-            if masks and not self._is_traced(chain, masks):
-                yield Reason(masks[0], f"the mask of {chain.owner.name} cannot be followed")
-        for interface in self.interfaces:
-            owner, method = interface.owner, interface.method
-            nodes = [node for call in interface.calls for node in _mask_names(call)]
-            if nodes and not any(self.follows(owner, method, node) for node in nodes):
-                yield Reason(interface.lookup, f"the mask of {owner.name} cannot be followed")
-
-    def _is_traced(self, chain: Chain, masks: Sequence[ast.expr]) -> bool:
-        """Whether the masks of a chain come from functions that are known."""
-        tags: set[str] = set()
-        for value in masks:
-            tags |= self.origins(chain.owner, chain.method, value)
-        return tags == {"own"} or any(tag.startswith(FOLLOWING) for tag in tags)
+    def _two_kinds(self) -> Iterator[Reason]:
+        """Why a mask that is None may mean two things here."""
+        if not self.causal:
+            return
+        if self.makers & BIDIRECTIONAL:
+            yield Reason(self.module.tree, "masks are causal at one place and not at another")
+        methods = [chain.method for chain in self.chains]
+        methods += [interface.method for interface in self.interfaces]
+        for method in methods:
+            local = stored(method.body) | {arg.arg for arg in walk(method.args, ast.arg)}
+            if local & CROSS:
+                yield Reason(method, "an attention also looks at the states of another sequence")
 
     @cached_property
     def picks(self) -> tuple[Pick, ...]:
@@ -214,20 +193,15 @@ class Attentions:
                 if name.id in MADE_BY_CONFIG:
                     yield Reason(name, f"`{name.id}` is called in a function of the module")
 
-    def _second_readers(
-        self, owner: Class, method: ast.FunctionDef, written: set[int]
-    ) -> Iterator[Reason]:
+    def _second_readers(self, method: ast.FunctionDef, written: set[int]) -> Iterator[Reason]:
         """Code outside an attention that computes with the mask of the attention."""
         for node in walk(method, ast.expr):
             if id(node) in written:
                 continue
             for operand in _operands(node):
-                if not isinstance(operand, ast.Name) or "mask" not in operand.id:
-                    continue
-                if self.follows(owner, method, operand):
-                    code = ast.unparse(node)[:60]
-                    what = f"`{code}` computes with a mask that SDPA would get in another form"
-                    yield Reason(node, what)
+                if isinstance(operand, ast.Name) and operand.id in self._mask_names:
+                    what = f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in"
+                    yield Reason(node, f"{what} another form")
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
@@ -243,18 +217,3 @@ def _operands(node: ast.expr) -> list[ast.expr]:
             return [value]
         case _:
             return []
-
-
-def _mask_names(node: ast.AST) -> list[ast.Name]:
-    return [name for name in walk(node, ast.Name) if "mask" in name.id]
-
-
-def _reads_mask(node: ast.AST) -> bool:
-    return any("mask" in name for name in names(node))
-
-
-def _default_is_true(method: ast.FunctionDef, name: str) -> bool:
-    arguments = [*method.args.posonlyargs, *method.args.args]
-    # Defaults belong to the last arguments, so both lists are read from the end.
-    pairs = zip(reversed(arguments), reversed(method.args.defaults), strict=False)
-    return any(arg.arg == name and constant(default) is True for arg, default in pairs)

@@ -10,17 +10,7 @@ from typing import TypeVar
 _Node = TypeVar("_Node", bound=ast.AST)
 # Calls that move or cast values and compute nothing new.
 VIEWS = frozenset(
-    {
-        "view",
-        "reshape",
-        "contiguous",
-        "transpose",
-        "permute",
-        "squeeze",
-        "unsqueeze",
-        "flatten",
-        "unflatten",
-    }
+    "view reshape contiguous transpose permute squeeze unsqueeze flatten unflatten".split()
 )
 CASTS = frozenset({"to", "float", "type_as", "type", "half", "bfloat16"})
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, constant, dotted, last, walk
+from patchgen.author.anatomy.code import called, constant, dotted, last
 from patchgen.author.anatomy.holding import LISTS, held
 from patchgen.author.anatomy.module import Class, Module
 
@@ -83,20 +83,20 @@ class Layers:
 
     def _reaches(self, layer: Class, inner: set[str]) -> bool:
         """Whether `layer` holds a list of layers itself, at any depth."""
-        return not inner.isdisjoint(self._with_held([layer.name]))
+        return not inner.isdisjoint(one.name for one in self.inside([layer]))
 
-    def _with_held(self, names: Iterable[str]) -> frozenset[str]:
-        """The classes of `names`, and those that they hold at any depth."""
-        found: set[str] = set()
-        todo = list(names)
+    def inside(self, layers: Iterable[Class]) -> tuple[Class, ...]:
+        """The layers, every class of the module that they hold at any depth, and their bases."""
+        seen: set[str] = set()
+        todo = list(layers)
         while todo:
-            name = todo.pop()
-            if name in found or name not in self.module.classes:
-                continue
-            found.add(name)
-            one = self.module.classes[name]
-            todo += [other for attribute in one.attributes for other in held(one, attribute)]
-        return frozenset(found)
+            one = todo.pop()
+            if one.name not in seen:
+                seen.add(one.name)
+                names = [name for attribute in one.attributes for name in held(one, attribute)]
+                todo += [self.module.classes[n] for n in names if n in self.module.classes]
+                todo += one.parents
+        return tuple(one for name, one in self.module.classes.items() if name in seen)
 
     def _members(self, owner: Class, attribute: str) -> tuple[Class, ...]:
         if not any(last(called(value)) in LISTS for value in owner.attributes[attribute]):
@@ -121,16 +121,8 @@ class Layers:
 
     @cached_property
     def checkpointed(self) -> tuple[Class, ...]:
-        """The layers that transformers can checkpoint already.
-
-        In Zamba, such a layer is given its attention, and the mask for it, as arguments.
-        """
-        found = []
-        for one in self.module.classes.values():
-            attends = one.name in self.attending or (self.attending and _takes_mask(one))
-            if has_checkpointed(one) and attends:
-                found.append(one)
-        return tuple(found)
+        """The layers that transformers can checkpoint already, whatever they compute."""
+        return tuple(one for one in self.module.classes.values() if has_checkpointed(one))
 
     @cached_property
     def checkpointed_or_held(self) -> frozenset[str]:
@@ -138,37 +130,7 @@ class Layers:
 
         A `T5Block` is checkpointed, and holds its attentions and FFN in a list of layers.
         """
-        classes = self.module.classes.values()
-        return self._with_held(one.name for one in classes if has_checkpointed(one))
-
-    @cached_property
-    def pieces(self) -> tuple[Class, ...]:
-        """The classes that make up layers without a class of their own.
-
-        XLM has a list of attentions beside a list of FFNs and one of norms.
-        """
-        found: dict[Class, None] = {}
-        for owner in self.module.classes.values():
-            names: list[str] = []
-            for attribute, values in owner.attributes.items():
-                if any(last(called(value)) == LISTS[0] for value in values):
-                    names += held(owner, attribute)
-            if self.attending.isdisjoint(names):
-                continue
-            for name in names:
-                one = self.module.classes.get(name)
-                if one is not None and one.method("forward") is not None:
-                    found[one] = None
-        return tuple(found)
-
-    @property
-    def has_flag(self) -> bool:
-        return self.attentions.flag("supports_gradient_checkpointing")
-
-
-def _takes_mask(layer: Class) -> bool:
-    forward = layer.method("forward")
-    return forward is not None and any("mask" in arg.arg for arg in walk(forward.args, ast.arg))
+        return frozenset(one.name for one in self.inside(self.checkpointed))
 
 
 def has_checkpointed(layer: Class) -> bool:

@@ -7,10 +7,8 @@ shape has to prove anything.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from patchgen.author.anatomy.code import (
     called,
@@ -41,16 +39,9 @@ SHAPES = {
     "product": """
         torch.matmul(left, right)
         torch.bmm(left, right)
-        left.matmul(right)
-        left.bmm(right)
         left @ right
         torch.einsum("abcd,abde->abce", [left, right])
         torch.einsum("abcd,abde->abce", left, right)
-    """,
-    # Letters of equations are in the order in which they come.
-    "keyed": """
-        torch.einsum("abcd,abed->abce", [left, right])
-        torch.einsum("abcd,abed->abce", left, right)
     """,
     "baddbmm": """
         added.baddbmm(batch1=left, batch2=right, beta=beta, alpha=alpha)
@@ -58,7 +49,6 @@ SHAPES = {
     """,
     "softmax": """
         nn.functional.softmax(x, ..., dim=-1)
-        nn.functional.softmax(x, -1, ...)
         torch.nn.functional.softmax(x, ..., dim=-1)
         F.softmax(x, ..., dim=-1)
         torch.softmax(x, ..., dim=-1)
@@ -76,12 +66,6 @@ SHAPES = {
         x.masked_fill(mask, number)
         x.masked_fill_(mask, number)
         torch.masked_fill(x, mask, number)
-    """,
-    "triangle": """
-        x * seen + number * (1 - seen)
-    """,
-    "visible": """
-        torch.where(mask, x, number)
     """,
     # The scores of keys that are hidden may be minus infinity, or the least number.
     "same": """
@@ -110,15 +94,7 @@ SHAPES = {
         x.permute(0, 2, 1)
         x.mT
     """,
-    "plain": """
-        x.size(...)
-        x.dim()
-        x.amax(...)
-        y.expand_as(x)
-        y.reshape_as(x)
-    """,
 }
-_Node = TypeVar("_Node", bound=ast.AST)
 TORCH = {"torch", "nn", "F", "self"}
 _PARSED = {
     kind: tuple(
@@ -146,7 +122,6 @@ class Walk:
     uses: list[tuple[int, Unplaced]] = field(default_factory=list)
     added: set[str] = field(default_factory=set)
     index: int = 0
-    softmaxes: int = 0
     condition: ast.expr | None = None
     otherwise: bool = False  # in the second branch of a condition
 
@@ -192,9 +167,7 @@ class Walk:
     def _rest(self, node: ast.stmt) -> list[ast.stmt]:
         for name in stored(node):
             self.env.pop(name, None)
-        places = {id(context.node) for context, _ in self.contexts}
-        has_context = any(id(inner) in places for inner in ast.walk(node))
-        return [node if has_context else self.plain(node)]
+        return [node]
 
     def _branch(self, node: ast.If) -> list[ast.stmt]:
         """Both branches, one after the other: a term or factor has the condition of its branch."""
@@ -234,16 +207,7 @@ class Walk:
             return self._softmax(node, self.value(inner))
         if (dropped := self._dropped(node)) is not None:
             return self._dropout(self.value(dropped[0]), dropped[1])
-        for kind in (
-            "product",
-            "keyed",
-            "baddbmm",
-            "triangle",
-            "hidden",
-            "visible",
-            "same",
-            "plain",
-        ):
+        for kind in ("product", "baddbmm", "hidden", "same"):
             holes = _holes(kind, node)
             if holes is not None:
                 return self._step(kind, node, holes)
@@ -263,12 +227,10 @@ class Walk:
     def _step(self, kind: str, node: ast.expr, holes: Mapping[str, ast.expr]) -> Value | None:
         if kind == "product":
             return self._product(node, holes["left"], holes["right"])
-        if kind == "keyed":
-            return Scores(self.index, self.plain(holes["left"]), self.plain(holes["right"]))
         if kind == "baddbmm":
             return self._baddbmm(holes)
         found = self.value(holes["x"])
-        if kind == "plain" or found is None or isinstance(found, Context):
+        if found is None or isinstance(found, Context):
             return None
         if kind == "same":
             return _with_heads(node, found)
@@ -279,15 +241,12 @@ class Walk:
         if isinstance(number, int | float) and number > -1e4:
             self.use(node, f"scores are set to `{number}`")
             return None
-        if kind == "triangle":
-            return self._plus(found, "hide", parsed(f"{ast.unparse(holes['seen'])} == 0"))
-        mask = holes["mask"]
-        return self._plus(found, "hide", mask if kind == "hidden" else _inverted(mask))
+        return self._plus(found, "hide", holes["mask"])
 
     def _product(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Value | None:
         weights = self.value(left)
         if isinstance(weights, Probabilities):
-            context = Context(weights, self.plain(right), node)
+            context = Context(weights, right, node)
             self.contexts.append((context, self.index))
             return context
         if weights is not None or self.value(right) is not None:
@@ -297,7 +256,6 @@ class Walk:
 
     def _scores(self, left: ast.expr, right: ast.expr) -> Scores:
         """A factor of the key becomes one of the query."""
-        left, right = self.plain(left), self.plain(right)
         match right:
             case ast.BinOp(left=key, op=ast.Mult() | ast.Div() as operator, right=factor):
                 if (turned := _holes("turned", key)) is not None:
@@ -324,7 +282,6 @@ class Walk:
 
     def _softmax(self, node: ast.expr, found: Value | None) -> Value | None:
         if isinstance(found, Scores):
-            self.softmaxes += 1
             return Probabilities(found)
         if isinstance(found, Probabilities) and self.otherwise:
             return found  # each branch takes it, in another dtype
@@ -365,8 +322,6 @@ class Walk:
             match node.op:
                 case ast.Add():
                     return self._plus(scores, "add", other)
-                case ast.Sub() if is_left and "amax(dim=-1" in ast.unparse(other):
-                    return scores  # softmax does not change if all keys are shifted equally
                 case ast.Sub() if is_left:
                     return self._plus(scores, "add", ast.UnaryOp(ast.USub(), other))
                 case ast.Mult():
@@ -377,13 +332,12 @@ class Walk:
         return None
 
     def _plus(self, scores: Scores, kind: str, value: ast.expr) -> Scores:
-        term = Term(kind, self.plain(value), self.condition)
+        term = Term(kind, value, self.condition)
         return replace(scores, terms=(*scores.terms, term))
 
     def _scaled(
         self, node: ast.expr, scores: Scores, operator: str, value: ast.expr
     ) -> Scores | None:
-        value = self.plain(value)
         if not _is_number(value, self.owner):
             parameters = [
                 attribute
@@ -405,65 +359,6 @@ class Walk:
             for term in scores.terms
         )
         return replace(scores, factors=(*scores.factors, factor), terms=terms)
-
-    def plain(self, node: _Node) -> _Node:
-        """`node` with reads of the shape and dtype of scores from query and key instead."""
-        if not names(node) & self.env.keys():
-            return node
-        changed: _Node = _Shapes(self.env).visit(copy.deepcopy(node))
-        return changed
-
-
-@dataclass
-class _Shapes(ast.NodeTransformer):
-    env: Mapping[str, Value]
-
-    def _scores(self, node: ast.AST) -> Scores | None:
-        found = self.env.get(dotted(node))
-        found = found.scores if isinstance(found, Probabilities) else found
-        return found if isinstance(found, Scores) else None
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        other = self._scores(node.args[0]) if len(node.args) == 1 else None
-        if other is not None and isinstance(node.func, ast.Attribute):
-            inner: ast.expr = self.visit(node.func.value)
-            if node.func.attr == "expand_as":  # SDPA broadcasts by itself
-                return inner
-            if node.func.attr == "reshape_as":
-                query, key = ast.unparse(other.query), ast.unparse(other.key)
-                shape = f"*({query}).shape[:-1], ({key}).shape[-2]"
-                return parsed(f"({ast.unparse(inner)}).reshape({shape})")
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "size" and node.args:
-            scores = self._scores(node.func.value)
-            if scores is not None and (size := _size(scores, node.args[0])) is not None:
-                return size
-        return self.generic_visit(node)
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
-            scores = self._scores(node.value.value)
-            if scores is not None and (size := _size(scores, node.slice)) is not None:
-                return size
-        return self.generic_visit(node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        scores = self._scores(node.value)
-        if scores is not None and node.attr in ("dtype", "device"):
-            states = [one.id for one in walk(scores.query, ast.Name) if one.id not in TORCH]
-            return parsed(f"{states[0]}.{node.attr}") if states else node
-        if scores is not None and node.attr == "shape":
-            query, key = ast.unparse(scores.query), ast.unparse(scores.key)
-            return parsed(f"(*({query}).shape[:-1], ({key}).shape[-2])")
-        return self.generic_visit(node)
-
-
-def _size(scores: Scores, axis: ast.expr) -> ast.expr | None:
-    """The number of keys or queries, if `axis` is that of keys or queries."""
-    states = {-1: scores.key, 3: scores.key, -2: scores.query, 2: scores.query}
-    number = constant(axis)
-    if isinstance(number, int) and number in states:
-        return parsed(f"({ast.unparse(states[number])}).shape[-2]")
-    return None
 
 
 def _holes(kind: str, node: ast.expr) -> dict[str, ast.expr] | None:
@@ -488,10 +383,6 @@ def softmaxed(owner: Class, node: ast.expr) -> ast.expr | None:
             if set(owner.makes(last(called(node)))) == {"Softmax"}:
                 return x
     return None
-
-
-def _inverted(mask: ast.expr) -> ast.expr:
-    return ast.UnaryOp(ast.Invert(), mask)
 
 
 def _only_checks(node: ast.If) -> bool:

@@ -10,15 +10,13 @@ import ast
 import copy
 from dataclasses import dataclass
 
-from patchgen.author.anatomy.attention import FOLLOWING, Attentions, Reason
+from patchgen.author.anatomy.attention import Attentions, Reason
 from patchgen.author.anatomy.chain import Chain
 from patchgen.author.anatomy.code import method_of, names, parsed, receiver, stored, walk
 from patchgen.author.anatomy.scores import Context, Factor, Term
 from patchgen.author.declare.edits import code, edit
 
 KNOWN = ("attend", "wants_weights", "additive_mask")
-# Names that show whether an attention looks at the states of another sequence.
-CROSS = ("is_cross_attention", "encoder_hidden_states", "key_value_states", "kv_states", "kv")
 
 
 class Refused(Exception):
@@ -49,7 +47,7 @@ class ChainEdit:
         )
         statements = [*self.chain.kept, self.chain.suite[self.chain.last]]
         kept = [self._code(self._with_calls(node)) for node in statements]
-        none = [f"{name} = None" for name in self.weights_read_later()]
+        none = [f"{name} = None" for name in self._weights_read_later()]
         call = "\n".join(
             f"    {line}" for text in [*kept[:-1], *none, kept[-1]] for line in text.splitlines()
         )
@@ -88,66 +86,18 @@ class ChainEdit:
             what = f"the mask of eager depends on `{early[0]}`, which is computed later"
             raise Refused(Reason(scores.query, what))
         query, key = self._code(scores.query), self._code(scores.key)
-        return [f"{name} = additive_mask({name}, {query}, {key}, causal={self.causal(mask)})"]
+        return [f"{name} = additive_mask({name}, {query}, {key}, causal={self.attentions.causal})"]
 
     def _followed_mask(self) -> Term | None:
-        owner, method = self.chain.owner, self.chain.method
-        found = [
-            t for t in self.chain.scores.terms if self.attentions.follows(owner, method, t.value)
-        ]
-        if len(found) > 1:
-            raise Refused(Reason(found[1].value, "two masks are added to the scores"))
-        if found and found[0].kind != "add":
+        masks = [t for t in self.chain.scores.terms if self.attentions.follows(t.value)]
+        if len(masks) > 1:
+            raise Refused(Reason(masks[1].value, "two masks are added to the scores"))
+        if masks and masks[0].kind != "add":
             what = "the mask of transformers is not added to the scores"
-            raise Refused(Reason(found[0].value, what))
-        return found[0] if found else None
+            raise Refused(Reason(masks[0].value, what))
+        return masks[0] if masks else None
 
-    def causal(self, mask: Term) -> str:
-        """The condition under which a mask that is None means causal."""
-        owner, method = self.chain.owner, self.chain.method
-        tags = sorted(
-            tag
-            for tag in self.attentions.origins(owner, method, mask.value)
-            if tag.startswith(FOLLOWING)
-        )
-        makers = {tag.partition(":")[0] for tag in tags}
-        if makers == {"bidirectional"}:
-            return "False"
-        chosen = [tag.partition(":")[2] for tag in tags if tag.startswith("chosen")]
-        if chosen and (
-            len(chosen) > 1 or chosen[0] != "self.config.is_decoder" or "causal" in makers
-        ):
-            what = f"whether the attention is causal depends on {' and '.join(chosen)}"
-            raise Refused(Reason(mask.value, what))
-        both = "the mask is causal at one call and bidirectional at another"
-        # In MVP, encoder and decoder share a class, and `is_decoder` tells which mask it gets.
-        if makers >= {"bidirectional", "causal"}:
-            if "is_decoder" not in self.chain.owner.attributes:
-                raise Refused(Reason(mask.value, both))
-            chosen = [*chosen, "self.is_decoder"]
-        if chosen and "bidirectional" not in makers:
-            return " and ".join(chosen)
-        cross = self._cross()
-        if cross is None and "bidirectional" in makers:
-            raise Refused(Reason(mask.value, both))
-        return " and ".join([*chosen, *([cross] if cross else [])]) or "True"
-
-    def _cross(self) -> str | None:
-        method = self.chain.method
-        local = {arg.arg for arg in walk(method.args, ast.arg)}
-        local |= {
-            node.id for node in walk(method.body, ast.Name) if isinstance(node.ctx, ast.Store)
-        }
-        name = next((name for name in CROSS if name in local), None)
-        if name is None:
-            return None
-        return f"not {name}" if name.startswith("is_") else f"{name} is None"
-
-    def scaling(self) -> str:
-        """The code of the factor of the product of query and key."""
-        return _product(self.chain.scores.factors)
-
-    def weights_read_later(self) -> list[str]:
+    def _weights_read_later(self) -> list[str]:
         """The names of scores or weights that are read after the attention."""
         end = self.chain.suite[self.chain.last].end_lineno or 0
         inside = {id(node) for node in ast.walk(self.chain.suite[self.chain.last])}
@@ -175,9 +125,8 @@ class ChainEdit:
         if mask is not None:
             terms = [_term(mask, followed=True), *terms]
         keywords = []
-        if mask is not None and (causal := self.causal(mask)) != "False":
-            # The condition reads names of the method, so it can be passed as code.
-            keywords.append(f"causal={causal}")
+        if mask is not None and self.attentions.causal:
+            keywords.append("causal=True")
         keywords.append(f"scaling={_product(scores.factors)}")
         if (dropout := context.probabilities.dropout) is not None:
             keywords.append(f"dropout={ast.unparse(dropout)}")

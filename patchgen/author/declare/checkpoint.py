@@ -1,20 +1,20 @@
 """The checkpoint part: layers become `GradientCheckpointingLayer`s, and models get the flag for it.
 
-The parent needs an edit if a layer gets its states by keyword or a cache under another name, if a
-layer returns a list, and if it has a router, for which there is also a mixin.
+A layer is refused, with the place, if its call or its result would make a recompute wrong: states
+by keyword, a cache that the recompute would fill again, a list.  A router gets a mixin, and an edit
+where it changes in place what `topk` gave.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, last, method_of, walk
+from patchgen.author.anatomy.code import last, walk
 from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.layers import CHECKPOINTED, Layers, is_true
 from patchgen.author.anatomy.module import Class, Module
@@ -49,16 +49,18 @@ def checkpoint(module: Module) -> Contribution:
     missing = tuple(_missing(module, found))
     if missing:
         return Contribution("checkpoint", missing=missing)
-    layers = _layers(found)
+    layers = found.classes or found.checkpointed
     plain = [one for one in layers if one.name not in found.checkpointed_or_held]
+    if unfit := tuple(_unfit(module, plain)):
+        return Contribution("checkpoint", missing=unfit)
     silent = [owner for owner in module.pretrained if not is_true(owner, FLAG)]
-    routers = choices(module, layers)
+    routers = choices(found.inside(layers))
     if not plain and not silent and not routers:
         declared = tuple(Declared(owner.name) for owner in module.pretrained)
         return Contribution(
             "checkpoint", declared=declared, redundant=REDUNDANT.format(alias=module.alias)
         )
-    edits = tuple(_edits(module, plain, routers))
+    edits = tuple(edit for router in routers for edit in _choice(module, router))
     declared = (
         *(Declared(layer.name, behind=(CHECKPOINTED,)) for layer in _topmost(plain)),
         *(Declared(owner.name, members=_says_that_it_can(owner)) for owner in silent),
@@ -67,7 +69,7 @@ def checkpoint(module: Module) -> Contribution:
     )
     imports = _imports(bool(plain), bool(edits), bool(routers))
     return Contribution(
-        "checkpoint", " ".join(_says(module, plain, silent, routers)), declared, imports
+        "checkpoint", " ".join(_says(found, plain, silent, routers)), declared, imports
     )
 
 
@@ -89,82 +91,15 @@ def _imports(layers: bool, edits: bool, routers: bool) -> tuple[str, ...]:
 
 
 def _says(
-    module: Module, plain: Sequence[Class], silent: Sequence[Class], routers: Sequence[Choice]
+    found: Layers, plain: Sequence[Class], silent: Sequence[Class], routers: Sequence[Choice]
 ) -> Iterator[str]:
     if plain or silent:
         yield SAYS
     if routers:
         yield SAYS_ONCE
-    calls = (call for one in inside(module, plain) for call in walk(one.node, ast.Call))
+    calls = (call for one in found.inside(plain) for call in walk(one.node, ast.Call))
     if any(last(ast.unparse(call.func)).startswith("BatchNorm") for call in calls):
         yield SAYS_STATISTICS
-
-
-def _edits(module: Module, plain: Sequence[Class], routers: Iterable[Choice]) -> Iterator[Declared]:
-    earlier: list[tuple[str, str]] = []
-    for call in layer_calls(module, plain):
-        # One edit changes all places of a method with the same code.
-        if (key := (call.method.name + call.owner.name, ast.dump(call.call))) not in earlier:
-            yield from _call(module, call, sum(key[0] == each for each, _ in earlier))
-            earlier.append(key)
-    for layer in plain:
-        yield from _tuple(module, layer)
-    for router in routers:
-        yield from _choice(module, router)
-
-
-def _call(module: Module, found: LayerCall, before: int) -> Iterator[Declared]:
-    """Pass states by position, and no cache to a layer that is recomputed.
-
-    `before` other calls of the method have edits already.
-
-    Before: `layer(states=x, cache=cache)`.
-    After: `layer(x, cache=None if layer.gradient_checkpointing and self.training else cache)`.
-    """
-    by_place, caches = found.keywords_to_give_by_place(), found.caches()
-    if not by_place and not caches:
-        return
-    call = found.call
-    layer = ast.unparse(call.func)
-    without = {
-        value: ast.parse(
-            f"None if {layer}.gradient_checkpointing and self.training else {ast.unparse(value)}",
-            mode="eval",
-        ).body
-        for value in caches
-    }
-    given = {keyword.arg: keyword.value for keyword in call.keywords}
-    changed = copy.copy(call)
-    changed.args = [
-        without.get(arg, arg) for arg in [*(given[name] for name in by_place), *call.args]
-    ]
-    changed.keywords = [
-        ast.keyword(keyword.arg, without.get(keyword.value, keyword.value))
-        for keyword in call.keywords
-        if keyword.arg not in by_place
-    ]
-    name = "take_no_cache_twice" if caches else "give_states_by_place"
-    name += f"_{before + 1}" if before else ""
-    yield _edited(module, found.owner, found.method, name, call, changed)
-
-
-def _tuple(module: Module, layer: Class) -> Iterator[Declared]:
-    """`outputs = [states] + rest` becomes `outputs = (states, *rest)`.
-
-    A reentrant checkpoint does not look into a list.
-    """
-    statement = returned_list(layer)
-    if statement is None:
-        return
-    match statement.value:
-        case ast.BinOp(left=ast.List(elts=first), right=rest):
-            items = [*first, ast.Starred(rest, ast.Load())]
-        case ast.List(elts=first):
-            items = list(first)
-        case _:
-            return
-    changed = ast.Assign(statement.targets, ast.Tuple(items, ast.Load()), lineno=statement.lineno)
-    yield _edited(module, layer, layer.own["forward"], "return_a_tuple", statement, changed)
 
 
 def _choice(module: Module, router: Choice) -> Iterator[Declared]:
@@ -176,21 +111,12 @@ def _choice(module: Module, router: Choice) -> Iterator[Declared]:
         )
         changed = ast.Assign([target], value, lineno=statement.lineno)
         name = "leave_what_topk_gave" + (f"_{index + 1}" if index else "")
-        yield _edited(module, router.owner, router.method, name, statement, changed)
-
-
-def _edited(
-    module: Module,
-    owner: Class,
-    method: ast.FunctionDef,
-    name: str,
-    before: ast.AST,
-    after: ast.AST,
-) -> Declared:
-    """An edit of every place in `method` with the code of `before`."""
-    same = [node for node in walk(method.body, type(before)) if ast.dump(node) == ast.dump(before)]
-    old, new = code(module, method, before), code(module, method, ast.fix_missing_locations(after))
-    return Declared(owner.name, members=(edit(name, method, [old], [new], count=len(same)),))
+        old, new = (
+            code(module, router.method, ast.fix_missing_locations(node))
+            for node in (statement, changed)
+        )
+        member = edit(name, router.method, [old], [new])
+        yield Declared(router.owner.name, members=(member,))
 
 
 def _topmost(layers: Sequence[Class]) -> list[Class]:
@@ -206,17 +132,12 @@ def _inherits(layer: Class, other: Class) -> bool:
     return any(parent is other or _inherits(parent, other) for parent in layer.parents)
 
 
-def _layers(found: Layers) -> tuple[Class, ...]:
-    """What is recomputed as one: layers, or attentions and FFNs if a model holds those in lists."""
-    return found.classes or found.checkpointed or found.pieces
-
-
 def _missing(module: Module, found: Layers) -> Iterator[Missing]:
     if not module.pretrained:
         yield Missing(
             module.at(module.tree), "no class of this file stands below PreTrainedModel", True
         )
-    if not _layers(found):
+    if not (found.classes or found.checkpointed):
         yield Missing(
             module.at(module.tree),
             "no list of layers that attend is gone through in this file",
@@ -224,68 +145,65 @@ def _missing(module: Module, found: Layers) -> Iterator[Missing]:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class LayerCall:
-    """`call` in `method` of `owner` runs a layer of class `layer`.
+BY_KEYWORD = (
+    "`{what}` is given its states by keyword: torch keeps the random state of the devices of "
+    "positional arguments only"
+)
+FILLED_TWICE = "`{what}` is given a cache, which a recompute would fill a second time"
+IN_A_LIST = "the result of {what} is a list, into which a reentrant checkpoint does not look"
+HINTS = {
+    BY_KEYWORD: "give the states by place in an edit of this method",
+    FILLED_TWICE: "give None where `layer.gradient_checkpointing and self.training`, in an edit",
+    IN_A_LIST: "make it a tuple in an edit: modular/openai/modular_openai_checkpoint.py does so",
+}
+
+
+def _unfit(module: Module, layers: Sequence[Class]) -> Iterator[Missing]:
+    """Why layers cannot be recomputed as they are called, or with what they return."""
+    nodes: list[tuple[ast.AST, str, str]] = []
+    for call, layer in layer_calls(module, layers):
+        if why := unfit_call(call, layer, _removed_caches(module)):
+            nodes.append((call, why, ast.unparse(call.func)))
+    for layer in layers:
+        if (statement := returned_list(layer)) is not None:
+            nodes.append((statement, IN_A_LIST, layer.name))
+    for node, why, what in nodes:
+        yield Missing(module.at(node), why.format(what=what), True, HINTS[why])
+
+
+def unfit_call(call: ast.Call, layer: Class, removed: frozenset[str]) -> str:
+    """Why a recompute of `layer` would go wrong as `call` runs it; "" if it does not.
 
     `removed` are the keywords of caches that `GradientCheckpointingLayer` removes by itself.
     """
-
-    owner: Class
-    method: ast.FunctionDef
-    call: ast.Call
-    layer: Class
-    removed: frozenset[str]
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The parameters of the forward of the layer, without `self`."""
-        forward = self.layer.method("forward")
-        return tuple(arg.arg for arg in forward.args.args[1:]) if forward is not None else ()
-
-    def keywords_to_give_by_place(self) -> tuple[str, ...]:
-        """The leading parameters that are passed by keyword, if no argument is positional.
-
-        They must be positional: torch saves the random state of the devices of positional arguments
-        only, and `use_reentrant=True` computes gradients of nothing else.
-        """
-        if any(not isinstance(arg, ast.Constant) for arg in self.call.args):
-            return ()
-        given = {keyword.arg for keyword in self.call.keywords}
-        leading: list[str] = []
-        for name in self.parameters:
-            if name not in given or name.startswith(FLAGS) or "mask" in name:
-                break
-            leading.append(name)
-        return tuple(leading)
-
-    def caches(self) -> frozenset[ast.expr]:
-        """The arguments that are a cache, to which a recompute would add everything twice."""
-        by_place = zip(self.parameters, self.call.args, strict=False)
-        found = [value for name, value in by_place if name in EVERY_CACHE]
-        kept = EVERY_CACHE - self.removed
-        found += [keyword.value for keyword in self.call.keywords if keyword.arg in kept]
-        return frozenset(value for value in found if not isinstance(value, ast.Constant))
+    forward = layer.method("forward")
+    names = [arg.arg for arg in forward.args.args[1:]] if forward is not None else []
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    # A list of layers may hold other arguments behind a star.
+    leading = names[0] if names and not call.args else ""
+    if leading in given and not leading.startswith(FLAGS) and "mask" not in leading:
+        return BY_KEYWORD
+    by_place = dict(zip(names, call.args, strict=False))
+    caches = [by_place.get(name) for name in EVERY_CACHE]
+    caches += [given.get(name) for name in EVERY_CACHE - removed]
+    return FILLED_TWICE if any(not isinstance(one, ast.Constant | None) for one in caches) else ""
 
 
-def layer_calls(module: Module, layers: Sequence[Class]) -> Iterator[LayerCall]:
+def layer_calls(module: Module, layers: Sequence[Class]) -> Iterator[tuple[ast.Call, Class]]:
     """Every call of a layer: in a loop over its list, by its index or by its own name."""
     by_name = {layer.name: layer for layer in layers}
-    removed = _removed_caches(module)
     for owner in module.classes.values():
         holding: dict[str, Class] = {}
         for attribute in owner.attributes:
             for name in held(owner, attribute):
                 if name in by_name:
                     holding[attribute] = by_name[name]
-        if not holding:
-            continue
-        for method in owner.own.values():
+        for method in owner.own.values() if holding else ():
             variables = _loop_variables(method, holding)
             for call in walk(method.body, ast.Call):
                 layer = _layer_of(call.func, variables, holding)
                 if layer is not None:
-                    yield LayerCall(owner, method, call, layer, removed)
+                    yield call, layer
 
 
 def _removed_caches(module: Module) -> frozenset[str]:
@@ -338,19 +256,13 @@ def _layer_of(
 def returned_list(layer: Class) -> ast.Assign | None:
     """The assignment that makes the result of the layer a list: `outputs = [states] + rest`."""
     forward = layer.own.get("forward")
-    if forward is None:
-        return None
-    returned = {_name(node.value) for node in walk(forward.body, ast.Return)} - {""}
-    made = [node for node in walk(forward.body, ast.Assign) if _name(node.targets[0]) in returned]
-    return made[0] if len(made) == 1 and _is_list(made[0].value) else None
-
-
-def _is_list(value: ast.expr) -> bool:
-    match value:
-        case ast.List() | ast.BinOp(left=ast.List(), op=ast.Add()):
-            return True
-        case _:
-            return False
+    body = forward.body if forward is not None else []
+    returned = {_name(node.value) for node in walk(body, ast.Return)} - {""}
+    for node in walk(body, ast.Assign):
+        first = node.value.left if isinstance(node.value, ast.BinOp) else node.value
+        if _name(node.targets[0]) in returned and isinstance(first, ast.List):
+            return node
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,10 +274,10 @@ class Choice:
     changes: tuple[ast.AugAssign, ...]
 
 
-def choices(module: Module, layers: Sequence[Class]) -> tuple[Choice, ...]:
-    """The routers inside the layers."""
+def choices(owners: Iterable[Class]) -> tuple[Choice, ...]:
+    """The routers among the classes."""
     found = []
-    for owner in inside(module, layers):
+    for owner in owners:
         for method in owner.own.values():
             chosen = _chosen(method)
             if chosen is None:
@@ -376,24 +288,9 @@ def choices(module: Module, layers: Sequence[Class]) -> tuple[Choice, ...]:
     return tuple(found)
 
 
-def inside(module: Module, layers: Sequence[Class]) -> tuple[Class, ...]:
-    """The layers, every class of the module that they hold at any depth, and the bases of all."""
-    seen: dict[str, Class] = {}
-    todo = list(layers)
-    while todo:
-        one = todo.pop()
-        if one.name in seen:
-            continue
-        seen[one.name] = one
-        names = [name for attribute in one.attributes for name in held(one, attribute)]
-        todo += [module.classes[name] for name in names if name in module.classes]
-        todo += one.parents
-    return tuple(one for name, one in module.classes.items() if name in seen)
-
-
 def _chosen(method: ast.FunctionDef) -> frozenset[str] | None:
     """The names that hold results of `topk` in `method`; None if it is not called."""
-    calls = [call for call in walk(method.body, ast.Call) if _is_choice(call)]
+    calls = [one for one in walk(method.body, ast.Call) if last(ast.unparse(one.func)) == "topk"]
     if not calls:
         return None
     names: set[str] = set()
@@ -404,10 +301,6 @@ def _chosen(method: ast.FunctionDef) -> frozenset[str] | None:
         if is_result or _name(node.value) in names:
             names |= {name.id for name in walk(node.targets, ast.Name)}
     return frozenset(names)
-
-
-def _is_choice(call: ast.Call) -> bool:
-    return last(called(call)) == "topk" or method_of(call) == "topk"
 
 
 def _name(node: ast.expr | None) -> str:

@@ -83,7 +83,7 @@ def dense(module: Module, found: FeedForward) -> Dense:
         gated=found.form in ("gated", "halves"),
         width=f"{first}.{WIDTHS[made]}{halves}",
         bias=f"{first}.bias is not None",
-        activation=_activation(module, found, forward),
+        activation=_activation(found, forward),
         transposed=made == "Conv1D",
         dropout=kept if dropout else "",
         idle=idle,
@@ -132,20 +132,13 @@ def _linear(owner: Class, forward: ast.FunctionDef, attributes: list[str]) -> st
     return made.pop()
 
 
-def _function(module: Module, forward: ast.FunctionDef, name: str) -> str:
-    """A function as the activation of experts: the name of one of torch, else the function."""
-    package, _, function = name.rpartition(".")
-    if package in ("F", "nn.functional", "torch.nn.functional") and function in OF_TORCH:
-        return repr(function)
-    if name in module.functions:
-        return f"{module.alias}.{name}"  # ESM's GELU is not torch's in the last bits.
-    raise Unfit(forward, f"`{name}` is not known as an activation")
-
-
-def _activation(module: Module, found: FeedForward, forward: ast.FunctionDef) -> str:
+def _activation(found: FeedForward, forward: ast.FunctionDef) -> str:
     act, owner = found.parts["act"], found.owner
     if not act.startswith("self."):
-        return _function(module, forward, act)
+        package, _, function = act.rpartition(".")
+        if package in ("F", "nn.functional", "torch.nn.functional") and function in OF_TORCH:
+            return repr(function)
+        raise Unfit(forward, f"`{act}` is not known as an activation")
     name = act.removeprefix("self.")
     values, init = owner.attributes.get(name, ()), owner.method("__init__")
     # BERT takes a name or a function; other activations that are chosen may have weights.

@@ -150,8 +150,7 @@ def _calls_attention(forward: ast.FunctionDef) -> bool:
 
 
 def _insist_on_layers(module: Module, model: Class) -> Tokens:
-    """Refuse layers that may look at other tokens, and other reads of the mask or positions."""
-    _insist_on_reads(model, model.own["forward"])
+    """Refuse layers that may look at other tokens."""
     tokens = Tokens(module, {one.name for one in _attending(module)})
     through = dict.fromkeys(_layers(module, tokens, model))
     if not any(_holds_attention(module, one, tokens) for one in through):
@@ -183,46 +182,6 @@ def _holds_attention(module: Module, owner: Class, tokens: Tokens) -> bool:
     ]
     return bool(names & set(tokens.attending)) or any(
         _holds_attention(module, one, tokens) for one in inner
-    )
-
-
-def _insist_on_reads(model: Class, forward: ast.FunctionDef) -> None:
-    """Refuse code that does more with the mask or the positions than pass them on."""
-    handed: set[int] = set()
-    for node in walk(forward.body, ast.AST):
-        match node:
-            case ast.Call(args=args, keywords=keywords) if _hands_on(node):
-                values: list[ast.expr | None] = [*args, *(keyword.value for keyword in keywords)]
-            case ast.Compare(left=left, comparators=comparators):
-                values = [left, *comparators]
-            case ast.Dict(values=values_of_dict):
-                values = [*values_of_dict]
-            case ast.Assign(value=ast.Name() as value) | ast.NamedExpr(value=ast.Name() as value):
-                values = [value]
-            case ast.Call(func=ast.Attribute(value=value, attr="unsqueeze")):
-                values = [value]
-            case _:
-                continue
-        handed |= {
-            id(one) for value in values if value is not None for one in walk(value, ast.Name)
-        }
-    for name in walk(forward.body, ast.Name):
-        if (
-            name.id in ("attention_mask", "position_ids")
-            and isinstance(name.ctx, ast.Load)
-            and id(name) not in handed
-        ):
-            raise _No(name, f"{model.name} reads `{name.id}` here")
-
-
-def _hands_on(call: ast.Call) -> bool:
-    name = called(call)
-    makes_mask = last(name).startswith("create_") and last(name).endswith("_mask")
-    return (
-        name.startswith("self.")
-        or makes_mask
-        or last(name) in ("isinstance", "dict")
-        or "layer" in name
     )
 
 

@@ -8,7 +8,6 @@ FFN that the `__init__` of the parent creates.
 from __future__ import annotations
 
 import ast
-import copy
 
 from patchgen.author.anatomy.attention import Attentions, Reason
 from patchgen.author.anatomy.code import called, last, walk
@@ -20,7 +19,7 @@ from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.layers import Layers, has_checkpointed
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.declare.dense import Dense, Unfit, dense
-from patchgen.author.declare.edits import code, edit
+from patchgen.author.declare.edits import edit
 from patchgen.author.declare.variant import Contribution, Declared, Missing, NewModel
 
 SAYS = (
@@ -59,9 +58,9 @@ def _written(module: Module) -> Contribution:
     base = Declared(module.pretrained[0].name)
     bases = declare_bases(module, found, heads_)
     model = _new_model(module, config, tuple(one.name for one in (base, *bases, *heads_)))
-    numbered = _numbered(module, layers, ffn.layer, model.renamed(ffn.layer.name))
+    _insist_on_numbers(layers, ffn.layer)
     own = [_layer(ffn.layer, network), _base(base.name, network, _checkpoints(layers))]
-    declared = [*numbered, *own, *bases, *heads_]
+    declared = [*own, *bases, *heads_]
     for one in declared:
         if not one.name.startswith(model.old_prefix):
             what = f"{one.name} does not begin with {model.old_prefix}, as its model does"
@@ -137,57 +136,21 @@ def _index(init: ast.FunctionDef) -> str | None:
     return next((name for name in INDICES if name in _parameters(init)), None)
 
 
-def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> list[Declared]:
-    """Edits of the classes that create layers, if layers do not get their index.
-
-    Raises NoMixture if such a class does not create them in one comprehension.
-    """
+def _insist_on_numbers(layers: Layers, layer: Class) -> None:
+    """Refuse layers that are not told their index, by which a mixture is chosen for each."""
     init = layer.method("__init__")
     assert init is not None
     index = _index(init)
-    declared = []
     for one in layers.lists:
-        if layer not in one.layers:
-            continue
         makes = one.owner.own.get("__init__")
         body = makes.body if makes is not None else []
         calls = [call for call in walk(body, ast.Call) if called(call) == layer.name]
-        if index is not None:
-            is_given = all(_gives(call, init, index) for call in calls)
-            if is_given or _has_no_default(init, index):
-                continue
-        lists = walk(makes.body, ast.ListComp) if makes is not None else ()
-        made = [node for node in lists if called(node.elt) == layer.name]
-        if makes is None or len(made) != 1:
-            raise NoMixture(
-                makes or one.owner.node,
-                f"{layer.name} is not told its index, nor made in one comprehension",
-            )
-        match number := copy.deepcopy(made[0]):
-            case ast.ListComp(
-                ast.Call(keywords=given),
-                [ast.comprehension(target=ast.Name(id="_") as target, ifs=[])],
-            ):
-                target.id = index or INDICES[0]
-                given.append(ast.keyword(target.id, ast.Name(target.id, ast.Load())))
-                known = (layer.name, target.id)
-                texts = [code(module, makes, node, known) for node in (made[0], number)]
-                # The layer is a class of the new model, which the modular file defines.
-                old, new = (text.replace(f"[{layer.name}(", f"[{renamed}(", 1) for text in texts)
-                declared.append(
-                    Declared(
-                        one.owner.name, members=(edit("number_the_layers", makes, [old], [new]),)
-                    )
-                )
-            case _:
-                raise NoMixture(
-                    made[0],
-                    f"{layer.name} is not told its index, and counted otherwise where it is made",
-                )
-    return declared
+        is_given = index is not None and all(_gives(call, init, index) for call in calls)
+        if layer in one.layers and not is_given and (index is None or not _is_needed(init, index)):
+            raise NoMixture(makes or one.owner.node, f"{layer.name} is not told its index")
 
 
-def _has_no_default(method: ast.FunctionDef, name: str) -> bool:
+def _is_needed(method: ast.FunctionDef, name: str) -> bool:
     names = _parameters(method)
     return names.index(name) < len(names) - len(method.args.defaults)
 
@@ -207,8 +170,8 @@ def _layer(layer: Class, network: Dense) -> Declared:
     names = _parameters(init)
     given = dict(zip(names[::-1], init.args.defaults[::-1], strict=False))
     own = [f"{one}={ast.unparse(given[one])}" if one in given else one for one in names]
-    index = _index(init) or INDICES[0]
-    signature = ", ".join(own if index in names else [*own, f"{index}=None" if given else index])
+    index = _index(init)
+    signature = ", ".join(own)
     arguments = [f"gated={network.gated}", f"bias={network.bias}", f"inner={network.width}"]
     arguments.append(f"activation={network.activation}")
     mixture = f"Mixture(config, {', '.join(arguments)})"

@@ -6,15 +6,12 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
-from patchgen.author.anatomy.attention import Attentions
+from patchgen.author.anatomy.attention import MADE_BY_CONFIG, Attentions
 from patchgen.author.anatomy.code import called, dotted, last, method_of, receiver, walk
 from patchgen.author.anatomy.interface import Interface, drops_a_sink, mentions
-from patchgen.author.anatomy.masks import MADE_BY_CONFIG
 from patchgen.author.anatomy.module import Class, Module, constructors
-from patchgen.author.anatomy.torch_calls import TorchCall, torch_calls
 from patchgen.author.declare.chains import ChainEdit, Refused
 from patchgen.author.declare.edits import code, edit, imports_for
-from patchgen.author.declare.interface import by_interface
 from patchgen.author.declare.knowing import Knowing, NeverBuilt
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
@@ -44,7 +41,6 @@ FROM_PART = frozenset(
         "attend",
         "for_eager",
         "knowing",
-        "projected_attention",
         "sdpa_attention",
         "sink_attention",
         "wants_weights",
@@ -56,12 +52,12 @@ NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
 def sdpa(module: Module) -> Contribution:
     """What the part declares for `module`."""
     found = Attentions(module)
-    if not found.chains and not found.interfaces and not torch_calls(module):
+    if not found.chains and not found.interfaces:
         why = find_missed(found) or find_other_softmaxes(found)
         nothing = Missing(module.at(module.tree), "no attention is computed in this file", True)
         return Contribution("sdpa", missing=make_fatal(why or (nothing,)))
     if not found.chains and found.flag("_supports_sdpa"):
-        return replace(_by_interface(module, found), redundant=REDUNDANT.format(alias=module.alias))
+        return replace(_written(module, found), redundant=REDUNDANT.format(alias=module.alias))
     if found.chains and found.calls_sdpa:
         return Contribution(
             "sdpa",
@@ -73,12 +69,8 @@ def sdpa(module: Module) -> Contribution:
             module.at(module.tree), "no class of this file stands below PreTrainedModel", True
         )
         return Contribution("sdpa", missing=(nowhere,))
-    if not _builds_models(module):
-        connected = by_interface(module, found, find_missed(found))
-        if connected is not None:
-            return connected
     written = _written(module, found)
-    if written.declared or not found.masks.follows_implementation:
+    if written.declared or not found.makers:
         return written
     # Other code reads the masks too, or it is not known what reads them: keep those of "eager".
     return _written(module, replace(found, whole_masks=True))
@@ -112,11 +104,8 @@ def _written(module: Module, found: Attentions) -> Contribution:
             )
         else:
             members.setdefault(interface.owner.name, []).extend(texts)
-    asking = torch_calls(module)
-    for asked in asking:
-        members.setdefault(asked.owner.name, []).append(_without_weights(module, asked))
-    owners = [*(chain.owner for chain in found.chains), *(asked.owner for asked in asking)]
-    _configuration(module, tuple(dict.fromkeys(owners)), members, missing)
+    owners = dict.fromkeys(chain.owner for chain in found.chains)
+    _configuration(module, tuple(owners), members, missing)
     if any(one.fatal for one in missing) or not members:
         return Contribution("sdpa", missing=tuple(missing))
     for name, more in _picked(found, tuple(members)).items():
@@ -129,22 +118,6 @@ def _written(module: Module, found: Attentions) -> Contribution:
     declared += [Declared(owner.name, mixins=(mixin,)) for owner in module.pretrained]
     says = f"{SAYS} {WHOLE_MASKS}" if found.whole_masks else SAYS
     return Contribution("sdpa", says, tuple(declared), _imports(members, mixin), tuple(missing))
-
-
-def _by_interface(module: Module, found: Attentions) -> Contribution:
-    """What `--force` writes for a model that has the interface: one direct call."""
-    members: dict[str, list[str]] = {}
-    missing: list[Missing] = []
-    for interface in found.interfaces:
-        texts, why = _interface_edit(found, interface)
-        if why:
-            missing.append(
-                Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True)
-            )
-        members.setdefault(interface.owner.name, []).extend(texts)
-    declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
-    declared += [Declared(owner.name, mixins=("SdpaOrEager",)) for owner in module.pretrained]
-    return Contribution("sdpa", SAYS, tuple(declared), _imports(members), tuple(missing))
 
 
 def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str], str]:
@@ -184,7 +157,7 @@ def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str],
     members = [edit("call_sdpa", method, old, new, holes)]
     if not interface.is_causal:
         # transformers takes a missing attribute as True.
-        members.append(f"is_causal = {'causal' in found.calls_with(interface)}")
+        members.append(f"is_causal = {found.causal}")
     return members, ""
 
 
@@ -221,14 +194,6 @@ def _next_statement(method: ast.FunctionDef, statement: ast.stmt) -> ast.stmt | 
                 following: ast.stmt = suite[suite.index(statement) + 1]
                 return following
     return None
-
-
-def _without_weights(module: Module, asked: TorchCall) -> str:
-    """The edit after which torch's function computes weights only if they are asked for."""
-    old = f"{code(module, asked.method, called(asked.call))}(..., need_weights=True)"
-    return edit(
-        "call_sdpa", asked.method, [old], ["projected_attention(..., weights=wants_weights(self))"]
-    )
 
 
 def _configuration(

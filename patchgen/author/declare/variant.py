@@ -26,7 +26,6 @@ class Declared:
     mixins: tuple[str, ...] = ()
     behind: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
-    decorators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,6 @@ class Contribution:
     missing: tuple[Missing, ...] = ()
     redundant: str = ""
     model: NewModel | None = None
-    functions: tuple[str, ...] = ()  # of the module, before its classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +102,9 @@ class Variant:
         order = {name: number for number, name in enumerate(module.classes)}
         merged: dict[str, list[Declared]] = {}
         imports: set[str] = set()
-        functions: list[str] = []
         model: NewModel | None = None
         for part in self.parts:
             imports.update(part.imports)
-            functions += part.functions
             model = model or part.model
             for declared in part.declared:
                 merged.setdefault(declared.name, []).append(declared)
@@ -121,7 +117,7 @@ class Variant:
         parent = ".".join(module.name.split(".")[:-1])
         lines = [self._docstring(module), "", *sorted(imports), ""]
         lines += [f"from {parent} import {module.name.split('.')[-1]} as {module.alias}", "", ""]
-        return "\n".join([*lines, "\n\n\n".join([*_unique(functions), *classes]), ""])
+        return "\n".join([*lines, "\n\n\n".join(classes), ""])
 
     def _docstring(self, module: Module) -> str:
         *others, parts = [part.part for part in self.parts]
@@ -138,16 +134,13 @@ def _class(module: Module, name: str, declared: list[Declared], called: str) -> 
     mixins: list[str] = []
     behind: list[str] = []
     members: list[str] = []
-    decorators: list[str] = []
     for one in declared:
         mixins += one.mixins
         behind += one.behind
         members += one.members
-        decorators += one.decorators
-    above = "".join(f"@{one}\n" for one in _unique(decorators))
     bases = ", ".join([*_unique(mixins), f"{module.alias}.{name}", *_unique(behind)])
     body = textwrap.indent("\n\n".join(_unique(members)) or "pass", "    ")
-    return f"{above}class {called}({bases}):\n{body}"
+    return f"class {called}({bases}):\n{body}"
 
 
 def _unique(items: Iterable[str]) -> list[str]:

@@ -10,14 +10,14 @@ from patchgen.cli.options import package_root
 
 # Those of `author.declare.request`, which `--help` need not import.
 PARTS = {
-    "sdpa": "attention by transformers' interface: SDPA, flex attention, kernels of the hub",
+    "sdpa": "attention that is written out is one call of SDPA",
     "checkpoint": "activation checkpointing",
     "loss": "no logits in training: the loss is taken in chunks",
     "norm": "each RMSNorm is one kernel, and LayerNorms follow autocast",
     "moe": "a new model with a mixture of experts in the place of the MLP",
-    "grouped": "experts in grouped matrix products, and not in a loop",
+    "grouped": "says whether experts run in grouped matrix products",
     "flash": "no padding is computed, and packed texts are kept apart",
-    "flex": "attention by the interface where flex attention computes all of it",
+    "flex": "says whether transformers has flex attention",
     "liger": "Liger's kernels for norms, rotations, gated products and the loss",
 }
 ALSO = {"fast": "loss, flash and norm: for a decoder that is trained"}  # several parts

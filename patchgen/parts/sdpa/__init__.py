@@ -1,7 +1,6 @@
-"""Attention by one call of SDPA, where transformers' attention interface does not take the scores.
+"""Attention by one call of SDPA, where scores are written out.
 
-`patchgen new` connects a model to transformers' attention interface where its scores are made of
-query, key, value, a mask of transformers and a `position_bias`.  What is here is for the others:
+`patchgen new --with sdpa` writes calls of it.  It is for what the interface does not take too:
 masks of a model's own, windows of images, sinks, weights that are read elsewhere, scores that are
 made in another layout.
 
@@ -24,7 +23,7 @@ from patchgen.parts.sdpa.call import sdpa, seen_before
 from patchgen.parts.sdpa.interface import NOT_IN_SDPA, sdpa_attention, sink_attention, with_sinks
 from patchgen.parts.sdpa.masks import additive_mask, for_eager
 from patchgen.parts.sdpa.terms import sum_of_terms, windows
-from patchgen.parts.sdpa.written import attend, projected_attention
+from patchgen.parts.sdpa.written import attend
 
 __all__ = [
     "NOT_IN_SDPA",
@@ -35,7 +34,6 @@ __all__ = [
     "configs_inside",
     "for_eager",
     "knowing",
-    "projected_attention",
     "refuse_other_attention",
     "sdpa",
     "sdpa_attention",

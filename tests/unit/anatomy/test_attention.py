@@ -83,7 +83,7 @@ def test_who_else_reads_a_mask(outside, read, whole, why):
     ), reasons
     (chain,) = found.chains
     (term,) = chain.scores.terms
-    assert found.follows(chain.owner, chain.method, term.value) is not whole
+    assert found.follows(term.value) is not whole
 
 
 TABLE = """

@@ -16,7 +16,6 @@ class Attention(nn.Module):
         self.scale = config.size**-0.5
         self.softmax = nn.Softmax(dim=-1)
         self.mix = nn.Linear(4, 4) if config.mix else None
-        self.triangle = nn.Buffer(torch.tril(torch.ones(9, 9)).view(1, 1, 9, 9))
         self.logit_scale = nn.Parameter(torch.log(10 * torch.ones((config.heads, 1, 1))))
 
     def add_bias(self, scores, q):
@@ -95,13 +94,6 @@ SAME = {
             shown = None
         return torch.bmm(self.dropout(w), v), shown
     """,
-    "einsum": """
-        s = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(8)
-        if mask is not None:
-            s = s + mask
-        c = torch.einsum("bhqk,bhkd->bhqd", self.dropout(torch.softmax(s, dim=-1)), v)
-        return c
-    """,
 }
 
 
@@ -128,26 +120,9 @@ OTHERS = {
         "s = q @ k.mT * self.logit_scale.exp()",
         {"q": "q * self.logit_scale.exp()"},
     ),
-    "the largest is subtracted": (
-        "s = q @ k.mT\ns = s - s.amax(dim=-1, keepdim=True)",
-        {"terms": []},
-    ),
     "a mask is subtracted": (
         "s = q @ k.mT - 1e30 * mask",
         {"terms": [("add", "-(1e+30 * mask)", None)]},
-    ),
-    "a triangle of ones": (
-        "s = q @ k.mT\nb = self.triangle[:, :, :3, :3]\ns = s * b + -1e4 * (1 - b)",
-        {"terms": [("hide", "b == 0", None)]},
-    ),
-    "a minimum that is made in steps": (
-        "s = q @ k.mT\nleast = torch.finfo(q.dtype).min\nleast = torch.tensor(least)\n"
-        "s = torch.where(mask, s, least)",
-        {"terms": [("hide", "~mask", None)]},
-    ),
-    "the shape of scores": (
-        "s = q @ k.mT\nb, h, n, m = s.shape\ns = s + self.table(n, m)",
-        {"terms": [("add", "self.table(n, m)", None)]},
     ),
     "two products are summed": (
         "s = q @ k.mT / 3\nr = bias @ mask.mT * self.scale\ns = s + r",
@@ -158,16 +133,12 @@ OTHERS = {
         {"terms": [("add", "r", None)]},
     ),
     "a product that goes elsewhere is a bias": (
-        "s = q @ k.mT\nb = q @ bias.mT\nb = self.shift(b, keys=s.shape[3])\ns = s + b",
+        "s = q @ k.mT\nb = q @ bias.mT\nb = self.shift(b)\ns = s + b",
         {"terms": [("add", "b", None)]},
     ),
     "a factor under a condition": (
         "s = q @ k.mT\nif self.scaled:\n    s = s / 3",
         {"scaled": ["/3"]},
-    ),
-    "shapes of scores": (
-        "s = q @ k.mT\ns = s + bias[:, : s.size(-1)]",
-        {"terms": [("add", "bias[:, :k.shape[-2]]", None)]},
     ),
 }
 

@@ -39,7 +39,7 @@ EXACT = {
     "experts as rows of tables": 1,
 }
 AT_LEAST = {
-    "written out": 72,
+    "written out": 59,
     "lists of layers": 435,
     "ffn gated": 122,
     "ffn plain": 122,
@@ -85,7 +85,7 @@ def _facts(module, attentions, layers):
         and not attentions.flag("_supports_flash_attn")
     ):
         yield "attention, neither SDPA nor FlashAttention"
-    if attends and not layers.has_flag:
+    if attends and not attentions.flag("supports_gradient_checkpointing"):
         yield "attention, no checkpointing"
     yield from ["lists of layers"] * bool(layers.lists)
     yield from {f"ffn {one.form}" for one in feed_forwards(layers)}

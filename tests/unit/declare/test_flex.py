@@ -1,4 +1,4 @@
-"""`patchgen new --with flex`: transformers' interface where flex attention computes all of the scores."""
+"""`patchgen new --with flex`: whether transformers has flex attention, and what to write by hand."""
 
 from pathlib import Path
 
@@ -7,7 +7,6 @@ import pytest
 from patchgen.author.anatomy.module import find_module, make_module, open_module
 from patchgen.author.declare.flex import flex
 from patchgen.author.declare.request import answer
-from patchgen.author.declare.sdpa import sdpa
 from patchgen.syntax.errors import Refusals
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.text import make_source
@@ -27,23 +26,6 @@ def opened(env, model):
     return open_module(env, find_module(env, model))
 
 
-@pytest.mark.parametrize("model", ["mpnet", "megatron_bert"])
-def test_is_the_interface_that_sdpa_writes(env, model):
-    found = flex(opened(env, model))
-    assert found.declared == sdpa(opened(env, model)).declared
-    text = answer(env, model, ["flex"]).text
-    assert "_supports_flex_attn = True" in text
-    assert "ALL_ATTENTION_FUNCTIONS.get_interface(" in text
-    # Beside sdpa it adds nothing but what its docstring says.
-    both = answer(env, model, ["sdpa", "flex"]).text
-    assert both[both.index("class ") :] == text[text.index("class ") :]
-
-
-def test_says_whether_a_bias_is_added(env):
-    assert "a bias is added" in flex(opened(env, "mpnet")).says
-    assert "a bias is added" not in flex(opened(env, "megatron_bert")).says
-
-
 def test_is_redundant_where_transformers_has_it(env):
     llama = opened(env, "llama")
     assert "flex_attention" in flex(llama).redundant
@@ -56,7 +38,11 @@ def test_is_redundant_where_transformers_has_it(env):
     assert why.fatal and "does not set _supports_flex_attn" in why.what
 
 
-def test_is_refused_with_the_place_where_the_interface_does_not_fit(env):
-    (why,) = flex(opened(env, "deberta_v2")).missing
-    assert why.fatal and "DisentangledSelfAttention" in why.what
-    assert why.at.line > 100
+@pytest.mark.parametrize(
+    ("model", "owner"), [("deberta_v2", "DisentangledSelfAttention"), ("mpnet", "MPNetSelf")]
+)
+def test_is_refused_with_the_place_and_an_example_by_hand(env, model, owner):
+    (why,) = flex(opened(env, model)).missing
+    assert why.fatal and owner in why.what and why.at.line > 100
+    (example,) = [word for word in why.hint.split() if word.endswith(".py")]
+    assert "_supports_flex_attn = True" in Path(example).read_text(encoding="utf-8")

@@ -72,25 +72,6 @@ def test_it_is_a_model_of_its_own(env):
     assert all(name.startswith("Qwen2Mixture") for name in classes), classes
 
 
-@of_release
-def test_layers_without_an_index_are_numbered(env):
-    text = answer(env, "esm", ["moe"]).text
-    assert (
-        "EsmMixtureLayer(config, layer_idx=layer_idx) "
-        "for layer_idx in range(config.num_hidden_layers)" in text
-    )
-    assert "def __init__(self, config, layer_idx):\n        super().__init__(config)\n" in text
-    # ESM has a GELU of its own, which is not torch's.
-    assert "activation=esm.gelu)" in text
-    # ESM-C's take an index, and are made without.
-    text = answer(env, "esmc", ["moe"]).text
-    assert (
-        "EsmcMixtureLayer(config, layer_idx=layer_idx) "
-        "for layer_idx in range(config.num_hidden_layers)" in text
-    )
-    assert "def number_the_layers" not in answer(env, "qwen2", ["moe"]).text
-
-
 REFUSED = {
     "mixtral": ("already", False),
     "vit": ("no causal or masked language model", False),
@@ -100,6 +81,7 @@ REFUSED = {
     "apertus": ("made in several ways", True),
     "gemma3": ("several configurations", True),
     "layoutlm": ("its index", True),
+    "esmc": ("EsmcLayer is not told its index", True),
     "hrm_text": ("makes `mlp.gate_proj.weight` of other tensors", True),
 }
 

@@ -1,27 +1,33 @@
-"""Which arguments of a layer are a cache that recomputing would fill twice."""
+"""Calls of layers that a recompute would get wrong: caches, and states by keyword."""
 
-import ast
 from dataclasses import replace
 
 import pytest
 
 from patchgen.author.anatomy.module import make_module
-from patchgen.author.declare.checkpoint import layer_calls
+from patchgen.author.declare.checkpoint import BY_KEYWORD, FILLED_TWICE, checkpoint
 from patchgen.syntax.text import make_source
 
 MODEL = """
+class Attention(nn.Module):
+    pass
+
+
 class Layer(nn.Module):
+    def __init__(self):
+        self.attention = Attention()
+
     def forward(self, states, past_key_values=None, cache=None, layer_past=None):
         return states
 
 
-class Model(nn.Module):
+class Model(PreTrainedModel):
     def __init__(self):
         self.layers = nn.ModuleList([Layer()])
 
     def forward(self, states, first, second):
         for layer in self.layers:
-            states = layer(states, {arguments})
+            states = layer({arguments})
         return states
 """
 LAYERS = """
@@ -35,22 +41,26 @@ class GradientCheckpointingLayer(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("removed", "arguments", "caches"),
+    ("removed", "arguments", "why"),
     [
-        ("past_key_values", "past_key_values=first", []),
-        ("past_key_values", "cache=first", ["first"]),
-        ("cache", "cache=first", []),  # since transformers 5.24
-        ("cache", "past_key_values=first", ["first"]),
-        ("cache", "cache=first, layer_past=second", ["second"]),
-        ("cache", "first", ["first"]),  # by place: no keyword that could be removed
-        ("cache", "cache=None", []),
+        ("past_key_values", "states, past_key_values=first", None),
+        ("past_key_values", "states, cache=first", FILLED_TWICE),
+        ("cache", "states, cache=first", None),  # since transformers 5.24
+        ("cache", "states, past_key_values=first", FILLED_TWICE),
+        ("cache", "states, cache=first, layer_past=second", FILLED_TWICE),
+        ("cache", "states, first", FILLED_TWICE),  # by place: no keyword that could be removed
+        ("cache", "states, cache=None", None),
+        ("cache", "states=states", BY_KEYWORD),
     ],
 )
-def test_a_cache_that_transformers_does_not_remove_is_one(tmp_path, removed, arguments, caches):
+def test_what_a_recompute_would_get_wrong_is_refused_with_the_place(
+    tmp_path, removed, arguments, why
+):
     folder = tmp_path / "models" / "x"
     folder.mkdir(parents=True)
     (tmp_path / "modeling_layers.py").write_text(LAYERS.format(name=removed), encoding="utf-8")
     source = make_source(MODEL.format(arguments=arguments), "modeling_x.py", "modeling_x")
-    module = replace(make_module("modeling_x", source), folder=folder)
-    [call] = layer_calls(module, [module.classes["Layer"]])
-    assert [ast.unparse(one) for one in call.caches()] == caches
+    found = checkpoint(replace(make_module("modeling_x", source), folder=folder))
+    assert [one.what for one in found.missing] == ([why.format(what="layer")] if why else [])
+    assert all(one.fatal and one.hint and one.at.line for one in found.missing)
+    assert bool(found.declared) is not bool(why)

@@ -19,7 +19,6 @@ from patchgen.parts.sdpa import (
     SdpaAroundModels,
     additive_mask,
     for_eager,
-    projected_attention,
     sdpa,
     sdpa_attention,
     sink_attention,
@@ -373,45 +372,6 @@ def test_a_model_inside_without_sdpa_takes_eager(asked):
         == "eager"
     )
     assert model.config.bare._attn_implementation == wanted  # no model inside decides it
-
-
-@pytest.mark.parametrize("bias", [True, False], ids=["a bias for each head", "no bias"])
-@pytest.mark.parametrize("padded", [True, False], ids=["padding", "no padding"])
-def test_attention_with_projections_is_that_of_torch(bias, padded):
-    torch.manual_seed(0)
-    batch, length, heads, size = 2, 5, 4, 8
-    states = torch.randn(length, batch, size, dtype=torch.float64)
-    weights = [torch.randn(size, size, dtype=torch.float64) for _ in range(4)]
-    biases = torch.randn(3 * size, dtype=torch.float64)
-    padding = torch.zeros(batch, length, dtype=torch.bool)
-    padding[1, -2:] = padded
-    positional = (
-        states,
-        states,
-        states,
-        size,
-        heads,
-        torch.empty(0),
-        biases,
-        None,
-        None,
-        False,
-        0.0,
-    )
-    positional += (weights[3], torch.randn(size, dtype=torch.float64), True, padding)
-    named = {
-        "attn_mask": torch.randn(batch * heads, length, length, dtype=torch.float64)
-        if bias
-        else None,
-        "use_separate_proj_weight": True,
-        **dict(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), weights[:3], strict=True)),
-    }
-    expected, _ = torch.nn.functional.multi_head_attention_forward(
-        *positional, need_weights=True, **named
-    )
-    output, none = projected_attention(*positional, weights=False, **named)
-    assert none is None
-    torch.testing.assert_close(output, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_two_minima_hide_more_than_one():
