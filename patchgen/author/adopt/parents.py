@@ -132,7 +132,7 @@ def find_parents(
     """
     modules = [find_file(releases[-1], model)[0]] if model else _models(fork, releases)
     # Of releases whose files are the same, the newest.
-    near: dict[tuple[str, str], tuple[float, Release, str, Path]] = {}
+    near: dict[tuple[str, str], tuple[tuple[bool, float], Release, str, Path]] = {}
     for release in releases:
         for module, path in modeling_files(release):
             if module in modules:
@@ -162,9 +162,13 @@ def find_parents(
     return found
 
 
-def _distance(fork: File, text: str) -> float:
-    """How many lines only one of the two files has, in the fork's names."""
+def _distance(fork: File, text: str) -> tuple[bool, float]:
+    """Whether the classes have other names, and how many lines only one of the two files has.
+
+    The lines are compared in the fork's names.
+    """
     classes = _CLASS.findall(text)
+    has_other_names = len({*classes} & {*fork.classes}) < len(fork.classes) / 3
     renaming = rename_classes(classes, fork.classes)
     if renaming.new and not renaming.behind:
         # With nothing before it to replace, any word with a capital would do.
@@ -172,7 +176,7 @@ def _distance(fork: File, text: str) -> float:
         text = re.sub(rf"\b{renaming.old}(?={following})", renaming.new, text)
     mine, theirs = lines_of(fork.source.text), lines_of(text)
     # What the fork has is written into the declaration; what it lacks is a part of an edit.
-    return len(mine - theirs) + len(theirs - mine) / 2
+    return has_other_names, len(mine - theirs) + len(theirs - mine) / 2
 
 
 def _models(fork: File, releases: Sequence[Release]) -> list[str]:
