@@ -14,13 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgen.rescuing.sources import (
-    PACKAGE,
-    Module,
-    Sources,
-    names_read,
-    without_docstrings,
-)
+from patchgen.rescuing.sources import PACKAGE, Module, Sources, names_read, without_docstrings
 
 # General modules whose names are there and mean something else: the old ones are copied.
 CHANGED = ("transformers.modeling_rope_utils", "transformers.modeling_attn_mask_utils")
@@ -79,7 +73,7 @@ class Resolver:
         found: dict[str, str] = {}
         root = self.new.root / PACKAGE
         for path in sorted(
-            [*root.glob("*.py"), *root.glob("utils/*.py"), *root.glob("integrations/*.py")]
+            p for at in ("", "utils/", "integrations/") for p in root.glob(f"{at}*.py")
         ):
             name = ".".join(path.relative_to(self.new.root).with_suffix("").parts)
             module = self.new.module(name)
@@ -109,29 +103,24 @@ class Resolver:
 
     def decide(self, names: Names, module: str, name: str, bound: str, own: set[str]) -> str | None:
         """The import line for `bound`, or None where it is copied or goes."""
-        alias = f" as {bound}" if bound != name else ""
-        line = f"from {module} import {name}{alias}"
-        is_model = module.startswith("transformers.models.") or (
-            module == PACKAGE
-            and (at := self.old.find(module, name)) is not None
-            and at[0].name.startswith("transformers.models.")
-            and ".auto." not in at[0].name
-        )
-        if is_model and ".auto" not in module:
+        line = f"from {module} import {aliased(name, bound)}"
+        at = self.old.find(module, name)
+        home = at[0].name if module == PACKAGE and at is not None else module
+        is_model = home.startswith("transformers.models.") and ".auto" not in home
+        if is_model:
             if is_there(module, name) and self.is_same(module, name):
                 return line
         elif not module.startswith(CHANGED) and is_there(module, name):
             return line
         elif name in self.elsewhere and not is_model and not module.startswith(CHANGED):
-            return f"from {self.elsewhere[name]} import {name}{alias}"
-        at = self.old.find(module, name)
+            return f"from {self.elsewhere[name]} import {aliased(name, bound)}"
         if at is None:
             names.left.append(f"`{name}` of {module}: neither release has it")
             return line
         last = at[0].name.rpartition(".")[2]
         if last.startswith("configuration_") and is_model:
             names.configurations[at[0].name] = None
-            return f"from .{last} import {name}{alias}"
+            return f"from .{last} import {aliased(name, bound)}"
         if name.startswith(FULFILLED):
             names.copied.setdefault(name, Copied(name, at[0].name, f"{name} = True\n"))
         else:
@@ -177,14 +166,12 @@ class Resolver:
             elif read in module.imports:
                 source, inner = module.imports[read]
                 if not inner:
-                    alias = f" as {read}" if read != source.split(".")[0] else ""
-                    names.imports[f"import {source}{alias}"] = None
+                    names.imports[f"import {aliased(source, read)}"] = None
                 elif source.split(".")[0] == PACKAGE and module is not self.support:
                     line = self.decide(names, source, inner, read, own)
                     names.imports |= {line: None} if line else {}
                 else:
-                    alias = f" as {read}" if read != inner else ""
-                    line = f"from {source} import {inner}{alias}"
+                    line = f"from {source} import {aliased(inner, read)}"
                     if read not in module.plain_imports:  # not everybody has the package
                         line = f"try:\n    {line}\nexcept ImportError:\n    pass"
                     names.imports[line] = None
@@ -198,6 +185,11 @@ class Resolver:
                 self.copy(names, self.support, read, set())
             elif read == "GenerationMixin":
                 names.imports["from transformers.generation import GenerationMixin"] = None
+
+
+def aliased(name: str, bound: str) -> str:
+    """`name as bound`, as an import has it."""
+    return name if bound == name.split(".")[0] else f"{name} as {bound}"
 
 
 def absolute(module: Module, text: str) -> str:

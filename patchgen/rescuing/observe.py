@@ -164,30 +164,37 @@ def observe(model: Any) -> dict[str, Tensors | str]:
 def read_weights(folder: Path) -> dict[str, torch.Tensor]:
     """The tensors of a checkpoint, from its files, in float32."""
     weights: dict[str, torch.Tensor] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        from safetensors.torch import load_file
+    try:
+        for path in sorted(folder.glob("*.safetensors")):
+            from safetensors.torch import load_file
 
-        weights |= load_file(path)
-    for path in sorted(folder.glob("pytorch_model*.bin")) if not weights else ():
-        weights |= torch.load(path, map_location="cpu", weights_only=True)
+            weights |= load_file(path)
+        for path in sorted(folder.glob("pytorch_model*.bin")) if not weights else ():
+            weights |= torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # of safetensors, pickle or the file system
+        first = str(error).partition("\n")[0]
+        raise SystemExit(f"the checkpoint's {path.name} cannot be read: {first}") from error
     return {name: tensor.float() for name, tensor in weights.items()}
 
 
 def load_checkpoint(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str, list[str]]:
     """Load weights, and say which names are missing or unexpected, as `from_pretrained` does."""
-    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
-    for name in shapes.keys() & weights.keys():
-        if shapes[name] != weights[name].shape:
-            there, wanted = (tuple(one[name].shape) for one in (weights, model.state_dict()))
+    state = model.state_dict()
+    for name in state.keys() & weights.keys():
+        there, wanted = tuple(weights[name].shape), tuple(state[name].shape)
+        if there != wanted:
             raise SystemExit(f"the checkpoint's {name} is {there}, the model's {wanted}")
     loaded = model.load_state_dict(weights, strict=False)
     # A tied weight is in a checkpoint once.
-    has = {t.data_ptr() for name, t in model.state_dict().items() if name in weights}
-    missing = [k for k in loaded.missing_keys if model.state_dict()[k].data_ptr() not in has]
+    has = {tensor.data_ptr() for name, tensor in state.items() if name in weights}
+    missing = [k for k in loaded.missing_keys if state[k].data_ptr() not in has]
     keys = {"missing": missing, "unexpected": list(loaded.unexpected_keys)}
     for kind, names in keys.items():
         ignored = getattr(model, f"_keys_to_ignore_on_load_{kind}", None) or ()
         keys[kind] = [k for k in names if not any(re.search(one, k) for one in ignored)]
+    if all(keys.values()):
+        said = [f"{kind} {len(k)}, such as {k[0]}" for kind, k in keys.items()]
+        raise SystemExit(f"the checkpoint has other names: {'; '.join(said)}")
     return keys
 
 

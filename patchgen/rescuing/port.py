@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 
+from patchgen.rescuing.classes import CONFIGS, Classes, with_members
 from patchgen.rescuing.names import (
     Names,
     Resolver,
     absolute,
+    aliased,
     imports_of,
     is_there,
     source_of,
 )
-from patchgen.rescuing.rewrite import CONFIGS, Classes, Note, rewrite, tied_line
-from patchgen.rescuing.sources import Module, Sources, without_docstrings
-
-# Values that every configuration had without being asked.
-PROPERTIES = ("use_return_dict", "output_attentions", "name_or_path", "num_labels")
-
+from patchgen.rescuing.rewrite import Note, rewrite
+from patchgen.rescuing.sources import PACKAGE, Module, Sources, without_docstrings
 
 LICENCE = "by the HuggingFace team under the Apache License 2.0"
 
@@ -42,82 +40,62 @@ def port(texts: Mapping[str, str], old: Sources, new: Sources) -> dict[str, Port
     pending = dict(texts)
     ported: dict[str, Ported] = {}
     while pending:
-        classes = Classes()
-        for text in [*texts.values(), *pending.values()]:
-            classes.read(cst.parse_module(text))
-        everything = "\n".join([*texts.values(), *pending.values()])
+        everything = list({**texts, **pending}.values())
         file, text = pending.popitem()
         names = Names()
-        ported[file] = _port(file, text, classes, everything, old, new, names)
+        ported[file] = _port(text, everything, Resolver(old, new, _clean), names)
         for module in names.configurations:
             target = module.rpartition(".")[2] + ".py"
-            if target not in ported and target not in pending:
-                read = old.module(module)
-                assert read is not None
+            read = old.module(module)
+            if read is not None and target not in ported and target not in pending:
                 pending[target] = read.text
     return ported
 
 
-def _port(
-    file: str,
-    text: str,
-    classes: Classes,
-    everything: str,
-    old: Sources,
-    new: Sources,
-    names: Names,
-) -> Ported:
+def _port(text: str, everything: Sequence[str], resolver: Resolver, names: Names) -> Ported:
+    classes, old = Classes(), resolver.old
+    for one in everything:
+        classes.read(cst.parse_module(one))
     has_caches = "cache_utils" in text or "DynamicCache" in text
-    tree = ast.parse(text)
     changed, notes = rewrite(text, classes, keeps_tuples=not has_caches)
-    defaults = _lost_defaults(everything, old)
-    resolver = Resolver(old, new, _clean)
-    module = cst.parse_module(changed)
     bound = Module("", changed, False).bindings
     own = set(bound)
     resolver.own_code = {name: without_docstrings(node) for name, node in bound.items()}
-    for name in classes.bases:
-        if classes.is_config(name) and any(base in CONFIGS for base in classes.bases[name]):
-            values = [f"{key} = {value}" for key, value in defaults.items()]
-            if "rope_scaling" in everything:
-                values.append("rope_scaling = None")
-            members = [cst.parse_module(line).body[0] for line in values]
-            if name in own:
-                module = _with_members(module, name, members, first=True)
-                names.notes.append(
-                    (0, name, f"defaults that configurations lost: {', '.join(values)}")
-                )
-    changed = module.code
-    tree = ast.parse(changed)
-    text = _with_imports(changed, tree, resolver, names, own, old)
+    values = _lost_defaults("\n".join(everything), old)
+    module = cst.parse_module(changed)
+    for name in sorted(own & classes.bases.keys()) if values else ():
+        if classes.is_config(name) and CONFIGS.intersection(classes.bases[name]):
+            module = _with_members(module, name, "\n".join(values), first=True)
+            why = f"defaults that configurations lost: {', '.join(values)}"
+            names.notes.append((0, name, why))
+    text = _with_imports(module.code, resolver, names, own)
     resolver.need(names, ast.parse(text), own | _imported(ast.parse(text)))
-    for one in [*names.copied.values()]:
-        resolver.need(names, ast.parse(one.text), own)
-    text = _assembled(text, names, old)
-    text = _with_lost_methods(text, resolver, names, old)
+    for copied in [*names.copied.values()]:
+        resolver.need(names, ast.parse(copied.text), own)
+    text = _with_lost_methods(_assembled(text, names, old), resolver, names)
     notes += [Note(*note) for note in names.notes]
     return Ported(
         text, notes, names.left, [(one.name, one.module) for one in names.copied.values()]
     )
 
 
-def _with_lost_methods(text: str, resolver: Resolver, names: Names, old: Sources) -> str:
+def _with_lost_methods(text: str, resolver: Resolver, names: Names) -> str:
     """The text whose models have again what their base classes have lost."""
     module, classes = cst.parse_module(text), Classes()
     classes.read(module)
-    more, tree = Names(), ast.parse(text)
+    more, tree, old = Names(), ast.parse(text), resolver.old
     own = {*Module("", text, False).bindings, *_imported(tree)}
     for owner, methods in _lost_methods(classes, tree, old).items():
         for source, method in methods:
-            body = cst.parse_module(_clean(absolute(source, _dedented(source, method)))).body
-            module = _with_members(module, owner, body)
+            added = _clean(absolute(source, _dedented(source, method)))
+            module = _with_members(module, owner, added)
             why = f"copied from {source.name} of {old.version}"
             names.notes.append((0, f"{owner}.{method.name}", why))
-            resolver.follow(more, source, ast.parse(cst.Module(body=list(body)).code), own)
+            resolver.follow(more, source, ast.parse(added), own)
     for name in classes.bases:  # a copied head did not know its model when it was copied
-        line = tied_line(classes, name) if classes.is_model(name) else None
+        line = classes.tied_line(name) if classes.is_model(name) else None
         if line is not None and "_tied_weights_keys" not in classes.values[name]:
-            module = _with_members(module, name, [cst.parse_statement(line)], first=True)
+            module = _with_members(module, name, line, first=True)
     names.copied |= more.copied
     names.left += more.left
     return _assembled(module.code, more, old)
@@ -175,26 +153,22 @@ def _lost_methods(
     for node in tree.body:
         if not isinstance(node, ast.ClassDef) or not classes.is_model(node.name):
             continue
-        root = next(
-            (
-                one
-                for one in classes.ancestors(node.name)
-                if one in classes.bases
-                and any(
-                    b.endswith("PreTrainedModel") and b not in classes.bases
-                    for b in classes.bases[one]
-                )
-            ),
-            node.name,
-        )
+        roots = [
+            one
+            for one in classes.ancestors(node.name)
+            for base in classes.bases.get(one, ())
+            if base.endswith("PreTrainedModel") and base not in classes.bases
+        ]
         wanted = [_called_on_self(node)]
         for called in wanted:
             for name in sorted(called):
                 if hasattr(PreTrainedModel, name) or hasattr(GenerationMixin, name):
                     continue
-                if name not in theirs or classes.method(node.name, name) is not None:
+                if name not in theirs or any(
+                    name in classes.methods.get(one, ()) for one in classes.ancestors(node.name)
+                ):
                     continue
-                entries = lost.setdefault(root, [])
+                entries = lost.setdefault([*roots, node.name][0], [])
                 if theirs[name] not in entries:
                     entries.append(theirs[name])
                     wanted.append(_called_on_self(ast.parse(_dedented(*theirs[name]))))
@@ -211,82 +185,63 @@ def _called_on_self(node: ast.AST) -> set[str]:
     }
 
 
-def _lost_defaults(everything: str, old: Sources) -> dict[str, str]:
+def _lost_defaults(everything: str, old: Sources) -> list[str]:
     """What every configuration had by default, does not have now, and the files read."""
     from transformers import PreTrainedConfig
 
     found = old.find("transformers.configuration_utils", "PretrainedConfig")
     usual = PreTrainedConfig()
-    lost: dict[str, str] = {}
+    lost: dict[str, ast.expr] = {}
     for node in ast.walk(found[1]) if found else ():
         match node:
             case ast.Assign(
                 targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
                 value=ast.Call(func=ast.Attribute(attr="pop"), args=[_, default]),
-            ):
-                is_read = f".{name}" in everything or name == "tie_word_embeddings"
-                if (
-                    is_read
-                    and not hasattr(usual, name)
-                    and isinstance(default, ast.Constant | ast.Dict)
-                ):
-                    lost[name] = ast.unparse(default)
+            ) if isinstance(default, ast.Constant | ast.Dict):
+                lost[name] = default
             # What `generate` takes by default; those with a value belong to its own configuration.
             case ast.Return(value=ast.Dict(keys=keys, values=values)):
                 for key, value in zip(keys, values, strict=True):
-                    name = str(key.value) if isinstance(key, ast.Constant) else ""
-                    is_none = isinstance(value, ast.Constant) and value.value is None
-                    if is_none and f".{name}" in everything and not hasattr(usual, name):
-                        lost.setdefault(name, "None")
-    return lost
+                    if isinstance(key, ast.Constant) and ast.unparse(value) == "None":
+                        lost.setdefault(str(key.value), value)
+    if "rope_scaling" in everything:
+        lost["rope_scaling"] = ast.Constant(None)
+    return [
+        f"{name} = {ast.unparse(value)}"
+        for name, value in lost.items()
+        if (f".{name}" in everything or name in ("tie_word_embeddings", "rope_scaling"))
+        and not hasattr(usual, name)
+    ]
 
 
-def _with_members(
-    module: cst.Module, owner: str, members: object, *, first: bool = False
-) -> cst.Module:
-    body = []
-    for node in module.body:
-        if isinstance(node, cst.ClassDef) and node.name.value == owner:
-            inner = list(node.body.body)
-            at = (
-                1
-                if first
-                and isinstance(inner[0], cst.SimpleStatementLine)
-                and isinstance(inner[0].body[0], cst.Expr)
-                else 0
-            )
-            at = at if first else len(inner)
-            inner = [*inner[:at], *members, *inner[at:]]  # type: ignore[misc]
-            node = node.with_changes(body=node.body.with_changes(body=inner))
-        body.append(node)
+def _with_members(module: cst.Module, owner: str, text: str, *, first: bool = False) -> cst.Module:
+    body = [
+        with_members(node, text, first=first)
+        if isinstance(node, cst.ClassDef) and node.name.value == owner
+        else node
+        for node in module.body
+    ]
     return module.with_changes(body=body)
 
 
-def _with_imports(
-    text: str, tree: ast.Module, resolver: Resolver, names: Names, own: set[str], old: Sources
-) -> str:
+def _with_imports(text: str, resolver: Resolver, names: Names, own: set[str]) -> str:
     """The text with each import from transformers as it has to be now."""
-    lines = text.splitlines(keepends=True)
+    tree, lines = ast.parse(text), text.splitlines(keepends=True)
     read = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     for node in sorted(imports_of(tree), key=lambda one: -one.lineno):
         source = source_of(node)
-        kept: list[str] = []
+        wanted: list[tuple[str, str]] = []
         for alias in node.names:
-            if alias.name == "*":
-                module = old.module(source)
-                wanted = sorted(read - own) if module else []
-                for name in wanted:
-                    if module and (name in module.bindings or name in module.imports):
-                        kept += _line(resolver, names, source, name, name, own)
-                continue
             bound = alias.asname or alias.name
-            if bound not in read and not is_there(source, alias.name):
-                continue
-            kept += _line(resolver, names, source, alias.name, bound, own)
+            if alias.name == "*" and (module := resolver.old.module(source)) is not None:
+                there = module.bindings.keys() | module.imports.keys()
+                wanted += [(name, name) for name in sorted((read - own) & there)]
+            elif bound in read or is_there(source, alias.name):
+                wanted.append((alias.name, bound))
+        kept = [line for pair in wanted if (line := _line(resolver, names, source, *pair, own))]
         indent = " " * node.col_offset
-        new = "".join(f"{indent}{line}\n" for line in _joined(kept)) or f"{indent}pass\n" * bool(
-            indent
-        )
+        new = "".join(f"{indent}{line}\n" for line in _joined(kept))
+        new = new or f"{indent}pass\n" * bool(indent)
         before = "".join(lines[node.lineno - 1 : node.end_lineno])
         if ast.dump(ast.parse(before.strip())) != ast.dump(ast.parse(new.strip())):
             lines[node.lineno - 1 : node.end_lineno] = [new]
@@ -295,16 +250,15 @@ def _with_imports(
 
 def _line(
     resolver: Resolver, names: Names, source: str, name: str, bound: str, own: set[str]
-) -> list[str]:
+) -> str | None:
     module = resolver.old.module(source)
     if module is not None and name not in module.bindings and name in module.imports:
         inner, original = module.imports[name]
         if not original:  # `torch` by way of `import *`
-            return [f"import {inner}" + (f" as {name}" if name != inner.split(".")[0] else "")]
-        if inner.split(".")[0] != "transformers":
-            return [f"from {inner} import {original}" + (f" as {name}" if name != original else "")]
-    line = resolver.decide(names, source, name, bound, own)
-    return [line] if line else []
+            return f"import {aliased(inner, name)}"
+        if inner.split(".")[0] != PACKAGE:
+            return f"from {inner} import {aliased(original, name)}"
+    return resolver.decide(names, source, name, bound, own)
 
 
 def _joined(lines: list[str]) -> list[str]:
@@ -320,23 +274,15 @@ def _joined(lines: list[str]) -> list[str]:
     return plain + [f"from {module} import {', '.join(n)}" for module, n in by_module.items()]
 
 
-def _single(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
-    """The import of one name alone."""
-    if isinstance(node, ast.Import):
-        return ast.Import([alias])
-    return ast.ImportFrom(node.module, [alias], node.level)
-
-
 def _assembled(text: str, names: Names, old: Sources) -> str:
     """The text with the copied definitions after its imports."""
-    tree = ast.parse(text)
-    here = {
-        line
-        for node in tree.body
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-        for line in [ast.unparse(_single(node, alias))]
-    }
+    nodes = [n for n in ast.parse(text).body if isinstance(n, ast.Import | ast.ImportFrom)]
+    here = set()
+    for node in nodes:
+        start = ""
+        if isinstance(node, ast.ImportFrom):
+            start = f"from {'.' * node.level}{node.module or ''} "
+        here |= {f"{start}import {ast.unparse(alias)}" for alias in node.names}
     imports = "".join(f"{line}\n" for line in _joined([o for o in names.imports if o not in here]))
     parts = []
     for one in names.copied.values():
@@ -346,10 +292,7 @@ def _assembled(text: str, names: Names, old: Sources) -> str:
         parts.append(f"# Copied from {origin}\n{one.text.rstrip()}\n")
     if not imports and not parts:
         return text
-    at = max(
-        (one.end_lineno or 0 for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)),
-        default=0,
-    )
+    at = max((node.end_lineno or 0 for node in nodes), default=0)
     lines = text.splitlines(keepends=True)
     block = imports + "".join(f"\n\n{part}" for part in parts)
     return "".join([*lines[:at], block, "\n", *lines[at:]])

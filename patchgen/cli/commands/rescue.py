@@ -70,8 +70,21 @@ def rescue(
     from patchgen.author.adopt.releases import chosen, releases_in
     from patchgen.project.places import user_folder
     from patchgen.rescuing.environment import make_environment
-    from patchgen.rescuing.rescue import read_repository, release_of, rescue, write
+    from patchgen.rescuing.rescue import (
+        check_target,
+        check_weights,
+        read_repository,
+        release_of,
+        rescue,
+        write,
+    )
 
+    target = Path(folder) if folder is not None else None
+    weights = Path(checkpoint) if checkpoint else None
+    if target is not None:
+        check_target(target, force=force)
+    if weights is not None:
+        check_weights(weights)
     cache = user_folder() / "releases"
     repository = read_repository(Path(source))
     kept = releases_in(cache, cache) if cache.is_dir() else ()
@@ -83,10 +96,10 @@ def rescue(
     if with_environments:
         wheels = Path(roots) if roots else None
         home = make_environment(release.version, user_folder() / "environments", wheels)
-    weights = Path(checkpoint) if checkpoint else None
     result = rescue(repository, release, home, weights, verify=not no_verify)
-    if folder is not None and (result.loads or no_verify or force):
-        write(result, repository, Path(folder), force=force)
+    is_written = target is not None and (result.loads or no_verify or force)
+    if target is not None and is_written:
+        write(result, repository, target)
     if form == "json":
         click.echo(json.dumps(result.data(), indent=1))
     else:
@@ -99,6 +112,5 @@ def rescue(
         for what in result.left:
             click.echo(f"  {what}")
         if folder is not None:
-            done = result.loads or no_verify or force
-            click.echo(f"wrote {folder}" if done else "nothing is written; --force writes it")
+            click.echo(f"wrote {folder}" if is_written else "nothing is written; --force writes it")
     return int(bool(result.left) or not (result.loads or no_verify))
