@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgen.rescuing.sources import PACKAGE, Module, Sources, names_read, without_docstrings
+from patchgen.rescuing.sources import PACKAGE, Module, Sources, names_read
+from patchgen.syntax.same import plain_text
 
 # General modules whose names are there and mean something else: the old ones are copied.
 CHANGED = ("transformers.modeling_rope_utils", "transformers.modeling_attn_mask_utils")
-# A condition on a version of torch that every torch which transformers 5 takes fulfils.
-FULFILLED = "is_torch_greater_or_equal_than_"
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class Resolver:
             mine, theirs = first[0].bindings.get(one), second[0].bindings.get(one)
             if mine is None:
                 continue
-            if theirs is None or without_docstrings(mine) != without_docstrings(theirs):
+            if theirs is None or plain_text(mine) != plain_text(theirs):
                 return False
             stack += names_read(mine)
         return True
@@ -121,10 +120,7 @@ class Resolver:
         if last.startswith("configuration_") and is_model:
             names.configurations[at[0].name] = None
             return f"from .{last} import {aliased(name, bound)}"
-        if name.startswith(FULFILLED):
-            names.copied.setdefault(name, Copied(name, at[0].name, f"{name} = True\n"))
-        else:
-            self.copy(names, at[0], name, own)
+        self.copy(names, at[0], name, own)
         if bound != name:
             names.copied.setdefault(bound, Copied(bound, at[0].name, f"{bound} = {name}\n"))
         return None
@@ -153,7 +149,7 @@ class Resolver:
         }
         for read in sorted(names_read(tree) - within):
             own_code, theirs = self.own_code.get(read), module.bindings.get(read)
-            if own_code and theirs and read != "logger" and own_code != without_docstrings(theirs):
+            if own_code and theirs and read != "logger" and own_code != plain_text(theirs):
                 what = f"copied code of {module.name} reads the file's own `{read}`, another one"
                 names.left.append(what)
             if read in names.copied or read in own:

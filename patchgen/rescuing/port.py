@@ -20,7 +20,8 @@ from patchgen.rescuing.names import (
     source_of,
 )
 from patchgen.rescuing.rewrite import Note, rewrite
-from patchgen.rescuing.sources import PACKAGE, Module, Sources, without_docstrings
+from patchgen.rescuing.sources import PACKAGE, Module, Sources
+from patchgen.syntax.same import plain_text
 
 LICENCE = "by the HuggingFace team under the Apache License 2.0"
 
@@ -60,7 +61,7 @@ def _port(text: str, everything: Sequence[str], resolver: Resolver, names: Names
     changed, notes = rewrite(text, classes, keeps_tuples=not has_caches)
     bound = Module("", changed, False).bindings
     own = set(bound)
-    resolver.own_code = {name: without_docstrings(node) for name, node in bound.items()}
+    resolver.own_code = {name: plain_text(node) for name, node in bound.items()}
     values = _lost_defaults("\n".join(everything), old)
     module = cst.parse_module(changed)
     for name in sorted(own & classes.bases.keys()) if values else ():
@@ -134,42 +135,32 @@ def _lost_methods(
     """By class of the file: methods of its base classes that it calls and that are gone."""
     from transformers import GenerationMixin, PreTrainedModel
 
-    bases = [
-        found
-        for module, name in (
-            ("transformers.modeling_utils", "PreTrainedModel"),
-            ("transformers.modeling_utils", "ModuleUtilsMixin"),
-            ("transformers.generation.utils", "GenerationMixin"),
-        )
-        if (found := old.find(module, name)) is not None
-    ]
-    theirs = {
-        method.name: (module, method)
-        for module, node in bases
-        for method in getattr(node, "body", ())
-        if isinstance(method, ast.FunctionDef)
-    }
+    usual = [*dir(PreTrainedModel), *dir(GenerationMixin)]
+    theirs = {}
+    for base in ("modeling_utils.PreTrainedModel", "modeling_utils.ModuleUtilsMixin",
+                 "generation.utils.GenerationMixin"):  # fmt: skip
+        home, _, name = base.rpartition(".")
+        found = old.find(f"{PACKAGE}.{home}", name)
+        for method in getattr(found[1], "body", ()) if found is not None else ():
+            if isinstance(method, ast.FunctionDef) and method.name not in usual and found:
+                theirs[method.name] = (found[0], method)
     lost: dict[str, list[tuple[Module, ast.FunctionDef]]] = {}
     for node in tree.body:
         if not isinstance(node, ast.ClassDef) or not classes.is_model(node.name):
             continue
+        ancestors = classes.ancestors(node.name)
         roots = [
             one
-            for one in classes.ancestors(node.name)
+            for one in ancestors
             for base in classes.bases.get(one, ())
             if base.endswith("PreTrainedModel") and base not in classes.bases
         ]
         wanted = [_called_on_self(node)]
         for called in wanted:
-            for name in sorted(called):
-                if hasattr(PreTrainedModel, name) or hasattr(GenerationMixin, name):
-                    continue
-                if name not in theirs or any(
-                    name in classes.methods.get(one, ()) for one in classes.ancestors(node.name)
-                ):
-                    continue
+            for name in sorted(called & theirs.keys()):
+                has = any(name in classes.methods.get(one, ()) for one in ancestors)
                 entries = lost.setdefault([*roots, node.name][0], [])
-                if theirs[name] not in entries:
+                if not has and theirs[name] not in entries:
                     entries.append(theirs[name])
                     wanted.append(_called_on_self(ast.parse(_dedented(*theirs[name]))))
     return lost

@@ -36,9 +36,7 @@ AUTO = {
     "Model": "AutoModel",
 }
 # What `config.json` says that is no argument of a configuration.
-NOT_GIVEN = {"auto_map", "architectures", "transformers_version", "torch_dtype", "dtype"} | {
-    "model_type"
-}
+NOT_GIVEN = set("auto_map architectures transformers_version torch_dtype dtype model_type".split())
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx")
 
 
@@ -82,21 +80,15 @@ def read_repository(path: Path) -> Repository:
     texts: dict[str, str] = {}
     uses_transformers = False
     for file in files:
-        texts[file.name] = _read(file)
+        text = texts[file.name] = _read(file)
         try:
-            nodes = [*ast.walk(ast.parse(texts[file.name]))]
+            tree = ast.parse(text)
         except (SyntaxError, ValueError) as error:
             at = Location(str(file), getattr(error, "lineno", None) or 1, 1)
-            raise PatchgenError(
-                "PG861", at, f"is no Python: {error}", "correct the file"
-            ) from error
-        for node in nodes:
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom):
-                names = [source_of(node)]
-            uses_transformers |= any(name.split(".")[0] == PACKAGE for name in names)
-            is_near = isinstance(node, ast.ImportFrom) and node.level == 1 and node.module
-            if path.is_file() and isinstance(node, ast.ImportFrom) and is_near:
+            raise PatchgenError("PG861", at, f"is no Python: {error}") from error
+        uses_transformers |= any(imports_of(tree)) or "import transformers" in text
+        for node in ast.walk(tree) if path.is_file() else ():
+            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
                 other = path.parent / f"{node.module}.py"
                 if not other.is_file():
                     at = Location(str(file), node.lineno, node.col_offset + 1)
@@ -140,7 +132,7 @@ def release_of(repository: Repository, known: Sequence[Release]) -> Release:
     if not old:
         what, hint = (
             "no release before 5 is at hand",
-            "name --package-root, or --from with --download",
+            "name --package-root, or --from and --download",
         )
         raise PatchgenError("PG807", Location("transformers"), what, hint)
     stated = str(repository.settings.get("transformers_version", ""))
@@ -186,7 +178,9 @@ def auto_map_of(
     config = next((name for name in (*stated, *configs) if name in places), None)
     result = {"AutoConfig": places[config]} if config is not None else {}
     result |= {auto: places[names[0]] for auto, names in models.items()}
-    said = settings.get("auto_map", {}).items()  # `owner/name--module.Class` is another repository
+    said = (
+        settings.get("auto_map") or {}
+    ).items()  # `owner/name--module.Class` is another repository
     return result | {k: v.split("--")[-1] if isinstance(v, str) else v for k, v in said}
 
 
@@ -221,7 +215,6 @@ def _verify(
 ) -> None:
     settings = repository.settings
     if checkpoint is not None:
-        check_weights(checkpoint)
         settings = read_settings(checkpoint) or settings
     given = {k: v for k, v in settings.items() if k not in NOT_GIVEN}
     texts = {name: one.text for name, one in result.files.items()}
@@ -234,8 +227,8 @@ def _verify(
                 (folder / side / name).write_text(text, encoding="utf-8")
             classes = auto_map_of(files, repository.settings, repository.texts)
             weights = str(checkpoint.resolve()) if checkpoint else ""
-            plan = {"auto": auto, "config": classes["AutoConfig"], "model": classes[auto]}
-            plan = {**plan, "given": given, "checkpoint": weights}
+            plan: dict[str, Any] = {"auto": auto, "config": classes["AutoConfig"]}
+            plan |= {"model": classes[auto], "given": given, "checkpoint": weights}
             why = run(side, folder, plan, paths)
             if checkpoint is not None and why.startswith("the checkpoint"):
                 raise PatchgenError("PG863", Location(str(checkpoint)), f"does not fit: {why}")
@@ -258,21 +251,17 @@ def _verify(
     ]
 
 
-def check_weights(checkpoint: Path) -> None:
-    """Raise PatchgenError PG863 if a folder has no weights that are read."""
+def check(target: Path | None, checkpoint: Path | None) -> None:
+    """Raise PatchgenError for a place to write to, or to read weights from, that is none."""
+    if target is not None and (target.is_file() or target.is_dir() and any(target.iterdir())):
+        what, hint = "is there already, and not empty", "name another folder"
+        raise PatchgenError("PG804", Location(str(target)), what, hint)
     patterns = ("*.safetensors", "pytorch_model*.bin")
-    if not any(path for pattern in patterns for path in checkpoint.glob(pattern)):
-        what = "has no weights: no *.safetensors, no pytorch_model*.bin"
+    if checkpoint is not None and not any(any(checkpoint.glob(one)) for one in patterns):
+        what = f"has no weights: no {' or '.join(patterns)}"
         raise PatchgenError(
             "PG863", Location(str(checkpoint)), what, "name the checkpoint's folder"
         )
-
-
-def check_target(folder: Path, *, force: bool) -> None:
-    """Raise PatchgenError PG804 if a folder is not to be written to."""
-    if folder.exists() and any(folder.iterdir()) and not force:
-        what = "is there already, and not empty"
-        raise PatchgenError("PG804", Location(str(folder)), what, "--force writes into it")
 
 
 def write(result: Rescue, repository: Repository, folder: Path) -> None:
@@ -299,30 +288,21 @@ def report_lines(result: Rescue, repository: Repository) -> Iterator[str]:
     path = repository.path.resolve()
     yield f"# {path.name if path.is_dir() else path.parent.name} on transformers {result.newest}"
     yield ""
-    yield f"Ported from transformers {result.release} by `patchgen rescue`."
-    yield ""
-    yield "## Verified"
-    yield ""
+    yield from (f"Ported from transformers {result.release} by `patchgen rescue`.", "")
+    yield from ("## Verified", "")
     if not result.verified:
         yield "Nothing was run." if not result.loads else "The model was not compared."
     else:
-        yield "| what | result |"
-        yield "|---|---|"
+        yield from ("| what | result |", "|---|---|")
         yield from (f"| {name} | {verdict} |" for name, verdict in result.verified.items())
         yield ""
         yield "A small model, or the checkpoint, in float32 on a CPU, with the same weights in both"
         yield "releases; `equal` means to 1e-5 of the largest value. Here it was built, saved and"
         yield "loaded by its auto class with `trust_remote_code=True`."
-    yield ""
-    yield "## Left"
-    yield ""
-    yield from (f"- {what}" for what in result.left)
-    if not result.left:
-        yield "Nothing."
+    yield from ("", "## Left", "")
+    yield from (f"- {what}" for what in result.left or ["nothing"])
     for name, one in sorted(result.files.items()):
-        yield ""
-        yield f"## {name}"
-        yield ""
+        yield from ("", f"## {name}", "")
         if name not in repository.texts:
             yield f"Copied from transformers {result.release}: the newest release has another one."
             yield ""

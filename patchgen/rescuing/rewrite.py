@@ -13,13 +13,23 @@ import libcst as cst
 import libcst.matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
 
+from patchgen.facts.decorators import DOCUMENTING
 from patchgen.rescuing.classes import Classes, block_of, code, inserted, last_name, with_members
 
-DOCUMENTING = {
-    *("add_start_docstrings", "add_start_docstrings_to_model_forward", "add_end_docstrings"),
-    *("add_code_sample_docstrings", "replace_return_docstrings"),
-}
 MASKS = {"create_causal_mask", "create_sliding_window_causal_mask"}
+# Methods that a base class of models gets.
+COMPUTING = """
+def _init_weights(self, module):
+    compute_buffers(module)
+    super()._init_weights(module)
+"""
+SHARING = """
+def get_expanded_tied_weights_keys(self, all_submodels=False):
+    tied = super().get_expanded_tied_weights_keys(all_submodels)
+    return with_aliases(self, tied)
+"""
+CLASS = m.Name(m.MatchRegex("[A-Z].*"))
+OUTPUT = m.Call(func=CLASS | m.Attribute(attr=CLASS))
 
 
 @dataclass(frozen=True)
@@ -79,10 +89,8 @@ class Rewriter(cst.CSTTransformer):
                 return cst.RemoveFromParent()
             if name == "_supports_flash_attn_2" and isinstance(small, cst.Assign):
                 self.note(old, code(small), "is `_supports_flash_attn` now")
-                renamed = small.with_changes(
-                    targets=[cst.AssignTarget(cst.Name("_supports_flash_attn"))]
-                )
-                return new.with_changes(body=[renamed])
+                target = cst.AssignTarget(cst.Name("_supports_flash_attn"))
+                return new.with_changes(body=[small.with_changes(targets=[target])])
             if name == "_tied_weights_keys" and not m.matches(small, m.Assign(value=m.Dict())):
                 self.note(old, code(small), "is a mapping from each tied weight to its source now")
                 return cst.RemoveFromParent()
@@ -101,11 +109,8 @@ class Rewriter(cst.CSTTransformer):
             return new
         self.note(old, code(small), "would overwrite a weight that was loaded")
         test = cst.parse_expression(f"not getattr({weight}, '_is_hf_initialized', False)")
-        return cst.If(
-            test,
-            cst.IndentedBlock([new.with_changes(leading_lines=[])]),
-            leading_lines=new.leading_lines,
-        )
+        body = cst.IndentedBlock([new.with_changes(leading_lines=[])])
+        return cst.If(test, body, leading_lines=new.leading_lines)
 
     # Caches.
 
@@ -114,46 +119,44 @@ class Rewriter(cst.CSTTransformer):
             self.note(old, f"{code(new.func)}(...)", "takes other arguments now")
             adapted = cst.Call(cst.Name("with_old_arguments"), [cst.Arg(new.func)])
             return new.with_changes(func=adapted)
-        if not isinstance(new.func, cst.Attribute):
+        text, why = self._written_out(new)
+        if not text:
             return new
-        owner, name, args = new.func.value, new.func.attr.value, new.args
+        self.note(old, code(old), why)
+        return cst.parse_expression(text)
+
+    def _written_out(self, call: cst.Call) -> tuple[str, str]:
+        """A call of what is gone, in other words, and why; empty if it stays."""
+        args = [code(arg.value) for arg in call.args]
+        owner, _, name = code(call.func).rpartition(".")
         why = "the cache has no such method any more"
-        if name == "from_legacy_cache":
-            self.note(old, code(old), why)
-            return cst.Call(owner, [arg.with_changes(keyword=None) for arg in args[:1]])
-        if name == "to_legacy_cache":
-            self.note(old, code(old), why)
-            return cst.parse_expression(
-                f"tuple((layer.keys, layer.values) for layer in {code(owner)}.layers)"
-            )
-        if name == "get_usable_length":
-            self.note(old, code(old), why)
-            return new.with_changes(
-                func=new.func.with_changes(attr=cst.Name("get_seq_length")), args=args[1:]
-            )
-        if name in ("get_max_length", "get_max_cache_shape"):
-            self.note(old, code(old), "is -1 for a cache that grows, where it was None")
-            return cst.Call(cst.Name("longest"), [cst.Arg(owner)])
-        if name == "init_weights" and last_name(owner) == "self" and "__init__" in self.functions:
-            self.note(old, code(old), "`post_init` also registers what transformers 5 reads")
-            return new.with_changes(func=new.func.with_changes(attr=cst.Name("post_init")))
-        return new
+        match name:
+            case "from_legacy_cache":
+                return f"{owner}({', '.join(args[:1])})", why
+            case "to_legacy_cache":
+                return f"tuple((layer.keys, layer.values) for layer in {owner}.layers)", why
+            case "get_usable_length":
+                return f"{owner}.get_seq_length({', '.join(args[1:])})", why
+            case "get_max_length" | "get_max_cache_shape" if owner:
+                return f"longest({owner})", "is -1 for a cache that grows, where it was None"
+            case "init_weights" if owner == "self" and "__init__" in self.functions:
+                return "self.post_init()", "`post_init` also registers what transformers 5 reads"
+        return "", ""
 
     def leave_Attribute(self, old: cst.Attribute, new: cst.Attribute) -> cst.BaseExpression:
-        name, owner = new.attr.value, code(new.value)
-        if name in ("seen_tokens", "_seen_tokens") and "past" in owner:
+        owner = code(new.value)
+        if new.attr.value in ("seen_tokens", "_seen_tokens") and "past" in owner:
             self.note(old, code(old), "the cache counts by itself")
             return cst.parse_expression(f"{owner}.get_seq_length()")
         return new
 
     def leave_Subscript(self, old: cst.Subscript, new: cst.Subscript) -> cst.BaseExpression:
-        if isinstance(new.value, cst.Attribute) and len(new.slice) == 1:
-            part = {"key_cache": "keys", "value_cache": "values"}.get(new.value.attr.value)
-            if part is not None:
-                self.note(old, code(old), "a cache has layers now")
-                place = new.with_changes(value=new.value.with_changes(attr=cst.Name("layers")))
-                return cst.Attribute(place, cst.Name(part))
-        return new
+        name = last_name(new.value)
+        part = {"key_cache": "keys", "value_cache": "values"}.get(name)
+        if part is None or len(new.slice) != 1:
+            return new
+        self.note(old, code(old), "a cache has layers now")
+        return cst.parse_expression(f"{code(new).replace(name, 'layers', 1)}.{part}")
 
     # Functions and classes.
 
@@ -187,25 +190,22 @@ class Rewriter(cst.CSTTransformer):
             params = new.params.with_changes(star_kwarg=cst.Param(cst.Name("kwargs")))
             return new.with_changes(params=params)
         if name == "_init_weights":
-            return (
-                _with_lines(new, [f"compute_buffers({taken[-1]})"]) if self._any_buffers() else new
-            )
+            return _with_lines(new, [f"compute_buffers({taken[-1]})"] * self._any_buffers())
         if name == "_reorder_cache" and not self.keeps_tuples:
             self.note(old, f"{owner}.{name}", "a cache orders its layers by itself, dropped")
             return cst.RemoveFromParent()
         before: list[str] = []
-        cache = next(
-            (one for one in taken if one in ("past_key_values", "past", "layer_past")), None
-        )
+        cache = next((one for one in taken if one in ("past_key_values", "past")), None)
         if name == "prepare_inputs_for_generation":
             before += self._prepared(old, new, taken)
         if self.keeps_tuples and cache and name in ("forward", "prepare_inputs_for_generation"):
             self.note(old, f"{owner}.{name}", "the model keeps tuples; `generate` passes a Cache")
             before = [f"{cache} = as_tuples({cache})", *before]
-            new = cst.ensure_type(new.visit(_Wrap()), cst.FunctionDef) if name == "forward" else new
+            if name == "forward":
+                new = cst.ensure_type(m.replace(new, OUTPUT, _with_cache), cst.FunctionDef)
         if self.keeps_tuples and name == "_reorder_cache" and cache:
             before = [f"{cache} = as_tuples({cache})", f"if {cache} is None:\n    return None"]
-            new = cst.ensure_type(new.visit(_WrapReturns()), cst.FunctionDef)
+            new = cst.ensure_type(m.replace(new, m.Return(), _with_cache), cst.FunctionDef)
         return _with_lines(new, before)
 
     def _lacks_post_init(self, owner: str, init: cst.FunctionDef) -> bool:
@@ -219,32 +219,25 @@ class Rewriter(cst.CSTTransformer):
         """What makes of `generate`'s arguments those that it had before."""
         if new.params.star_kwarg is None or "past_key_values" not in taken:
             return []
-        kwargs = new.params.star_kwarg.name.value
-        text = code(new.body)
+        kwargs, past = new.params.star_kwarg.name.value, "past_length_of(past_key_values)"
         lines = []
         if "position_ids" in taken:
-            lines += [
-                "if position_ids is not None:",
-                "    position_ids = position_ids[:, past_length_of(past_key_values) :]",
-            ]
-        elif "position_ids" in text and "position_ids" not in taken:
-            lines += [
-                f"if {kwargs}.get('position_ids') is not None:",
-                "    past = past_length_of(past_key_values)",
-                f"    {kwargs}['position_ids'] = {kwargs}['position_ids'][:, past:]",
-            ]
+            lines = [f"if position_ids is not None:\n    position_ids = position_ids[:, {past} :]"]
+        elif "position_ids" in code(new.body):
+            ids = f"{kwargs}['position_ids']"
+            test = f"if {kwargs}.get('position_ids') is not None:"
+            lines = [f"{test}\n    past = {past}\n    {ids} = {ids}[:, past:]"]
         if "num_logits_to_keep" in taken:
-            lines += ["if num_logits_to_keep is None:", "    num_logits_to_keep = 0"]
+            lines.append("if num_logits_to_keep is None:\n    num_logits_to_keep = 0")
         if "cache_position" in taken:
-            lines += [
-                "if cache_position is None:",
-                "    past = past_length_of(past_key_values)",
-                "    device = input_ids.device",
-                "    cache_position = torch.arange(past, input_ids.shape[1], device=device)",
-            ]
+            counted = "torch.arange(past, input_ids.shape[1], device=device)"
+            lines.append(
+                f"if cache_position is None:\n    past = {past}\n    device = input_ids.device\n"
+                f"    cache_position = {counted}"
+            )
         if lines:
             self.note(old, f"{self.inside[-1]}.{new.name.value}", "`generate` passes all positions")
-        return ["\n".join(lines)] if lines else []
+        return lines
 
     def _has_passing_buffers(self, owner: str) -> bool:
         own = self.classes.methods.get(owner, {})
@@ -280,16 +273,10 @@ class Rewriter(cst.CSTTransformer):
             return cst.RemoveFromParent()
         if not self.classes.is_model(name):
             return new
-        own = self.classes.methods[name]
-        if (
-            "prepare_inputs_for_generation" in own
-            and "GenerationMixin" not in self.classes.ancestors(name)
-        ):
-            self.note(
-                old,
-                name,
-                "`generate` comes from GenerationMixin, which PreTrainedModel leaves out now",
-            )
+        own, ancestors = self.classes.methods[name], self.classes.ancestors(name)
+        if "prepare_inputs_for_generation" in own and "GenerationMixin" not in ancestors:
+            why = "`generate` comes from GenerationMixin, which PreTrainedModel leaves out now"
+            self.note(old, name, why)
             mixin = cst.Arg(cst.Name("GenerationMixin"))
             new = new.with_changes(bases=[*new.bases, mixin])
         line = self.classes.tied_line(name)
@@ -298,43 +285,22 @@ class Rewriter(cst.CSTTransformer):
         if "PreTrainedModel" not in self.classes.bases[name]:
             return new
         if "_init_weights" not in own and self._any_buffers():
-            method = (
-                "def _init_weights(self, module):\n"
-                "    compute_buffers(module)\n"
-                "    super()._init_weights(module)\n"
-            )
-            new = with_members(new, method)
-        if self.is_copy or self.classes.shares:
-            method = (
-                "def get_expanded_tied_weights_keys(self, all_submodels=False):\n"
-                "    tied = super().get_expanded_tied_weights_keys(all_submodels)\n"
-                "    return with_aliases(self, tied)\n"
-            )
-            new = with_members(new, method)
-        return new
+            new = with_members(new, COMPUTING)
+        return with_members(new, SHARING) if self.is_copy or self.classes.shares else new
 
 
-class _Wrap(cst.CSTTransformer):
-    """`past_key_values=...` of an output becomes a cache."""
-
-    def leave_Call(self, old: cst.Call, new: cst.Call) -> cst.Call:
-        if not last_name(new.func).startswith(tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")):
-            return new
-        args = [
-            arg.with_changes(value=cst.Call(cst.Name("as_cache"), [cst.Arg(arg.value)]))
-            if arg.keyword is not None and arg.keyword.value == "past_key_values"
-            else arg
-            for arg in new.args
-        ]
-        return new.with_changes(args=args)
-
-
-class _WrapReturns(cst.CSTTransformer):
-    def leave_Return(self, old: cst.Return, new: cst.Return) -> cst.Return:
-        if new.value is None:
-            return new
-        wrapped = cst.Call(cst.Name("as_cache"), [cst.Arg(new.value)])
-        return new.with_changes(value=wrapped)
+def _with_cache(node: cst.CSTNode, _: object) -> cst.CSTNode:
+    """A `return` of a cache, or an output that is made with one, with what makes it a Cache."""
+    if isinstance(node, cst.Return):
+        wrapped = cst.Call(cst.Name("as_cache"), [cst.Arg(node.value)]) if node.value else None
+        return node.with_changes(value=wrapped)
+    args = [
+        arg.with_changes(value=cst.Call(cst.Name("as_cache"), [cst.Arg(arg.value)]))
+        if m.matches(arg, m.Arg(keyword=m.Name("past_key_values")))
+        else arg
+        for arg in cst.ensure_type(node, cst.Call).args
+    ]
+    return node.with_changes(args=args)
 
 
 def _with_lines(

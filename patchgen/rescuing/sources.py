@@ -126,14 +126,3 @@ def names_read(node: ast.AST) -> set[str]:
         for part in ast.walk(node)
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
     }
-
-
-def without_docstrings(node: ast.AST) -> str:
-    """The code of a definition as text that leaves out its docstrings and layout."""
-    copy = ast.parse(ast.unparse(node))
-    for part in ast.walk(copy):
-        body = getattr(part, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
-            if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
-                del body[0]
-    return ast.dump(copy)
