@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patchgen.rescuing.rewrite import Note
 from patchgen.rescuing.sources import PACKAGE, Module, Sources, names_read
+from patchgen.syntax.bound import bound_by
 from patchgen.syntax.same import plain_text
 
 # General modules whose names are there and mean something else: the old ones are copied.
@@ -38,7 +40,7 @@ class Names:
     copied: dict[str, Copied] = field(default_factory=dict)
     configurations: dict[str, None] = field(default_factory=dict)  # old modules to write as files
     left: list[str] = field(default_factory=list)
-    notes: list[tuple[int, str, str]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
 
 @functools.cache
@@ -46,15 +48,9 @@ def is_there(module: str, name: str) -> bool:
     """Whether the running transformers has `name` in `module`."""
     try:
         found = importlib.import_module(module)
+        return hasattr(found, name) or bool(importlib.import_module(f"{module}.{name}"))
     except ImportError:
         return False
-    if hasattr(found, name):
-        return True
-    try:
-        importlib.import_module(f"{module}.{name}")
-    except ImportError:
-        return False
-    return True
 
 
 class Resolver:
@@ -71,9 +67,8 @@ class Resolver:
         """Each public definition of the new release's general modules, and its module."""
         found: dict[str, str] = {}
         root = self.new.root / PACKAGE
-        for path in sorted(
-            p for at in ("", "utils/", "integrations/") for p in root.glob(f"{at}*.py")
-        ):
+        folders = (root, root / "utils", root / "integrations")
+        for path in sorted(path for folder in folders for path in folder.glob("*.py")):
             name = ".".join(path.relative_to(self.new.root).with_suffix("").parts)
             module = self.new.module(name)
             for bound in module.bindings if module is not None else ():
@@ -85,19 +80,13 @@ class Resolver:
         first, second = self.old.find(module, name), self.new.find(module, name)
         if first is None or second is None:
             return first is second
-        seen: set[str] = set()
-        stack = [name]
-        while stack:
-            one = stack.pop()
-            if one in seen or one == "logger":
-                continue
-            seen.add(one)
+        seen = [name]
+        for one in seen:
             mine, theirs = first[0].bindings.get(one), second[0].bindings.get(one)
-            if mine is None:
-                continue
-            if theirs is None or plain_text(mine) != plain_text(theirs):
+            if mine is not None and (theirs is None or plain_text(mine) != plain_text(theirs)):
                 return False
-            stack += names_read(mine)
+            read = names_read(mine) if mine is not None else set()
+            seen += sorted(read.difference(seen, ["logger"]))
         return True
 
     def decide(self, names: Names, module: str, name: str, bound: str, own: set[str]) -> str | None:
@@ -111,7 +100,7 @@ class Resolver:
                 return line
         elif not module.startswith(CHANGED) and is_there(module, name):
             return line
-        elif name in self.elsewhere and not is_model and not module.startswith(CHANGED):
+        elif not module.startswith(CHANGED) and name in self.elsewhere:
             return f"from {self.elsewhere[name]} import {aliased(name, bound)}"
         if at is None:
             names.left.append(f"`{name}` of {module}: neither release has it")
@@ -141,13 +130,7 @@ class Resolver:
 
     def follow(self, names: Names, module: Module, tree: ast.AST, own: set[str]) -> None:
         """Copy or import what a copied text reads of its module."""
-        within = {
-            alias.asname or alias.name.split(".")[0]
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            for alias in node.names
-        }
-        for read in sorted(names_read(tree) - within):
+        for read in sorted(names_read(tree) - imported(tree)):
             own_code, theirs = self.own_code.get(read), module.bindings.get(read)
             if own_code and theirs and read != "logger" and own_code != plain_text(theirs):
                 what = f"copied code of {module.name} reads the file's own `{read}`, another one"
@@ -181,6 +164,12 @@ class Resolver:
                 self.copy(names, self.support, read, set())
             elif read == "GenerationMixin":
                 names.imports["from transformers.generation import GenerationMixin"] = None
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The names that imports bind, wherever they stand."""
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    return {bound_by(alias) for node in nodes for alias in node.names}
 
 
 def aliased(name: str, bound: str) -> str:

@@ -15,6 +15,7 @@ from patchgen.rescuing.names import (
     Resolver,
     absolute,
     aliased,
+    imported,
     imports_of,
     is_there,
     source_of,
@@ -68,16 +69,14 @@ def _port(text: str, everything: Sequence[str], resolver: Resolver, names: Names
         if classes.is_config(name) and CONFIGS.intersection(classes.bases[name]):
             module = _with_members(module, name, "\n".join(values), first=True)
             why = f"defaults that configurations lost: {', '.join(values)}"
-            names.notes.append((0, name, why))
+            names.notes.append(Note(0, name, why))
     text = _with_imports(module.code, resolver, names, own)
-    resolver.need(names, ast.parse(text), own | _imported(ast.parse(text)))
+    resolver.need(names, ast.parse(text), own | imported(ast.parse(text)))
     for copied in [*names.copied.values()]:
         resolver.need(names, ast.parse(copied.text), own)
     text = _with_lost_methods(_assembled(text, names, old), resolver, names)
-    notes += [Note(*note) for note in names.notes]
-    return Ported(
-        text, notes, names.left, [(one.name, one.module) for one in names.copied.values()]
-    )
+    copies = [(one.name, one.module) for one in names.copied.values()]
+    return Ported(text, [*notes, *names.notes], names.left, copies)
 
 
 def _with_lost_methods(text: str, resolver: Resolver, names: Names) -> str:
@@ -85,13 +84,13 @@ def _with_lost_methods(text: str, resolver: Resolver, names: Names) -> str:
     module, classes = cst.parse_module(text), Classes()
     classes.read(module)
     more, tree, old = Names(), ast.parse(text), resolver.old
-    own = {*Module("", text, False).bindings, *_imported(tree)}
+    own = {*Module("", text, False).bindings, *imported(tree)}
     for owner, methods in _lost_methods(classes, tree, old).items():
         for source, method in methods:
             added = _clean(absolute(source, _dedented(source, method)))
             module = _with_members(module, owner, added)
             why = f"copied from {source.name} of {old.version}"
-            names.notes.append((0, f"{owner}.{method.name}", why))
+            names.notes.append(Note(0, f"{owner}.{method.name}", why))
             resolver.follow(more, source, ast.parse(added), own)
     for name in classes.bases:  # a copied head did not know its model when it was copied
         line = classes.tied_line(name) if classes.is_model(name) else None
@@ -117,11 +116,6 @@ class _Undocumented(cst.CSTTransformer):
         text = small.value if isinstance(small, cst.Expr) else None
         is_text = isinstance(text, cst.SimpleString | cst.ConcatenatedString)
         return new.with_changes(body=new.body[1:]) if is_text and len(new.body) > 1 else new
-
-
-def _imported(tree: ast.Module) -> set[str]:
-    found = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom | ast.Import))
-    return {alias.asname or alias.name for node in found for alias in node.names}
 
 
 def _dedented(module: Module, node: ast.FunctionDef) -> str:
@@ -167,13 +161,8 @@ def _lost_methods(
 
 
 def _called_on_self(node: ast.AST) -> set[str]:
-    return {
-        part.attr
-        for part in ast.walk(node)
-        if isinstance(part, ast.Attribute)
-        and isinstance(part.value, ast.Name)
-        and part.value.id == "self"
-    }
+    parts = (part for part in ast.walk(node) if isinstance(part, ast.Attribute))
+    return {one.attr for one in parts if isinstance(one.value, ast.Name) and one.value.id == "self"}
 
 
 def _lost_defaults(everything: str, old: Sources) -> list[str]:

@@ -132,7 +132,7 @@ def release_of(repository: Repository, known: Sequence[Release]) -> Release:
     if not old:
         what, hint = (
             "no release before 5 is at hand",
-            "name --package-root, or --from and --download",
+            "--from and --download fetch one",
         )
         raise PatchgenError("PG807", Location("transformers"), what, hint)
     stated = str(repository.settings.get("transformers_version", ""))
@@ -178,10 +178,8 @@ def auto_map_of(
     config = next((name for name in (*stated, *configs) if name in places), None)
     result = {"AutoConfig": places[config]} if config is not None else {}
     result |= {auto: places[names[0]] for auto, names in models.items()}
-    said = (
-        settings.get("auto_map") or {}
-    ).items()  # `owner/name--module.Class` is another repository
-    return result | {k: v.split("--")[-1] if isinstance(v, str) else v for k, v in said}
+    stated_map = (settings.get("auto_map") or {}).items()  # perhaps `owner/name--module.Class`
+    return result | {k: v.split("--")[-1] if isinstance(v, str) else v for k, v in stated_map}
 
 
 def rescue(
@@ -259,9 +257,7 @@ def check(target: Path | None, checkpoint: Path | None) -> None:
     patterns = ("*.safetensors", "pytorch_model*.bin")
     if checkpoint is not None and not any(any(checkpoint.glob(one)) for one in patterns):
         what = f"has no weights: no {' or '.join(patterns)}"
-        raise PatchgenError(
-            "PG863", Location(str(checkpoint)), what, "name the checkpoint's folder"
-        )
+        raise PatchgenError("PG863", Location(str(checkpoint)), what, "name its folder")
 
 
 def write(result: Rescue, repository: Repository, folder: Path) -> None:

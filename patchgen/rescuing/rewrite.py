@@ -89,8 +89,8 @@ class Rewriter(cst.CSTTransformer):
                 return cst.RemoveFromParent()
             if name == "_supports_flash_attn_2" and isinstance(small, cst.Assign):
                 self.note(old, code(small), "is `_supports_flash_attn` now")
-                target = cst.AssignTarget(cst.Name("_supports_flash_attn"))
-                return new.with_changes(body=[small.with_changes(targets=[target])])
+                renamed = cst.AssignTarget(cst.Name("_supports_flash_attn"))
+                return new.with_changes(body=[small.with_changes(targets=[renamed])])
             if name == "_tied_weights_keys" and not m.matches(small, m.Assign(value=m.Dict())):
                 self.note(old, code(small), "is a mapping from each tied weight to its source now")
                 return cst.RemoveFromParent()

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.syntax.bound import bound_by
+
 PACKAGE = "transformers"
 
 
@@ -26,7 +28,7 @@ class Module:
     @functools.cached_property
     def bindings(self) -> dict[str, ast.stmt]:
         """The last statement that binds a name, also under an `if` or `try`."""
-        return {name: node for node in self.tree.body for name in bound_by(node)}
+        return {name: node for node in self.tree.body for name in defined_by(node)}
 
     @functools.cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
@@ -38,15 +40,14 @@ class Module:
                 found |= {alias.asname or alias.name: (source, alias.name) for alias in node.names}
             elif isinstance(node, ast.Import):
                 for alias in node.names:
-                    name = alias.asname or alias.name.split(".")[0]
-                    found[name] = (alias.name if alias.asname else name, "")
+                    found[bound_by(alias)] = (alias.name if alias.asname else bound_by(alias), "")
         return found
 
     @functools.cached_property
     def plain_imports(self) -> set[str]:
         """The names whose import depends on nothing."""
         nodes = [node for node in self.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-        return {alias.asname or alias.name.split(".")[0] for node in nodes for alias in node.names}
+        return {bound_by(alias) for node in nodes for alias in node.names}
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """The module that an import names."""
@@ -64,7 +65,7 @@ class Module:
         return "".join(lines[first - 1 : node.end_lineno])
 
 
-def bound_by(node: ast.stmt) -> Iterator[str]:
+def defined_by(node: ast.stmt) -> Iterator[str]:
     """The names that a statement at the top of a module binds, imports left out."""
     match node:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -78,10 +79,10 @@ def bound_by(node: ast.stmt) -> Iterator[str]:
         case ast.If() | ast.Try() | ast.With():
             for inner in ast.iter_child_nodes(node):
                 if isinstance(inner, ast.stmt):
-                    yield from bound_by(inner)
+                    yield from defined_by(inner)
                 elif isinstance(inner, ast.ExceptHandler):
                     for one in inner.body:
-                        yield from bound_by(one)
+                        yield from defined_by(one)
 
 
 class Sources:
