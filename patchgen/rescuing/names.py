@@ -139,23 +139,27 @@ class Resolver:
                 continue
             if read in module.bindings and module is self.support or read == "logger":
                 self.copy(names, module, read, own)
-            elif read in module.bindings:
-                line = self.decide(names, module.name, read, read, own)
+            elif read in module.bindings or read in module.imports:
+                line = self.line(names, module, read, read, own)
                 names.imports |= {line: None} if line else {}
-            elif read in module.imports:
-                source, inner = module.imports[read]
-                if not inner:
-                    names.imports[f"import {aliased(source, read)}"] = None
-                elif source.split(".")[0] == PACKAGE and module is not self.support:
-                    line = self.decide(names, source, inner, read, own)
-                    names.imports |= {line: None} if line else {}
-                else:
-                    line = f"from {source} import {aliased(inner, read)}"
-                    if read not in module.plain_imports:  # not everybody has the package
-                        line = f"try:\n    {line}\nexcept ImportError:\n    pass"
-                    names.imports[line] = None
             elif read in self.support.bindings:
                 self.copy(names, self.support, read, own)
+
+    def line(
+        self, names: Names, module: Module, name: str, bound: str, own: set[str]
+    ) -> str | None:
+        """The import line for what a module of the old release binds or imports, if any."""
+        source, inner = module.imports.get(name, ("", ""))
+        if name in module.bindings:
+            return self.decide(names, module.name, name, bound, own)
+        if not inner:
+            return f"import {aliased(source, bound)}"
+        if source.split(".")[0] == PACKAGE and module is not self.support:
+            return self.decide(names, source, inner, bound, own)
+        line = f"from {source} import {aliased(inner, bound)}"
+        if name in module.plain_imports:
+            return line
+        return f"try:\n    {line}\nexcept ImportError:\n    pass"  # not everybody has the package
 
     def need(self, names: Names, tree: ast.Module, own: set[str]) -> None:
         """Copy what the rewritten text reads of the support module."""

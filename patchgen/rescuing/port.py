@@ -14,7 +14,6 @@ from patchgen.rescuing.names import (
     Names,
     Resolver,
     absolute,
-    aliased,
     imported,
     imports_of,
     is_there,
@@ -210,15 +209,21 @@ def _with_imports(text: str, resolver: Resolver, names: Names, own: set[str]) ->
     read = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     for node in sorted(imports_of(tree), key=lambda one: -one.lineno):
         source = source_of(node)
-        wanted: list[tuple[str, str]] = []
+        module, kept = resolver.old.module(source), list[str]()
         for alias in node.names:
             bound = alias.asname or alias.name
-            if alias.name == "*" and (module := resolver.old.module(source)) is not None:
+            wanted = [(alias.name, bound)] if bound in read or is_there(source, alias.name) else []
+            if alias.name == "*" and module is not None:
                 there = module.bindings.keys() | module.imports.keys()
-                wanted += [(name, name) for name in sorted((read - own) & there)]
-            elif bound in read or is_there(source, alias.name):
-                wanted.append((alias.name, bound))
-        kept = [line for pair in wanted if (line := _line(resolver, names, source, *pair, own))]
+                wanted = [(name, name) for name in sorted((read - own) & there)]
+            for name, bound in wanted:
+                line = None
+                if module is not None and name not in module.bindings:
+                    home = module.imports.get(name, (PACKAGE, ""))[0]
+                    if home.split(".")[0] != PACKAGE:  # `torch` by way of `import *`
+                        line = resolver.line(names, module, name, bound, own)
+                line = line or resolver.decide(names, source, name, bound, own)
+                kept += [line] if line else []
         indent = " " * node.col_offset
         new = "".join(f"{indent}{line}\n" for line in _joined(kept))
         new = new or f"{indent}pass\n" * bool(indent)
@@ -226,19 +231,6 @@ def _with_imports(text: str, resolver: Resolver, names: Names, own: set[str]) ->
         if ast.dump(ast.parse(before.strip())) != ast.dump(ast.parse(new.strip())):
             lines[node.lineno - 1 : node.end_lineno] = [new]
     return "".join(lines)
-
-
-def _line(
-    resolver: Resolver, names: Names, source: str, name: str, bound: str, own: set[str]
-) -> str | None:
-    module = resolver.old.module(source)
-    if module is not None and name not in module.bindings and name in module.imports:
-        inner, original = module.imports[name]
-        if not original:  # `torch` by way of `import *`
-            return f"import {aliased(inner, name)}"
-        if inner.split(".")[0] != PACKAGE:
-            return f"from {inner} import {aliased(original, name)}"
-    return resolver.decide(names, source, name, bound, own)
 
 
 def _joined(lines: list[str]) -> list[str]:

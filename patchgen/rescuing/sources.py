@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.syntax.bound import bound_by
+from patchgen.syntax.bound import bound_by, bound_names
 
 PACKAGE = "transformers"
 
@@ -71,11 +71,7 @@ def defined_by(node: ast.stmt) -> Iterator[str]:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
             yield name
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
-                for part in ast.walk(target):
-                    if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                        yield part.id
+            yield from bound_names([node])
         case ast.If() | ast.Try() | ast.With():
             for inner in ast.iter_child_nodes(node):
                 if isinstance(inner, ast.stmt):
