@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -190,20 +190,3 @@ def absolute(module: Module, text: str) -> str:
             named = ast.unparse(ast.ImportFrom(module.absolute(node), node.names, 0))
             lines[node.lineno - 1 : node.end_lineno] = [" " * node.col_offset + named + "\n"]
     return "".join(lines)
-
-
-def imports_of(tree: ast.Module) -> Iterator[ast.ImportFrom]:
-    """Each import from transformers, wherever it stands."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (
-            node.level >= 2 or (node.module or "").split(".")[0] == PACKAGE
-        ):
-            yield node
-
-
-def source_of(node: ast.ImportFrom) -> str:
-    """The module an import means; `from ...utils` is one of a file inside transformers.models.X."""
-    if not node.level:
-        return node.module or ""
-    base = {2: "transformers.models", 3: "transformers"}.get(node.level, "transformers")
-    return ".".join(filter(None, [base, node.module]))

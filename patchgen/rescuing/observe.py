@@ -1,12 +1,10 @@
 """Build one model and record what it computes: run in the old environment, and in the new one.
 
-    python observe.py before FOLDER PLAN
-    python observe.py after FOLDER PLAN
+    python observe.py before|after FOLDER PLAN
 
 The code is in `FOLDER/before` or `FOLDER/after`, PLAN names its classes.  `FOLDER/before.pt` gets
-the weights and what was observed.  Each observation is one class of what a model does, and one that
-fails says so by itself.  This file stands alone: it imports torch and whichever transformers is
-there, and nothing of patchgen.
+the weights and what was observed; an observation that fails says so by itself.  This file stands
+alone: it imports torch and whichever transformers is there, and nothing of patchgen.
 """
 
 import importlib

@@ -8,21 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
+import libcst.matchers as m
 
 from patchgen.rescuing.classes import CONFIGS, Classes, with_members
-from patchgen.rescuing.names import (
-    Names,
-    Resolver,
-    absolute,
-    imported,
-    imports_of,
-    is_there,
-    source_of,
-)
+from patchgen.rescuing.names import Names, Resolver, absolute, imported, is_there
 from patchgen.rescuing.rewrite import Note, rewrite
-from patchgen.rescuing.sources import PACKAGE, Module, Sources
+from patchgen.rescuing.sources import PACKAGE, Module, Sources, imports_of, source_of
 from patchgen.syntax.same import plain_text
 
+DOCUMENTED = m.IndentedBlock(
+    [m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())]), m.AtLeastN(n=1)]
+)
 LICENCE = "by the HuggingFace team under the Apache License 2.0"
 
 
@@ -102,19 +98,15 @@ def _with_lost_methods(text: str, resolver: Resolver, names: Names) -> str:
 
 def _clean(text: str) -> str:
     """A copied definition, rewritten, without its docstrings."""
-    tree = cst.ensure_type(cst.parse_module(text).visit(_Undocumented()), cst.Module)
+
+    def rest(node: cst.CSTNode, _: object) -> cst.CSTNode:
+        return node.with_changes(body=cst.ensure_type(node, cst.IndentedBlock).body[1:])
+
+    changed = m.replace(cst.parse_module(text), DOCUMENTED, rest)
+    tree = cst.ensure_type(changed, cst.Module)
     inner = Classes()
     inner.read(tree)
     return rewrite(tree.code, inner, keeps_tuples="Cache" not in text, is_copy=True)[0]
-
-
-class _Undocumented(cst.CSTTransformer):
-    def leave_IndentedBlock(self, old: cst.IndentedBlock, new: cst.IndentedBlock) -> cst.BaseSuite:
-        first = new.body[0]
-        small = first.body[0] if isinstance(first, cst.SimpleStatementLine) else None
-        text = small.value if isinstance(small, cst.Expr) else None
-        is_text = isinstance(text, cst.SimpleString | cst.ConcatenatedString)
-        return new.with_changes(body=new.body[1:]) if is_text and len(new.body) > 1 else new
 
 
 def _dedented(module: Module, node: ast.FunctionDef) -> str:

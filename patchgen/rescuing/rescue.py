@@ -18,9 +18,8 @@ import libcst as cst
 from patchgen.author.adopt.releases import Release, order_of
 from patchgen.rescuing.classes import Classes
 from patchgen.rescuing.environment import compare, run
-from patchgen.rescuing.names import imports_of, source_of
 from patchgen.rescuing.port import Ported, port
-from patchgen.rescuing.sources import PACKAGE, Sources
+from patchgen.rescuing.sources import PACKAGE, Sources, imports_of, source_of
 from patchgen.syntax.errors import Location, PatchgenError
 
 # What names of classes say, and the auto class that loads such a class; the first is verified.
@@ -63,10 +62,8 @@ class Rescue:
 
     def data(self) -> dict[str, Any]:
         """The result as data for JSON."""
-        changes = {
-            name: [f"{note.line}: {note.what}: {note.why}" for note in one.notes]
-            for name, one in self.files.items()
-        }
+        notes = {name: one.notes for name, one in self.files.items()}
+        changes = {k: [f"{n.line}: {n.what}: {n.why}" for n in v] for k, v in notes.items()}
         copied = {name: dict(one.copied) for name, one in self.files.items()}
         return {
             "from": self.release, "to": self.newest, "auto_map": self.auto_map, "loads": self.loads,
@@ -146,11 +143,9 @@ def release_of(repository: Repository, known: Sequence[Release]) -> Release:
         if alias.name != "*"
     }
 
-    def lacking(release: Release) -> int:
-        sources = Sources(release.root(), release.version)
-        return sum(not sources.has(module, name) for module, name in wanted)
-
-    return min(old, key=lacking)
+    texts = [Sources(release.root(), release.version) for release in old]
+    lacking = [sum(not sources.has(*name) for name in wanted) for sources in texts]
+    return old[lacking.index(min(lacking))]
 
 
 def auto_map_of(
@@ -292,19 +287,18 @@ def report_lines(result: Rescue, repository: Repository) -> Iterator[str]:
         yield from ("| what | result |", "|---|---|")
         yield from (f"| {name} | {verdict} |" for name, verdict in result.verified.items())
         yield ""
-        yield "A small model, or the checkpoint, in float32 on a CPU, with the same weights in both"
-        yield "releases; `equal` means to 1e-5 of the largest value. Here it was built, saved and"
-        yield "loaded by its auto class with `trust_remote_code=True`."
+        yield "A small model, or the checkpoint, in float32 on a CPU, built, saved and loaded by its"
+        yield "auto class with `trust_remote_code=True`. `equal`: with the same weights in both"
+        yield "releases, to 1e-5 of the largest value; `runs`: compared with nothing."
     yield from ("", "## Left", "")
     yield from (f"- {what}" for what in result.left or ["nothing"])
     for name, one in sorted(result.files.items()):
         yield from ("", f"## {name}", "")
         if name not in repository.texts:
-            yield f"Copied from transformers {result.release}: the newest release has another one."
-            yield ""
+            why = f"Copied from transformers {result.release}: the newest release has another one."
+            yield from (why, "")
         if one.notes:
-            yield "| line | was | now |"
-            yield "|---:|---|---|"
+            yield from ("| line | was | now |", "|---:|---|---|")
         for note in sorted(one.notes, key=lambda note: note.line):
             was = " ".join(note.what.split()).replace("|", "\\|")
             was = was if len(was) <= 90 else f"{was[:87]}..."

@@ -5,6 +5,7 @@ Names that are merely gone are no matter of this module: `names` copies them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -150,14 +151,6 @@ class Rewriter(cst.CSTTransformer):
             return cst.parse_expression(f"{owner}.get_seq_length()")
         return new
 
-    def leave_Subscript(self, old: cst.Subscript, new: cst.Subscript) -> cst.BaseExpression:
-        name = last_name(new.value)
-        part = {"key_cache": "keys", "value_cache": "values"}.get(name)
-        if part is None or len(new.slice) != 1:
-            return new
-        self.note(old, code(old), "a cache has layers now")
-        return cst.parse_expression(f"{code(new).replace(name, 'layers', 1)}.{part}")
-
     # Functions and classes.
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
@@ -172,7 +165,9 @@ class Rewriter(cst.CSTTransformer):
             return new
         owner, name = self.inside[-1], new.name.value
         taken = [param.name.value for param in (*new.params.params, *new.params.kwonly_params)]
-        if name == "__init__" and self._lacks_post_init(owner, new):
+        is_model = self.classes.is_model(owner)
+        is_head = is_model and "PreTrainedModel" not in owner
+        if name == "__init__" and is_head and ".post_init(" not in code(new.body):
             self.note(old, f"{owner}.__init__", "`post_init` registers what transformers 5 reads")
             new = _with_lines(new, ["self.post_init()"], first=False)
         if name == "__init__" and self._has_passing_buffers(owner):
@@ -180,7 +175,7 @@ class Rewriter(cst.CSTTransformer):
             self.note(old, what, "buffers that no checkpoint has are empty after loading")
             decorator = cst.Decorator(cst.Name("keeps_arguments"))
             return new.with_changes(decorators=[decorator, *new.decorators])
-        if not self.classes.is_model(owner):
+        if not is_model:
             return new
         if name == "_set_gradient_checkpointing" and "value" in taken:
             self.note(old, f"{owner}.{name}", "transformers sets the flag by itself, dropped")
@@ -207,11 +202,6 @@ class Rewriter(cst.CSTTransformer):
             before = [f"{cache} = as_tuples({cache})", f"if {cache} is None:\n    return None"]
             new = cst.ensure_type(m.replace(new, m.Return(), _with_cache), cst.FunctionDef)
         return _with_lines(new, before)
-
-    def _lacks_post_init(self, owner: str, init: cst.FunctionDef) -> bool:
-        """Whether a model is not finished: by itself, or by the class that it derives from."""
-        is_base = "PreTrainedModel" in owner or not self.classes.is_model(owner)
-        return not is_base and ".post_init(" not in code(init.body)
 
     def _prepared(
         self, old: cst.FunctionDef, new: cst.FunctionDef, taken: Sequence[str]
@@ -249,16 +239,14 @@ class Rewriter(cst.CSTTransformer):
     def _keeps_tensors(self, init: cst.FunctionDef) -> bool:
         """Whether a layer keeps what a function computes as a plain attribute."""
         assigned = m.Assign(targets=[m.AssignTarget(m.Attribute(value=m.Name("self")))])
-        return any(
-            isinstance(node, cst.Assign)
-            and not code(node.value).startswith(("nn.", "torch.nn."))
-            and m.findall(node.value, m.Call(func=m.MatchIfTrue(self._computes)))
-            for node in m.findall(init, assigned)
-        )
-
-    def _computes(self, function: cst.BaseExpression) -> bool:
-        text = code(function)
-        return text in self.classes.functions or text.startswith("torch.") and text.count(".") == 1
+        values = [node.value for node in m.findall(init, assigned) if isinstance(node, cst.Assign)]
+        called = [
+            code(call.func)
+            for value in values
+            for call in m.findall(value, m.Call())
+            if isinstance(call, cst.Call) and not code(value).startswith(("nn.", "torch.nn."))
+        ]
+        return any(f in self.classes.functions or re.fullmatch(r"torch\.\w+", f) for f in called)
 
     def _any_buffers(self) -> bool:
         return self.is_copy or any(map(self._has_passing_buffers, self.classes.bases))

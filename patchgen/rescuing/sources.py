@@ -123,3 +123,20 @@ def names_read(node: ast.AST) -> set[str]:
         for part in ast.walk(node)
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
     }
+
+
+def imports_of(tree: ast.Module) -> Iterator[ast.ImportFrom]:
+    """Each import from transformers, wherever it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (
+            node.level >= 2 or (node.module or "").split(".")[0] == PACKAGE
+        ):
+            yield node
+
+
+def source_of(node: ast.ImportFrom) -> str:
+    """The module an import means; `from ...utils` is one of a file inside transformers.models.X."""
+    if not node.level:
+        return node.module or ""
+    base = {2: "transformers.models", 3: "transformers"}.get(node.level, "transformers")
+    return ".".join(filter(None, [base, node.module]))

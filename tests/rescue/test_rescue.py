@@ -122,7 +122,6 @@ class X(PreTrainedModel):
         ("def f(self, past): return past.get_usable_length(n, i)", "past.get_seq_length(i)"),
         ("def f(self, past): return past.get_max_length()", "return longest(past)"),
         ("def f(self, past): return past.seen_tokens", "past.get_seq_length()"),
-        ("def f(self, past): return past.key_cache[i]", "past.layers[i].keys"),
         ("def f(self, t): return DynamicCache.from_legacy_cache(t)", "DynamicCache(t)"),
         ("def __init__(self): self.init_weights()", "self.post_init()"),
         ("def __init__(self): pass", "self.post_init()"),
