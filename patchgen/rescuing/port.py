@@ -19,7 +19,6 @@ from patchgen.syntax.same import plain_text
 DOCUMENTED = m.IndentedBlock(
     [m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())]), m.AtLeastN(n=1)]
 )
-LICENCE = "by the HuggingFace team under the Apache License 2.0"
 
 
 @dataclass
@@ -53,8 +52,8 @@ def _port(text: str, everything: Sequence[str], resolver: Resolver, names: Names
     classes, old = Classes(), resolver.old
     for one in everything:
         classes.read(cst.parse_module(one))
-    has_caches = "cache_utils" in text or "DynamicCache" in text
-    changed, notes = rewrite(text, classes, keeps_tuples=not has_caches)
+    keeps_tuples = "cache_utils" not in text and "DynamicCache" not in text
+    changed, notes = rewrite(text, classes, keeps_tuples=keeps_tuples)
     bound = Module("", changed, False).bindings
     own = set(bound)
     resolver.own_code = {name: plain_text(node) for name, node in bound.items()}
@@ -248,11 +247,11 @@ def _assembled(text: str, names: Names, old: Sources) -> str:
             start = f"from {'.' * node.level}{node.module or ''} "
         here |= {f"{start}import {ast.unparse(alias)}" for alias in node.names}
     imports = "".join(f"{line}\n" for line in _joined([o for o in names.imports if o not in here]))
+    licence = "by the HuggingFace team under the Apache License 2.0"
     parts = []
     for one in names.copied.values():
-        origin = f"{one.module} of transformers {old.version}, {LICENCE}"
-        if one.module.startswith("patchgen."):
-            origin = "patchgen"
+        is_ours = one.module.startswith("patchgen.")
+        origin = "patchgen" if is_ours else f"{one.module} of transformers {old.version}, {licence}"
         parts.append(f"# Copied from {origin}\n{one.text.rstrip()}\n")
     if not imports and not parts:
         return text

@@ -278,18 +278,17 @@ def report_lines(result: Rescue, repository: Repository) -> Iterator[str]:
     """REPORT.md, for the maintainer who merges the change."""
     path = repository.path.resolve()
     yield f"# {path.name if path.is_dir() else path.parent.name} on transformers {result.newest}"
-    yield ""
-    yield from (f"Ported from transformers {result.release} by `patchgen rescue`.", "")
-    yield from ("## Verified", "")
+    yield from ("", f"Ported from transformers {result.release} by `patchgen rescue`.")
+    yield from ("", "## Verified", "")
     if not result.verified:
         yield "Nothing was run." if not result.loads else "The model was not compared."
     else:
         yield from ("| what | result |", "|---|---|")
         yield from (f"| {name} | {verdict} |" for name, verdict in result.verified.items())
         yield ""
-        yield "A small model, or the checkpoint, in float32 on a CPU, built, saved and loaded by its"
-        yield "auto class with `trust_remote_code=True`. `equal`: with the same weights in both"
-        yield "releases, to 1e-5 of the largest value; `runs`: compared with nothing."
+        yield "A small model, or the checkpoint, in float32 on a CPU, saved and loaded by its auto"
+        yield "class with `trust_remote_code=True`. `equal`: with the same weights in both releases,"
+        yield "to 1e-5 of the largest value; `runs`: compared with nothing."
     yield from ("", "## Left", "")
     yield from (f"- {what}" for what in result.left or ["nothing"])
     for name, one in sorted(result.files.items()):

@@ -118,20 +118,14 @@ class Sources:
 
 def names_read(node: ast.AST) -> set[str]:
     """The names that code reads, also inside its functions; those of builtins too."""
-    return {
-        part.id
-        for part in ast.walk(node)
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
-    }
+    names = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Load)}
 
 
 def imports_of(tree: ast.Module) -> Iterator[ast.ImportFrom]:
     """Each import from transformers, wherever it stands."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (
-            node.level >= 2 or (node.module or "").split(".")[0] == PACKAGE
-        ):
-            yield node
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return (n for n in nodes if n.level >= 2 or (n.module or "").split(".")[0] == PACKAGE)
 
 
 def source_of(node: ast.ImportFrom) -> str:
