@@ -287,8 +287,8 @@ def report_lines(result: Rescue, repository: Repository) -> Iterator[str]:
         yield from (f"| {name} | {verdict} |" for name, verdict in result.verified.items())
         yield ""
         yield "A small model, or the checkpoint, in float32 on a CPU, saved and loaded by its auto"
-        yield "class with `trust_remote_code=True`. `equal`: with the same weights in both, to 1e-5 of"
-        yield "the largest value; `runs`: compared with nothing."
+        yield "class with `trust_remote_code=True`. `equal`: with the same weights in both releases"
+        yield "to 1e-5 of the largest value; `runs`: compared with nothing."
     yield from ("", "## Left", "")
     yield from (f"- {what}" for what in result.left or ["nothing"])
     for name, one in sorted(result.files.items()):
