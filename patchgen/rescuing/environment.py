@@ -46,8 +46,7 @@ def run(side: str, folder: Path, plan: Mapping[str, Any], paths: Sequence[str]) 
     home = folder / f"home-{side}"
     environment = {
         **os.environ,
-        "HF_HOME": str(home),
-        "HF_MODULES_CACHE": str(home / "modules"),
+        **{"HF_HOME": str(home), "HF_MODULES_CACHE": str(home / "modules")},
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_VERBOSITY": "error",
         "PYTHONPATH": os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])]),
@@ -69,7 +68,7 @@ def compare(folder: Path) -> dict[str, str]:
     before = recorded.get("seen", {})
     verdicts: dict[str, str] = {}
     for what in ("missing", "unexpected"):
-        if keys := [*recorded.get("keys", {}).get(what, ()), *after["keys"][what]]:
+        if keys := [k for one in (recorded, after) for k in one.get("keys", {}).get(what, ())]:
             verdicts[f"{what} weights"] = f"differs: {len(keys)}, such as {', '.join(keys[:3])}"
     for name, mine in after["seen"].items():
         theirs = before.get(name)
@@ -80,11 +79,8 @@ def compare(folder: Path) -> dict[str, str]:
             verdicts[name] = "runs" if theirs is None else f"runs; failed before: {theirs}"
         else:
             verdicts[name] = _difference(theirs, mine)
-        if (
-            name == "beam search"
-            and verdicts[name].startswith("differs")
-            and mine[0].equal(mine[1])
-        ):
+        differs = verdicts[name].startswith("differs")
+        if name == "beam search" and differs and mine[0].equal(mine[1]):
             verdicts[name] = "as without a cache; the search of transformers is another one now"
     return verdicts
 

@@ -10,22 +10,17 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgen.rescuing.sources import (
-    PACKAGE,
-    Module,
-    Sources,
-    names_read,
-    without_docstrings,
-)
+from patchgen.rescuing.rewrite import Note
+from patchgen.rescuing.sources import PACKAGE, Module, Sources, names_read
+from patchgen.syntax.bound import bound_by
+from patchgen.syntax.same import plain_text
 
 # General modules whose names are there and mean something else: the old ones are copied.
 CHANGED = ("transformers.modeling_rope_utils", "transformers.modeling_attn_mask_utils")
-# A condition on a version of torch that every torch which transformers 5 takes fulfils.
-FULFILLED = "is_torch_greater_or_equal_than_"
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ class Names:
     copied: dict[str, Copied] = field(default_factory=dict)
     configurations: dict[str, None] = field(default_factory=dict)  # old modules to write as files
     left: list[str] = field(default_factory=list)
-    notes: list[tuple[int, str, str]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
 
 @functools.cache
@@ -53,15 +48,9 @@ def is_there(module: str, name: str) -> bool:
     """Whether the running transformers has `name` in `module`."""
     try:
         found = importlib.import_module(module)
+        return hasattr(found, name) or bool(importlib.import_module(f"{module}.{name}"))
     except ImportError:
         return False
-    if hasattr(found, name):
-        return True
-    try:
-        importlib.import_module(f"{module}.{name}")
-    except ImportError:
-        return False
-    return True
 
 
 class Resolver:
@@ -78,9 +67,8 @@ class Resolver:
         """Each public definition of the new release's general modules, and its module."""
         found: dict[str, str] = {}
         root = self.new.root / PACKAGE
-        for path in sorted(
-            [*root.glob("*.py"), *root.glob("utils/*.py"), *root.glob("integrations/*.py")]
-        ):
+        folders = (root, root / "utils", root / "integrations")
+        for path in sorted(path for folder in folders for path in folder.glob("*.py")):
             name = ".".join(path.relative_to(self.new.root).with_suffix("").parts)
             module = self.new.module(name)
             for bound in module.bindings if module is not None else ():
@@ -92,50 +80,36 @@ class Resolver:
         first, second = self.old.find(module, name), self.new.find(module, name)
         if first is None or second is None:
             return first is second
-        seen: set[str] = set()
-        stack = [name]
-        while stack:
-            one = stack.pop()
-            if one in seen or one == "logger":
-                continue
-            seen.add(one)
+        seen = [name]
+        for one in seen:
             mine, theirs = first[0].bindings.get(one), second[0].bindings.get(one)
-            if mine is None:
-                continue
-            if theirs is None or without_docstrings(mine) != without_docstrings(theirs):
+            if mine is not None and (theirs is None or plain_text(mine) != plain_text(theirs)):
                 return False
-            stack += names_read(mine)
+            read = names_read(mine) if mine is not None else set()
+            seen += sorted(read.difference(seen, ["logger"]))
         return True
 
     def decide(self, names: Names, module: str, name: str, bound: str, own: set[str]) -> str | None:
         """The import line for `bound`, or None where it is copied or goes."""
-        alias = f" as {bound}" if bound != name else ""
-        line = f"from {module} import {name}{alias}"
-        is_model = module.startswith("transformers.models.") or (
-            module == PACKAGE
-            and (at := self.old.find(module, name)) is not None
-            and at[0].name.startswith("transformers.models.")
-            and ".auto." not in at[0].name
-        )
-        if is_model and ".auto" not in module:
+        line = f"from {module} import {aliased(name, bound)}"
+        at = self.old.find(module, name)
+        home = at[0].name if module == PACKAGE and at is not None else module
+        is_model = home.startswith("transformers.models.") and ".auto" not in home
+        if is_model:
             if is_there(module, name) and self.is_same(module, name):
                 return line
         elif not module.startswith(CHANGED) and is_there(module, name):
             return line
-        elif name in self.elsewhere and not is_model and not module.startswith(CHANGED):
-            return f"from {self.elsewhere[name]} import {name}{alias}"
-        at = self.old.find(module, name)
+        elif not module.startswith(CHANGED) and name in self.elsewhere:
+            return f"from {self.elsewhere[name]} import {aliased(name, bound)}"
         if at is None:
             names.left.append(f"`{name}` of {module}: neither release has it")
             return line
         last = at[0].name.rpartition(".")[2]
         if last.startswith("configuration_") and is_model:
             names.configurations[at[0].name] = None
-            return f"from .{last} import {name}{alias}"
-        if name.startswith(FULFILLED):
-            names.copied.setdefault(name, Copied(name, at[0].name, f"{name} = True\n"))
-        else:
-            self.copy(names, at[0], name, own)
+            return f"from .{last} import {aliased(name, bound)}"
+        self.copy(names, at[0], name, own)
         if bound != name:
             names.copied.setdefault(bound, Copied(bound, at[0].name, f"{bound} = {name}\n"))
         return None
@@ -156,40 +130,36 @@ class Resolver:
 
     def follow(self, names: Names, module: Module, tree: ast.AST, own: set[str]) -> None:
         """Copy or import what a copied text reads of its module."""
-        within = {
-            alias.asname or alias.name.split(".")[0]
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            for alias in node.names
-        }
-        for read in sorted(names_read(tree) - within):
+        for read in sorted(names_read(tree) - imported(tree)):
             own_code, theirs = self.own_code.get(read), module.bindings.get(read)
-            if own_code and theirs and read != "logger" and own_code != without_docstrings(theirs):
+            if own_code and theirs and read != "logger" and own_code != plain_text(theirs):
                 what = f"copied code of {module.name} reads the file's own `{read}`, another one"
                 names.left.append(what)
             if read in names.copied or read in own:
                 continue
             if read in module.bindings and module is self.support or read == "logger":
                 self.copy(names, module, read, own)
-            elif read in module.bindings:
-                line = self.decide(names, module.name, read, read, own)
+            elif read in module.bindings or read in module.imports:
+                line = self.line(names, module, read, read, own)
                 names.imports |= {line: None} if line else {}
-            elif read in module.imports:
-                source, inner = module.imports[read]
-                if not inner:
-                    alias = f" as {read}" if read != source.split(".")[0] else ""
-                    names.imports[f"import {source}{alias}"] = None
-                elif source.split(".")[0] == PACKAGE and module is not self.support:
-                    line = self.decide(names, source, inner, read, own)
-                    names.imports |= {line: None} if line else {}
-                else:
-                    alias = f" as {read}" if read != inner else ""
-                    line = f"from {source} import {inner}{alias}"
-                    if read not in module.plain_imports:  # not everybody has the package
-                        line = f"try:\n    {line}\nexcept ImportError:\n    pass"
-                    names.imports[line] = None
             elif read in self.support.bindings:
                 self.copy(names, self.support, read, own)
+
+    def line(
+        self, names: Names, module: Module, name: str, bound: str, own: set[str]
+    ) -> str | None:
+        """The import line for what a module of the old release binds or imports, if any."""
+        source, inner = module.imports.get(name, ("", ""))
+        if name in module.bindings:
+            return self.decide(names, module.name, name, bound, own)
+        if not inner:
+            return f"import {aliased(source, bound)}"
+        if source.split(".")[0] == PACKAGE and module is not self.support:
+            return self.decide(names, source, inner, bound, own)
+        line = f"from {source} import {aliased(inner, bound)}"
+        if name in module.plain_imports:
+            return line
+        return f"try:\n    {line}\nexcept ImportError:\n    pass"  # not everybody has the package
 
     def need(self, names: Names, tree: ast.Module, own: set[str]) -> None:
         """Copy what the rewritten text reads of the support module."""
@@ -198,6 +168,17 @@ class Resolver:
                 self.copy(names, self.support, read, set())
             elif read == "GenerationMixin":
                 names.imports["from transformers.generation import GenerationMixin"] = None
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The names that imports bind, wherever they stand."""
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    return {bound_by(alias) for node in nodes for alias in node.names}
+
+
+def aliased(name: str, bound: str) -> str:
+    """`name as bound`, as an import has it."""
+    return name if bound == name.split(".")[0] else f"{name} as {bound}"
 
 
 def absolute(module: Module, text: str) -> str:
@@ -209,20 +190,3 @@ def absolute(module: Module, text: str) -> str:
             named = ast.unparse(ast.ImportFrom(module.absolute(node), node.names, 0))
             lines[node.lineno - 1 : node.end_lineno] = [" " * node.col_offset + named + "\n"]
     return "".join(lines)
-
-
-def imports_of(tree: ast.Module) -> Iterator[ast.ImportFrom]:
-    """Each import from transformers, wherever it stands."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (
-            node.level >= 2 or (node.module or "").split(".")[0] == PACKAGE
-        ):
-            yield node
-
-
-def source_of(node: ast.ImportFrom) -> str:
-    """The module an import means; `from ...utils` is one of a file inside transformers.models.X."""
-    if not node.level:
-        return node.module or ""
-    base = {2: "transformers.models", 3: "transformers"}.get(node.level, "transformers")
-    return ".".join(filter(None, [base, node.module]))

@@ -1,40 +1,45 @@
-# ruff: noqa: E501, B905
-# mypy: ignore-errors
 """Build one model and record what it computes: run in the old environment, and in the new one.
 
-    python observe.py before FOLDER PLAN
-    python observe.py after FOLDER PLAN
+    python observe.py before|after FOLDER PLAN
 
-The code is in `FOLDER/before` or `FOLDER/after`, PLAN names its classes.  `FOLDER/before.pt` gets the
-weights and what was observed.  Each observation is one class of what a model
-does, and one that fails says so by itself.  This file stands alone: it imports torch and whichever
-transformers is there, and nothing of patchgen.
+The code is in `FOLDER/before` or `FOLDER/after`, PLAN names its classes.  `FOLDER/before.pt` gets
+the weights and what was observed; an observation that fails says so by itself.  This file stands
+alone: it imports torch and whichever transformers is there, and nothing of patchgen.
 """
 
-import contextlib
 import importlib
 import json
+import re
 import sys
 import traceback
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
-SIZES = {
-    "vocab_size": 96, "hidden_size": 32, "n_embd": 32, "d_model": 32, "dim": 32, "intermediate_size": 48,
-    "moe_intermediate_size": 24, "ffn_dim": 48, "n_inner": 48, "hidden_dim": 48, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
-    "num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "num_layers": 2, "encoder_layers": 2, "decoder_layers": 2,
-    "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_heads": 4, "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "n_positions": 64,
-    "n_ctx": 64, "max_seq_len": 64, "max_sequence_length": 64, "head_dim": 8, "rotary_dim": 4, "word_embed_proj_dim": 32,
-    "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
-    "n_routed_experts": 4, "num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
-    "kv_channels": 8, "padded_vocab_size": 96, "ffn_hidden_size": 48, "seq_length": 64, "embedding_size": 32,
-}  # fmt: skip
+Tensors = dict[Any, torch.Tensor]  # by their places, or by names
+# What makes a model tiny: the arguments of configurations, by the size that they get.
+NAMES = {
+    1: "n_group topk_group",
+    2: "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers"
+    " num_key_value_heads num_experts_per_tok",
+    4: "num_attention_heads n_head n_heads num_heads encoder_attention_heads"
+    " decoder_attention_heads rotary_dim n_routed_experts num_local_experts num_experts",
+    8: "head_dim qk_rope_head_dim qk_nope_head_dim v_head_dim kv_channels",
+    16: "q_lora_rank kv_lora_rank",
+    24: "moe_intermediate_size",
+    32: "hidden_size n_embd d_model dim word_embed_proj_dim embedding_size",
+    48: "intermediate_size ffn_dim n_inner hidden_dim encoder_ffn_dim decoder_ffn_dim"
+    " ffn_hidden_size",
+    64: "max_position_embeddings n_positions n_ctx max_seq_len max_sequence_length seq_length",
+    96: "vocab_size padded_vocab_size",
+}
+SIZES = {name: size for size, names in NAMES.items() for name in names.split()}
 ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 95, "decoder_start_token_id": 1}
 
 
-def tiny(config_class, given):
+def tiny(config_class: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """A small configuration of a class, by the names of its arguments."""
     usual = config_class(**given).to_dict()
     sizes = {k: v for k, v in SIZES.items() if isinstance(usual.get(k), int) and usual[k] > v}
@@ -46,7 +51,7 @@ def tiny(config_class, given):
     return {**given, **rates, **sizes}
 
 
-def load_class(repository, reference, side):
+def load_class(repository: Path, reference: str, side: str) -> Any:
     """A class of the repository, as `trust_remote_code` loads it."""
     if side == "before":  # whose loader asks for packages that are imported under a condition
         sys.path.insert(0, str(repository.parent))
@@ -57,20 +62,18 @@ def load_class(repository, reference, side):
     return get_class_from_dynamic_module(reference, str(repository))
 
 
-def states(cache):
+def states(cache: Any) -> list[torch.Tensor]:
     """The tensors of a cache of any kind, layer by layer."""
-    if cache is None:
-        return []
-    if hasattr(cache, "tuples"):
-        cache = cache.tuples
+    cache = getattr(cache, "tuples", cache) or ()
     if hasattr(cache, "layers"):
         return [t for one in cache.layers for t in (one.keys, one.values)]
     if hasattr(cache, "key_cache"):
-        return [t for pair in zip(cache.key_cache, cache.value_cache) for t in pair]
+        pairs = zip(cache.key_cache, cache.value_cache, strict=True)
+        return [t for pair in pairs for t in pair]
     return [t for layer in cache for t in layer if isinstance(t, torch.Tensor)]
 
 
-def build(model_class, config):
+def build(model_class: Any, config: Any) -> Any:
     """The model, with the attention that is spelled out where the usual one is not there."""
     try:
         return model_class(config).float()
@@ -81,69 +84,46 @@ def build(model_class, config):
         return model_class(config).float()
 
 
-def inputs_of(config):
-    """Two texts, the first padded on the left."""
-    generator = torch.Generator().manual_seed(3)
-    ids = torch.randint(3, 90, (2, 9), generator=generator)
-    mask = torch.ones_like(ids)
-    mask[0, :3] = 0
-    return {"input_ids": ids.masked_fill(mask == 0, ENDS["pad_token_id"]), "attention_mask": mask}
+def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | Tensors]]:
+    """Name by name: a function that computes tensors."""
+    # Two texts, the first padded on the left.
+    ids = torch.randint(3, 90, (2, 9), generator=torch.Generator().manual_seed(3))
+    real = torch.ones_like(ids).bool()
+    real[0, :3] = False
+    ids = ids.masked_fill(~real, ENDS["pad_token_id"])
+    texts = {"input_ids": ids, "attention_mask": real.long()}
+    is_pair = getattr(model.config, "is_encoder_decoder", False)
+    given = {**texts, "decoder_input_ids": ids} if is_pair else texts
+    labelled = {**texts, "labels": ids.masked_fill(~real, -100)}
+    asked = {"do_sample": False, "pad_token_id": 0, "eos_token_id": 95}
 
-
-def observations(model):
-    """Name by name: a function that computes a list of tensors."""
-    given = inputs_of(model.config)
-    real = given["attention_mask"].bool()
-    ids = given["input_ids"]
-
-    def forward():
+    def forward() -> list[torch.Tensor]:
         out = model(**given, return_dict=True)
         logits = out.logits if "logits" in out else out[0]
         return [logits[real] if logits.shape[:2] == real.shape else logits]
 
-    def loss():
-        labels = ids.masked_fill(~real, -100)
-        out = model(**given, labels=labels, return_dict=True)
-        return [out.loss]
-
-    def gradients():
+    def gradients() -> Tensors:
         model.zero_grad()
-        out = model(**given, labels=ids.masked_fill(~real, -100), return_dict=True)
-        out.loss.backward()
+        model(**labelled, return_dict=True).loss.backward()
         return {k: p.grad.clone() for k, p in model.named_parameters() if p.grad is not None}
 
-    def hidden_states():
+    def hidden_states() -> list[torch.Tensor]:
         out = model(**given, output_hidden_states=True, return_dict=True)
-        return [state[real] for state in out.hidden_states]
+        kept = out.decoder_hidden_states if is_pair else out.hidden_states
+        return [state[real] for state in kept]
 
-    def cache():
-        out = model(input_ids=ids[1:], use_cache=True, return_dict=True)
-        more = model(
-            input_ids=ids[1:, :1],
-            past_key_values=out.past_key_values,
-            use_cache=True,
-            return_dict=True,
-        )
+    def cache() -> list[torch.Tensor]:
+        text = "decoder_input_ids" if is_pair else "input_ids"
+        usual = {"input_ids": ids[1:], "use_cache": True, "return_dict": True}
+        out = model(**{**usual, text: ids[1:]})
+        more = model(**{**usual, text: ids[1:, :1]}, past_key_values=out.past_key_values)
         return [more.logits, *states(more.past_key_values)]
 
-    def generate():
-        return [
-            model.generate(
-                **given, max_new_tokens=6, do_sample=False, pad_token_id=0, eos_token_id=95
-            )
-        ]
+    def beams() -> list[torch.Tensor]:
+        wanted = {**texts, **asked, "max_new_tokens": 5, "num_beams": 3}
+        return [model.generate(**wanted, use_cache=use) for use in (True, False)]
 
-    def beams():
-        asked = {
-            "max_new_tokens": 5,
-            "num_beams": 3,
-            "do_sample": False,
-            "pad_token_id": 0,
-            "eos_token_id": 95,
-        }
-        return [model.generate(**given, **asked, use_cache=use) for use in (True, False)]
-
-    def checkpointing():
+    def checkpointing() -> Tensors:
         model.gradient_checkpointing_enable()
         model.train()
         try:
@@ -153,45 +133,70 @@ def observations(model):
             model.eval()
 
     return {
-        "logits": forward, "loss": loss, "gradients": gradients, "hidden states": hidden_states,
-        "cache": cache, "generate": generate, "beam search": beams, "checkpointing": checkpointing,
-    }  # fmt: skip
+        "logits": forward,
+        "loss": lambda: [model(**labelled, return_dict=True).loss],
+        "gradients": gradients,
+        "hidden states": hidden_states,
+        "cache": cache,
+        "generate": lambda: [model.generate(**texts, **asked, max_new_tokens=6)],
+        "beam search": beams,
+        "checkpointing": checkpointing,
+    }
 
 
-def observe(model):
+def observe(model: Any) -> dict[str, Tensors | str]:
     """What each observation gives: tensors, or the error that it ends with."""
-    seen = {}
+    seen: dict[str, Tensors | str] = {}
     model.eval()
     for name, compute in observations(model).items():
         try:
-            with (
-                contextlib.nullcontext()
-                if name in ("gradients", "checkpointing")
-                else torch.no_grad()
-            ):
+            with torch.set_grad_enabled(name in ("gradients", "checkpointing")):
                 found = compute()
-                seen[name] = found if isinstance(found, dict) else dict(enumerate(found))
+            seen[name] = found if isinstance(found, dict) else dict(enumerate(found))
         except Exception as error:  # each model raises its own
             seen[name] = f"{type(error).__name__}: {error}".splitlines()[0]
             traceback.print_exc()
     return seen
 
 
-def read_weights(folder):
-    """The tensors of a checkpoint, from its files."""
-    weights = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        from safetensors.torch import load_file
+def read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a checkpoint, from its files, in float32."""
+    weights: dict[str, torch.Tensor] = {}
+    try:
+        for path in sorted(folder.glob("*.safetensors")):
+            from safetensors.torch import load_file
 
-        weights |= load_file(path)
-    for path in sorted(folder.glob("pytorch_model*.bin")) if not weights else ():
-        weights |= torch.load(path, map_location="cpu", weights_only=True)
-    if not weights:
-        raise SystemExit(f"{folder} has no weights")
-    return weights
+            weights |= load_file(path)
+        for path in sorted(folder.glob("pytorch_model*.bin")) if not weights else ():
+            weights |= torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # of safetensors, pickle or the file system
+        first = str(error).partition("\n")[0]
+        raise SystemExit(f"the checkpoint's {path.name} cannot be read: {first}") from error
+    return {name: tensor.float() for name, tensor in weights.items()}
 
 
-def load_saved(folder, side, plan, model, eager):
+def load_checkpoint(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str, list[str]]:
+    """Load weights, and say which names are missing or unexpected, as `from_pretrained` does."""
+    state = model.state_dict()
+    for name in state.keys() & weights.keys():
+        there, wanted = tuple(weights[name].shape), tuple(state[name].shape)
+        if there != wanted:
+            raise SystemExit(f"the checkpoint's {name} is {there}, the model's {wanted}")
+    loaded = model.load_state_dict(weights, strict=False)
+    # A tied weight is in a checkpoint once.
+    has = {tensor.data_ptr() for name, tensor in state.items() if name in weights}
+    missing = [k for k in loaded.missing_keys if state[k].data_ptr() not in has]
+    keys = {"missing": missing, "unexpected": list(loaded.unexpected_keys)}
+    for kind, names in keys.items():
+        ignored = getattr(model, f"_keys_to_ignore_on_load_{kind}", None) or ()
+        keys[kind] = [k for k in names if not any(re.search(one, k) for one in ignored)]
+    if all(keys.values()):
+        said = [f"{kind} {len(k)}, such as {k[0]}" for kind, k in keys.items()]
+        raise SystemExit(f"the checkpoint has other names: {'; '.join(said)}")
+    return keys
+
+
+def load_saved(folder: Path, side: str, plan: Mapping[str, Any], model: Any) -> Any:
     """The model as a user loads it: written, and read by the auto class."""
     import transformers
 
@@ -202,12 +207,13 @@ def load_saved(folder, side, plan, model, eager):
     settings = json.loads((saved / "config.json").read_text(encoding="utf-8"))
     settings["auto_map"] = {"AutoConfig": plan["config"], plan["auto"]: plan["model"]}
     (saved / "config.json").write_text(json.dumps(settings), encoding="utf-8")
-    asked = {"attn_implementation": "eager"} if eager else {}
+    is_eager = model.config._attn_implementation == "eager"
+    asked = {"attn_implementation": "eager"} if is_eager else {}
     auto = getattr(transformers, plan["auto"])
     return auto.from_pretrained(saved, trust_remote_code=True, **asked)
 
 
-def main():
+def main() -> None:
     side, folder, plan = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -218,20 +224,16 @@ def main():
     sizes = before.get("sizes") or plan["given"]
     if not before and not plan["checkpoint"]:
         sizes = tiny(config_class, plan["given"])
-    config = config_class(**sizes)
-    model = build(model_class, config)
+    model = build(model_class, config_class(**sizes))
     weights = before.get("weights")
     if weights is None and plan["checkpoint"]:
-        weights = {name: t.float() for name, t in read_weights(Path(plan["checkpoint"])).items()}
-    keys = {"missing": [], "unexpected": []}
-    if weights is not None:
-        loaded = model.load_state_dict(weights, strict=False)
-        keys = {"missing": loaded.missing_keys, "unexpected": loaded.unexpected_keys}
+        weights = read_weights(Path(plan["checkpoint"]))
+    keys = load_checkpoint(model, weights) if weights is not None else {}
     result = {"sizes": sizes, "keys": keys}
     if side == "before":
         result["weights"] = {name: t.clone() for name, t in model.state_dict().items()}
     else:
-        model = load_saved(folder, side, plan, model, config._attn_implementation == "eager")
+        model = load_saved(folder, side, plan, model)
     result["seen"] = observe(model.float())
     torch.save(result, folder / f"{side}.pt")
 

@@ -16,11 +16,10 @@ from typing import Any
 import libcst as cst
 
 from patchgen.author.adopt.releases import Release, order_of
+from patchgen.rescuing.classes import Classes
 from patchgen.rescuing.environment import compare, run
-from patchgen.rescuing.names import imports_of, source_of
 from patchgen.rescuing.port import Ported, port
-from patchgen.rescuing.rewrite import Classes
-from patchgen.rescuing.sources import PACKAGE, Sources
+from patchgen.rescuing.sources import PACKAGE, Sources, imports_of, source_of
 from patchgen.syntax.errors import Location, PatchgenError
 
 # What names of classes say, and the auto class that loads such a class; the first is verified.
@@ -36,14 +35,7 @@ AUTO = {
     "Model": "AutoModel",
 }
 # What `config.json` says that is no argument of a configuration.
-NOT_GIVEN = {
-    "auto_map",
-    "architectures",
-    "transformers_version",
-    "torch_dtype",
-    "dtype",
-    "model_type",
-}
+NOT_GIVEN = set("auto_map architectures transformers_version torch_dtype dtype model_type".split())
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx")
 
 
@@ -54,10 +46,6 @@ class Repository:
     path: Path
     texts: Mapping[str, str]
     settings: Mapping[str, Any]
-
-    @property
-    def folder(self) -> Path:
-        return self.path.parent if self.path.is_file() else self.path
 
 
 @dataclass
@@ -71,14 +59,11 @@ class Rescue:
     verified: dict[str, str] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     loads: bool = False
-    logs: dict[str, str] = field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
         """The result as data for JSON."""
-        changes = {
-            name: [f"{note.line}: {note.what}: {note.why}" for note in one.notes]
-            for name, one in self.files.items()
-        }
+        notes = {name: one.notes for name, one in self.files.items()}
+        changes = {k: [f"{n.line}: {n.what}: {n.why}" for n in v] for k, v in notes.items()}
         copied = {name: dict(one.copied) for name, one in self.files.items()}
         return {
             "from": self.release, "to": self.newest, "auto_map": self.auto_map, "loads": self.loads,
@@ -88,39 +73,50 @@ class Rescue:
 
 def read_repository(path: Path) -> Repository:
     """The files of a repository, or a file and those beside it that it imports."""
-    files = sorted(path.glob("*.py"))
-    if path.is_file():
-        files = [path]
-        for file in files:
-            for node in ast.walk(_parsed(file)):
-                if not isinstance(node, ast.ImportFrom) or node.level != 1 or not node.module:
-                    continue
+    files = [path] if path.is_file() else sorted(path.glob("*.py"))
+    texts: dict[str, str] = {}
+    uses_transformers = False
+    for file in files:
+        text = texts[file.name] = _read(file)
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError) as error:
+            at = Location(str(file), getattr(error, "lineno", None) or 1, 1)
+            raise PatchgenError("PG861", at, f"is no Python: {error}") from error
+        uses_transformers |= any(imports_of(tree)) or "import transformers" in text
+        for node in ast.walk(tree) if path.is_file() else ():
+            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
                 other = path.parent / f"{node.module}.py"
-                if other not in files:
-                    if not other.is_file():
-                        at = Location(str(file), node.lineno, node.col_offset + 1)
-                        what = f"imports {other.name}, which is not beside it"
-                        raise PatchgenError("PG861", at, what, "put it there, or name the folder")
-                    files.append(other)
-    texts = {file.name: file.read_text("utf-8") for file in files if _parsed(file)}
-    folder = path.parent if path.is_file() else path
-    place = folder / "config.json"
-    try:
-        settings = json.loads(place.read_text("utf-8")) if place.is_file() else {}
-    except ValueError as error:
-        raise PatchgenError("PG861", Location(str(place)), f"is no JSON: {error}") from error
-    if not any("transformers" in text for text in texts.values()):
+                if not other.is_file():
+                    at = Location(str(file), node.lineno, node.col_offset + 1)
+                    what = f"imports {other.name}, which is not beside it"
+                    raise PatchgenError("PG861", at, what, "put it there, or name the folder")
+                files += [other] if other not in files else []
+    if not uses_transformers:
         what = "has no Python file that imports transformers"
         raise PatchgenError("PG861", Location(str(path)), what, "name a folder with modeling files")
-    return Repository(path, texts, settings)
+    return Repository(path, texts, read_settings(path.parent if path.is_file() else path))
 
 
-def _parsed(file: Path) -> ast.Module:
+def read_settings(folder: Path) -> dict[str, Any]:
+    """What `config.json` says, if there is one."""
+    place = folder / "config.json"
+    if not place.exists():
+        return {}
     try:
-        return ast.parse(file.read_text("utf-8"))
-    except (SyntaxError, UnicodeDecodeError) as error:
-        at = Location(str(file), getattr(error, "lineno", None) or 1, 1)
-        raise PatchgenError("PG861", at, f"is no Python: {error}", "correct the file") from error
+        settings = json.loads(_read(place))
+    except ValueError as error:
+        raise PatchgenError("PG861", Location(str(place)), f"is no JSON: {error}") from error
+    if not isinstance(settings, dict):
+        raise PatchgenError("PG861", Location(str(place)), "is no JSON object")
+    return settings
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatchgenError("PG861", Location(str(file)), f"cannot be read: {error}") from error
 
 
 def release_of(repository: Repository, known: Sequence[Release]) -> Release:
@@ -131,10 +127,11 @@ def release_of(repository: Repository, known: Sequence[Release]) -> Release:
     """
     old = sorted((one for one in known if one.order < (5,)), key=lambda one: one.order)
     if not old:
-        what = "no release before 5 is at hand"
-        raise PatchgenError(
-            "PG807", Location("transformers"), what, "name --package-root or --from"
+        what, hint = (
+            "no release before 5 is at hand",
+            "--from and --download fetch one",
         )
+        raise PatchgenError("PG807", Location("transformers"), what, hint)
     stated = str(repository.settings.get("transformers_version", ""))
     if stated.startswith("4"):
         return next((one for one in old if one.order >= order_of(stated)), old[-1])
@@ -146,11 +143,9 @@ def release_of(repository: Repository, known: Sequence[Release]) -> Release:
         if alias.name != "*"
     }
 
-    def lacking(release: Release) -> int:
-        sources = Sources(release.root(), release.version)
-        return sum(not sources.has(module, name) for module, name in wanted)
-
-    return min(old, key=lacking)
+    texts = [Sources(release.root(), release.version) for release in old]
+    lacking = [sum(not sources.has(*name) for name in wanted) for sources in texts]
+    return old[lacking.index(min(lacking))]
 
 
 def auto_map_of(
@@ -160,36 +155,26 @@ def auto_map_of(
 
     Models are those of the `own` files; a configuration may be one that was copied.
     """
-    models = {
-        node.name
-        for text in own.values()
-        for node in ast.parse(text).body
-        if isinstance(node, ast.ClassDef)
-    }
-    trees = {file: cst.parse_module(text) for file, text in sorted(texts.items())}
-    classes = Classes()
-    for tree in trees.values():
-        classes.read(tree)
-    found: dict[str, str] = {}
-    configs: dict[str, str] = {}  # of the model that each auto class loads
-    for file, tree in trees.items():
-        for node in tree.body:
-            name = node.name.value if isinstance(node, cst.ClassDef) else ""
-            reference = f"{file.removesuffix('.py')}.{name}"
-            if classes.is_config(name) and "Onnx" not in name:
-                found.setdefault("AutoConfig", reference)
-            auto = next((auto for part, auto in AUTO.items() if part in name), None)
-            is_own = name in models and "PreTrained" not in name
-            if auto is not None and classes.is_model(name) and is_own:
-                found.setdefault(auto, reference)
-                config = classes.value(name, "config_class")
-                configs |= {auto: config} if config is not None and auto not in configs else {}
-    config = next((configs[auto] for auto in AUTO.values() if auto in configs), None)
-    for file, tree in trees.items():
-        if any(isinstance(node, cst.ClassDef) and node.name.value == config for node in tree.body):
-            found["AutoConfig"] = f"{file.removesuffix('.py')}.{config}"
-    said = settings.get("auto_map", {})
-    return {**found, **said} if said else found
+    classes, places = Classes(), dict[str, str]()
+    for file, text in sorted(texts.items()):
+        classes.read(cst.parse_module(text))
+        names = [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+        places |= {name: f"{file.removesuffix('.py')}.{name}" for name in names}
+    tops = [node for text in own.values() for node in ast.parse(text).body]
+    models: dict[str, list[str]] = {}  # by auto class
+    for name in (node.name for node in tops if isinstance(node, ast.ClassDef)):
+        auto = next((auto for part, auto in AUTO.items() if part in name), None)
+        if auto is not None and classes.is_model(name) and "PreTrained" not in name:
+            models.setdefault(auto, []).append(name)
+    stated = [
+        classes.value(n, "config_class") for auto in AUTO.values() for n in models.get(auto, ())
+    ]
+    configs = [name for name in places if classes.is_config(name) and "Onnx" not in name]
+    config = next((name for name in (*stated, *configs) if name in places), None)
+    result = {"AutoConfig": places[config]} if config is not None else {}
+    result |= {auto: places[names[0]] for auto, names in models.items()}
+    stated_map = (settings.get("auto_map") or {}).items()  # perhaps `owner/name--module.Class`
+    return result | {k: v.split("--")[-1] if isinstance(v, str) else v for k, v in stated_map}
 
 
 def rescue(
@@ -205,70 +190,78 @@ def rescue(
     new = Sources(Path(str(spec.locate_file(""))), spec.version)
     files = port(repository.texts, Sources(release.root(), release.version), new)
     texts = {name: one.text for name, one in files.items()}
-    result = Rescue(
-        release.version,
-        new.version,
-        files,
-        auto_map_of(texts, repository.settings, repository.texts),
-    )
-    result.left += [what for one in files.values() for what in one.left]
-    auto = next((auto for auto in AUTO.values() if auto in result.auto_map), None)
-    if auto is None or "AutoConfig" not in result.auto_map:
+    auto_map = auto_map_of(texts, repository.settings, repository.texts)
+    left = [what for one in files.values() for what in one.left]
+    result = Rescue(release.version, new.version, files, auto_map, left=left)
+    auto = next((auto for auto in AUTO.values() if auto in auto_map), None)
+    if auto is None or "AutoConfig" not in auto_map:
         what = "has no class of a model, or none of its configuration, by their names"
         hint = "say in config.json, under auto_map, which they are"
         raise PatchgenError("PG861", Location(str(repository.path)), what, hint)
     if verify:
-        _verify(result, repository, texts, auto, home, checkpoint)
+        _verify(result, repository, auto, home, checkpoint)
     return result
 
 
 def _verify(
-    result: Rescue,
-    repository: Repository,
-    texts: Mapping[str, str],
-    auto: str,
-    home: Path | None,
-    checkpoint: Path | None,
+    result: Rescue, repository: Repository, auto: str, home: Path | None, checkpoint: Path | None
 ) -> None:
-    given = {k: v for k, v in repository.settings.items() if k not in NOT_GIVEN}
-    plan = {"auto": auto, "given": given, "checkpoint": str(checkpoint or "")}
+    settings = repository.settings
+    if checkpoint is not None:
+        settings = read_settings(checkpoint) or settings
+    given = {k: v for k, v in settings.items() if k not in NOT_GIVEN}
+    texts = {name: one.text for name, one in result.files.items()}
     with tempfile.TemporaryDirectory(prefix="patchgen-rescue-") as place:
         folder = Path(place)
-        sides = {"before": {**texts, **repository.texts}, "after": texts}
-        for side, its in sides.items():
+
+        def observed(side: str, files: Mapping[str, str], paths: Sequence[str]) -> str:
             (folder / side).mkdir()
-            for name, text in its.items():
+            for name, text in files.items():
                 (folder / side / name).write_text(text, encoding="utf-8")
+            classes = auto_map_of(files, repository.settings, repository.texts)
+            weights = str(checkpoint.resolve()) if checkpoint else ""
+            plan: dict[str, Any] = {"auto": auto, "config": classes["AutoConfig"]}
+            plan |= {"model": classes[auto], "given": given, "checkpoint": weights}
+            why = run(side, folder, plan, paths)
+            if checkpoint is not None and why.startswith("the checkpoint"):
+                raise PatchgenError("PG863", Location(str(checkpoint)), f"does not fit: {why}")
+            return why
+
         if home is not None:
-            was = auto_map_of(sides["before"], repository.settings, repository.texts)
-            classes = {"config": was["AutoConfig"], "model": was[auto]}
-            if why := run("before", folder, {**plan, **classes}, [str(home)]):
+            before = {**texts, **repository.texts}
+            if why := observed("before", before, [str(home)]):
                 result.left.append(f"not compared: it does not run with {result.release}: {why}")
-        classes = {"config": result.auto_map["AutoConfig"], "model": result.auto_map[auto]}
-        if why := run("after", folder, {**plan, **classes}, []):
+        if why := observed("after", texts, []):
             result.left.append(f"does not load: {why}")
-        else:
-            result.loads = True
-            result.verified = compare(folder)
-            result.left += [
-                f"{name}: {verdict}"
-                for name, verdict in result.verified.items()
-                if verdict.startswith(("fails", "differs"))
-                or (name == "logits" and not verdict.startswith(("equal", "runs")))
-            ]
-        result.logs = {path.stem: path.read_text("utf-8") for path in folder.glob("*.log")}
+            return
+        result.loads = True
+        result.verified = compare(folder)
+    result.left += [
+        f"{name}: {verdict}"
+        for name, verdict in result.verified.items()
+        if verdict.startswith(("fails", "differs"))
+        or (name == "logits" and not verdict.startswith(("equal", "runs")))
+    ]
 
 
-def write(result: Rescue, repository: Repository, folder: Path, *, force: bool) -> None:
+def check(target: Path | None, checkpoint: Path | None) -> None:
+    """Raise PatchgenError for a place to write to, or to read weights from, that is none."""
+    if target is not None and (target.is_file() or target.is_dir() and any(target.iterdir())):
+        what, hint = "is there already, and not empty", "name another folder"
+        raise PatchgenError("PG804", Location(str(target)), what, hint)
+    patterns = ("*.safetensors", "pytorch_model*.bin")
+    if checkpoint is not None and not any(any(checkpoint.glob(one)) for one in patterns):
+        what = f"has no weights: no {' or '.join(patterns)}"
+        raise PatchgenError("PG863", Location(str(checkpoint)), what, "name its folder")
+
+
+def write(result: Rescue, repository: Repository, folder: Path) -> None:
     """Write the new folder, all of it or nothing."""
-    if folder.exists() and any(folder.iterdir()) and not force:
-        what = "is there already, and not empty"
-        raise PatchgenError("PG804", Location(str(folder)), what, "--force writes into it")
     settings = {**repository.settings, "auto_map": result.auto_map}
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".rescue-") as place:
         new = Path(place)
-        for path in repository.folder.iterdir() if repository.path.is_dir() else ():
+        for path in repository.path.iterdir() if repository.path.is_dir() else ():
             if path.is_file() and path.suffix not in (*WEIGHTS, ".py"):
                 shutil.copyfile(path, new / path.name)
         for name, one in result.files.items():
@@ -283,46 +276,33 @@ def write(result: Rescue, repository: Repository, folder: Path, *, force: bool) 
 
 def report_lines(result: Rescue, repository: Repository) -> Iterator[str]:
     """REPORT.md, for the maintainer who merges the change."""
-    yield f"# {repository.folder.resolve().name} on transformers {result.newest}"
-    yield ""
-    yield f"Ported from transformers {result.release} by `patchgen rescue`."
-    yield ""
-    yield "## Verified"
-    yield ""
+    path = repository.path.resolve()
+    yield f"# {path.name if path.is_dir() else path.parent.name} on transformers {result.newest}"
+    yield from ("", f"Ported from transformers {result.release} by `patchgen rescue`.")
+    yield from ("", "## Verified", "")
     if not result.verified:
         yield "Nothing was run." if not result.loads else "The model was not compared."
     else:
-        yield "| what | result |"
-        yield "|---|---|"
+        yield from ("| what | result |", "|---|---|")
         yield from (f"| {name} | {verdict} |" for name, verdict in result.verified.items())
         yield ""
-        yield "A small model, or the checkpoint, in float32 on a CPU, with the same weights in both"
-        yield "releases; `equal` means to 1e-5 of the largest value. Here it was built, saved and"
-        yield "loaded by its auto class with `trust_remote_code=True`."
-    yield ""
-    yield "## Left"
-    yield ""
-    yield from (f"- {what}" for what in result.left)
-    if not result.left:
-        yield "Nothing."
+        yield "A small model, or the checkpoint, in float32 on a CPU, saved and loaded by its auto"
+        yield "class with `trust_remote_code=True`. `equal`: with the same weights in both releases"
+        yield "to 1e-5 of the largest value; `runs`: compared with nothing."
+    yield from ("", "## Left", "")
+    yield from (f"- {what}" for what in result.left or ["nothing"])
     for name, one in sorted(result.files.items()):
-        yield ""
-        yield f"## {name}"
-        yield ""
+        yield from ("", f"## {name}", "")
         if name not in repository.texts:
-            yield f"Copied from transformers {result.release}: the newest release has another one."
-            yield ""
+            why = f"Copied from transformers {result.release}: the newest release has another one."
+            yield from (why, "")
         if one.notes:
-            yield "| line | was | now |"
-            yield "|---:|---|---|"
+            yield from ("| line | was | now |", "|---:|---|---|")
         for note in sorted(one.notes, key=lambda note: note.line):
             was = " ".join(note.what.split()).replace("|", "\\|")
             was = was if len(was) <= 90 else f"{was[:87]}..."
             yield f"| {note.line or ''} | `{was}` | {note.why} |"
         for copied, module in one.copied:
-            origin = "patchgen" if module.startswith("patchgen") else f"{module}"
-            yield (
-                f"|  | `{copied}` | copied from {origin} |"
-                if one.notes
-                else f"- `{copied}`: copied from {origin}"
-            )
+            origin = "patchgen" if module.startswith("patchgen") else module
+            row = f"|  | `{copied}` | copied from {origin} |"
+            yield row if one.notes else f"- `{copied}`: copied from {origin}"

@@ -5,25 +5,32 @@ Names that are merely gone are no matter of this module: `names` copies them.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-DOCUMENTING = {
-    "add_start_docstrings",
-    "add_start_docstrings_to_model_forward",
-    "add_code_sample_docstrings",
-    "add_end_docstrings",
-    "replace_return_docstrings",
-}
-BASES = {"PreTrainedModel"}
+from patchgen.facts.decorators import DOCUMENTING
+from patchgen.rescuing.classes import Classes, block_of, code, inserted, last_name, with_members
+
 MASKS = {"create_causal_mask", "create_sliding_window_causal_mask"}
-CONFIGS = {"PretrainedConfig", "PreTrainedConfig"}
+# Methods that a base class of models gets.
+COMPUTING = """
+def _init_weights(self, module):
+    compute_buffers(module)
+    super()._init_weights(module)
+"""
+SHARING = """
+def get_expanded_tied_weights_keys(self, all_submodels=False):
+    tied = super().get_expanded_tied_weights_keys(all_submodels)
+    return with_aliases(self, tied)
+"""
+CLASS = m.Name(m.MatchRegex("[A-Z].*"))
+OUTPUT = m.Call(func=CLASS | m.Attribute(attr=CLASS))
 
 
 @dataclass(frozen=True)
@@ -33,128 +40,6 @@ class Note:
     line: int
     what: str
     why: str
-
-
-@dataclass
-class Classes:
-    """What is to be known of the classes of a repository's files before one is rewritten."""
-
-    bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    methods: dict[str, dict[str, cst.FunctionDef]] = field(default_factory=dict)
-    values: dict[str, dict[str, str]] = field(default_factory=dict)
-    functions: set[str] = field(default_factory=set)
-    shares: bool = False  # whether modules of a model share parameters
-
-    def read(self, tree: cst.Module) -> None:
-        """Add the classes of one file."""
-        shared = m.Assign(
-            targets=[m.AssignTarget(m.Attribute(value=m.Attribute(value=m.Name("self"))))],
-            value=m.Attribute(value=m.Name("self")),
-        )
-        several = m.Assign(
-            targets=[m.AssignTarget(m.Name("_tied_weights_keys"))],
-            value=m.List(elements=[m.DoNotCare(), m.AtLeastN(n=1)]),
-        )
-        self.shares = self.shares or bool(m.findall(tree, m.OneOf(shared, several)))
-        self.functions |= {n.name.value for n in tree.body if isinstance(n, cst.FunctionDef)}
-        for node in tree.body:
-            for inner in (
-                m.findall(node, m.ClassDef()) if not m.matches(node, m.ClassDef()) else [node]
-            ):
-                assert isinstance(inner, cst.ClassDef)
-                names = tuple(_last(base.value) for base in inner.bases)
-                self.bases[inner.name.value] = names
-                body = [one for one in inner.body.body if isinstance(one, cst.FunctionDef)]
-                self.methods[inner.name.value] = {one.name.value: one for one in body}
-                self.values[inner.name.value] = dict(_class_values(inner))
-
-    def ancestors(self, name: str) -> list[str]:
-        """The class and what it derives from, as far as the files say."""
-        names = [name]
-        for one in names:
-            names += [base for base in self.bases.get(one, ()) if base not in names]
-        return names
-
-    def is_model(self, name: str) -> bool:
-        """Whether a class derives from a model class of transformers, or one like it."""
-        return any(one.endswith("PreTrainedModel") for one in self.ancestors(name)[1:])
-
-    def is_config(self, name: str) -> bool:
-        """Whether a class is a configuration."""
-        return any(one in CONFIGS or one.endswith("Config") for one in self.ancestors(name)[1:])
-
-    def method(self, name: str, method: str) -> cst.FunctionDef | None:
-        """A method of a class, wherever it comes from."""
-        found = (
-            self.methods[one].get(method) for one in self.ancestors(name) if one in self.methods
-        )
-        return next(filter(None, found), None)
-
-    def value(self, name: str, key: str) -> str | None:
-        """The code of a class attribute, wherever it comes from."""
-        found = (self.values[one].get(key) for one in self.ancestors(name) if one in self.values)
-        return next(filter(None, found), None)
-
-
-def _is_foreign_import(line: cst.SimpleStatementLine) -> bool:
-    """Whether a line imports a package that not everybody has."""
-    small = line.body[0]
-    if isinstance(small, cst.Import):
-        names = [code(alias.name).partition(".")[0] for alias in small.names]
-    elif isinstance(small, cst.ImportFrom) and not small.relative and small.module is not None:
-        names = [code(small.module).partition(".")[0]]
-    else:
-        return False
-    usual = {"torch", "transformers", "numpy", *sys.stdlib_module_names}
-    return not usual.issuperset(names)
-
-
-def _class_values(node: cst.ClassDef) -> Iterator[tuple[str, str]]:
-    for line in node.body.body:
-        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-            if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
-                yield small.targets[0].target.value, cst.Module([]).code_for_node(small.value)
-
-
-def _last(node: cst.BaseExpression) -> str:
-    if isinstance(node, cst.Attribute):
-        return node.attr.value
-    return node.value if isinstance(node, cst.Name) else ""
-
-
-def code(node: cst.CSTNode) -> str:
-    """The text of a node."""
-    return cst.Module([]).code_for_node(node)
-
-
-def statement(text: str) -> cst.BaseStatement:
-    """One parsed statement."""
-    return cst.parse_module(text).body[0]
-
-
-def returned_path(method: cst.FunctionDef | None) -> str | None:
-    """`model.embed_tokens` of a method that says `return self.model.embed_tokens`."""
-    returns = m.findall(method, m.Return()) if method is not None else []
-    if len(returns) != 1 or not isinstance(returns[0], cst.Return) or returns[0].value is None:
-        return None
-    path = code(returns[0].value)
-    return path[5:] if path.startswith("self.") and "(" not in path else None
-
-
-def tied_line(classes: Classes, name: str) -> str | None:
-    """The mapping from the weight that is tied in a head to its source, as a line of its class."""
-    output = returned_path(classes.methods[name].get("get_output_embeddings"))
-    path = returned_path(classes.methods[name].get("get_input_embeddings"))
-    prefix = (classes.value(name, "base_model_prefix") or "").strip("\"'")
-    for other in classes.bases if path is None and prefix else ():
-        inner = returned_path(classes.methods[other].get("get_input_embeddings"))
-        is_inside = inner is not None and not inner.startswith(f"{prefix}.")
-        if is_inside and other != name and classes.is_model(other):
-            path = f"{prefix}.{inner}"
-            break
-    if output is None or path is None:
-        return None
-    return f"_tied_weights_keys = {{'{output}.weight': '{path}.weight'}}"
 
 
 class Rewriter(cst.CSTTransformer):
@@ -177,8 +62,8 @@ class Rewriter(cst.CSTTransformer):
 
     def leave_Decorator(self, old: cst.Decorator, new: cst.Decorator) -> Any:
         called = new.decorator.func if isinstance(new.decorator, cst.Call) else new.decorator
-        if _last(called) in DOCUMENTING:
-            self.note(old, f"@{_last(called)}", "documentation decorator, dropped")
+        if last_name(called) in DOCUMENTING:
+            self.note(old, f"@{last_name(called)}", "documentation decorator, dropped")
             return cst.RemoveFromParent()
         return new
 
@@ -192,11 +77,6 @@ class Rewriter(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine
     ) -> Any:
-        if self.functions and _is_foreign_import(new):
-            self.note(old, code(new.body[0]), "loading asks for what is imported outside of `try`")
-            raised = cst.parse_module("try:\n    pass\nexcept ImportError:\n    raise\n").body[0]
-            block = cst.IndentedBlock([new.with_changes(leading_lines=[])])
-            return raised.with_changes(body=block, leading_lines=new.leading_lines)
         if self.functions == ["_init_weights"]:
             return self._initialized(old, new)
         if not self.inside or self.functions:
@@ -204,16 +84,14 @@ class Rewriter(cst.CSTTransformer):
         small = new.body[0]
         if isinstance(small, cst.Assign | cst.AnnAssign):
             target = small.target if isinstance(small, cst.AnnAssign) else small.targets[0].target
-            name = _last(target)
+            name = last_name(target)
             if name == "load_tf_weights":
                 self.note(old, code(small), "TensorFlow checkpoints are not read any more, dropped")
                 return cst.RemoveFromParent()
             if name == "_supports_flash_attn_2" and isinstance(small, cst.Assign):
                 self.note(old, code(small), "is `_supports_flash_attn` now")
-                renamed = small.with_changes(
-                    targets=[cst.AssignTarget(cst.Name("_supports_flash_attn"))]
-                )
-                return new.with_changes(body=[renamed])
+                renamed = cst.AssignTarget(cst.Name("_supports_flash_attn"))
+                return new.with_changes(body=[small.with_changes(targets=[renamed])])
             if name == "_tied_weights_keys" and not m.matches(small, m.Assign(value=m.Dict())):
                 self.note(old, code(small), "is a mapping from each tied weight to its source now")
                 return cst.RemoveFromParent()
@@ -232,11 +110,8 @@ class Rewriter(cst.CSTTransformer):
             return new
         self.note(old, code(small), "would overwrite a weight that was loaded")
         test = cst.parse_expression(f"not getattr({weight}, '_is_hf_initialized', False)")
-        return cst.If(
-            test,
-            cst.IndentedBlock([new.with_changes(leading_lines=[])]),
-            leading_lines=new.leading_lines,
-        )
+        body = cst.IndentedBlock([new.with_changes(leading_lines=[])])
+        return cst.If(test, body, leading_lines=new.leading_lines)
 
     # Caches.
 
@@ -245,45 +120,35 @@ class Rewriter(cst.CSTTransformer):
             self.note(old, f"{code(new.func)}(...)", "takes other arguments now")
             adapted = cst.Call(cst.Name("with_old_arguments"), [cst.Arg(new.func)])
             return new.with_changes(func=adapted)
-        if not isinstance(new.func, cst.Attribute):
+        text, why = self._written_out(new)
+        if not text:
             return new
-        owner, name, args = new.func.value, new.func.attr.value, new.args
+        self.note(old, code(old), why)
+        return cst.parse_expression(text)
+
+    def _written_out(self, call: cst.Call) -> tuple[str, str]:
+        """A call of what is gone, in other words, and why; empty if it stays."""
+        args = [code(arg.value) for arg in call.args]
+        owner, _, name = code(call.func).rpartition(".")
         why = "the cache has no such method any more"
-        if name == "from_legacy_cache":
-            self.note(old, code(old), why)
-            return cst.Call(owner, [arg.with_changes(keyword=None) for arg in args[:1]])
-        if name == "to_legacy_cache":
-            self.note(old, code(old), why)
-            return cst.parse_expression(
-                f"tuple((layer.keys, layer.values) for layer in {code(owner)}.layers)"
-            )
-        if name in ("get_usable_length",):
-            self.note(old, code(old), why)
-            return new.with_changes(
-                func=new.func.with_changes(attr=cst.Name("get_seq_length")), args=args[1:]
-            )
-        if name in ("get_max_length", "get_max_cache_shape"):
-            self.note(old, code(old), "is -1 for a cache that grows, where it was None")
-            return cst.Call(cst.Name("longest"), [cst.Arg(owner)])
-        if name == "init_weights" and _last(owner) == "self" and "__init__" in self.functions:
-            self.note(old, code(old), "`post_init` also registers what transformers 5 reads")
-            return new.with_changes(func=new.func.with_changes(attr=cst.Name("post_init")))
-        return new
+        match name:
+            case "from_legacy_cache":
+                return f"{owner}({', '.join(args[:1])})", why
+            case "to_legacy_cache":
+                return f"tuple((layer.keys, layer.values) for layer in {owner}.layers)", why
+            case "get_usable_length":
+                return f"{owner}.get_seq_length({', '.join(args[1:])})", why
+            case "get_max_length" | "get_max_cache_shape" if owner:
+                return f"longest({owner})", "is -1 for a cache that grows, where it was None"
+            case "init_weights" if owner == "self" and "__init__" in self.functions:
+                return "self.post_init()", "`post_init` also registers what transformers 5 reads"
+        return "", ""
 
     def leave_Attribute(self, old: cst.Attribute, new: cst.Attribute) -> cst.BaseExpression:
-        name, owner = new.attr.value, code(new.value)
-        if name in ("seen_tokens", "_seen_tokens") and "past" in owner:
+        owner = code(new.value)
+        if new.attr.value in ("seen_tokens", "_seen_tokens") and "past" in owner:
             self.note(old, code(old), "the cache counts by itself")
             return cst.parse_expression(f"{owner}.get_seq_length()")
-        return new
-
-    def leave_Subscript(self, old: cst.Subscript, new: cst.Subscript) -> cst.BaseExpression:
-        if isinstance(new.value, cst.Attribute) and len(new.slice) == 1:
-            part = {"key_cache": "keys", "value_cache": "values"}.get(new.value.attr.value)
-            if part is not None:
-                self.note(old, code(old), "a cache has layers now")
-                place = new.with_changes(value=new.value.with_changes(attr=cst.Name("layers")))
-                return cst.Attribute(place, cst.Name(part))
         return new
 
     # Functions and classes.
@@ -300,17 +165,17 @@ class Rewriter(cst.CSTTransformer):
             return new
         owner, name = self.inside[-1], new.name.value
         taken = [param.name.value for param in (*new.params.params, *new.params.kwonly_params)]
-        if name == "__init__" and self._lacks_post_init(owner, new):
+        is_model = self.classes.is_model(owner)
+        is_head = is_model and "PreTrainedModel" not in owner
+        if name == "__init__" and is_head and ".post_init(" not in code(new.body):
             self.note(old, f"{owner}.__init__", "`post_init` registers what transformers 5 reads")
-            block = _block(new.body)
-            body = [*block.body, statement("self.post_init()")]
-            new = new.with_changes(body=block.with_changes(body=body))
+            new = _with_lines(new, ["self.post_init()"], first=False)
         if name == "__init__" and self._has_passing_buffers(owner):
             what = f"{owner}.__init__"
             self.note(old, what, "buffers that no checkpoint has are empty after loading")
             decorator = cst.Decorator(cst.Name("keeps_arguments"))
             return new.with_changes(decorators=[decorator, *new.decorators])
-        if not self.classes.is_model(owner):
+        if not is_model:
             return new
         if name == "_set_gradient_checkpointing" and "value" in taken:
             self.note(old, f"{owner}.{name}", "transformers sets the flag by itself, dropped")
@@ -320,29 +185,23 @@ class Rewriter(cst.CSTTransformer):
             params = new.params.with_changes(star_kwarg=cst.Param(cst.Name("kwargs")))
             return new.with_changes(params=params)
         if name == "_init_weights":
-            return _prepend(new, [f"compute_buffers({taken[-1]})"]) if self._any_buffers() else new
+            return _with_lines(new, [f"compute_buffers({taken[-1]})"] * self._any_buffers())
         if name == "_reorder_cache" and not self.keeps_tuples:
             self.note(old, f"{owner}.{name}", "a cache orders its layers by itself, dropped")
             return cst.RemoveFromParent()
         before: list[str] = []
-        cache = next(
-            (one for one in taken if one in ("past_key_values", "past", "layer_past")), None
-        )
+        cache = next((one for one in taken if one in ("past_key_values", "past")), None)
         if name == "prepare_inputs_for_generation":
             before += self._prepared(old, new, taken)
         if self.keeps_tuples and cache and name in ("forward", "prepare_inputs_for_generation"):
             self.note(old, f"{owner}.{name}", "the model keeps tuples; `generate` passes a Cache")
             before = [f"{cache} = as_tuples({cache})", *before]
-            new = cst.ensure_type(new.visit(_Wrap()), cst.FunctionDef) if name == "forward" else new
+            if name == "forward":
+                new = cst.ensure_type(m.replace(new, OUTPUT, _with_cache), cst.FunctionDef)
         if self.keeps_tuples and name == "_reorder_cache" and cache:
             before = [f"{cache} = as_tuples({cache})", f"if {cache} is None:\n    return None"]
-            new = cst.ensure_type(new.visit(_WrapReturns()), cst.FunctionDef)
-        return _prepend(new, before)
-
-    def _lacks_post_init(self, owner: str, init: cst.FunctionDef) -> bool:
-        """Whether a model is not finished: by itself, or by the class that it derives from."""
-        is_base = "PreTrainedModel" in owner or not self.classes.is_model(owner)
-        return not is_base and ".post_init(" not in code(init.body)
+            new = cst.ensure_type(m.replace(new, m.Return(), _with_cache), cst.FunctionDef)
+        return _with_lines(new, before)
 
     def _prepared(
         self, old: cst.FunctionDef, new: cst.FunctionDef, taken: Sequence[str]
@@ -350,32 +209,25 @@ class Rewriter(cst.CSTTransformer):
         """What makes of `generate`'s arguments those that it had before."""
         if new.params.star_kwarg is None or "past_key_values" not in taken:
             return []
-        kwargs = new.params.star_kwarg.name.value
-        text = code(new.body)
+        kwargs, past = new.params.star_kwarg.name.value, "past_length_of(past_key_values)"
         lines = []
         if "position_ids" in taken:
-            lines += [
-                "if position_ids is not None:",
-                "    position_ids = position_ids[:, past_length_of(past_key_values) :]",
-            ]
-        elif "position_ids" in text and "position_ids" not in taken:
-            lines += [
-                f"if {kwargs}.get('position_ids') is not None:",
-                "    past = past_length_of(past_key_values)",
-                f"    {kwargs}['position_ids'] = {kwargs}['position_ids'][:, past:]",
-            ]
+            lines = [f"if position_ids is not None:\n    position_ids = position_ids[:, {past} :]"]
+        elif "position_ids" in code(new.body):
+            ids = f"{kwargs}['position_ids']"
+            test = f"if {kwargs}.get('position_ids') is not None:"
+            lines = [f"{test}\n    past = {past}\n    {ids} = {ids}[:, past:]"]
         if "num_logits_to_keep" in taken:
-            lines += ["if num_logits_to_keep is None:", "    num_logits_to_keep = 0"]
+            lines.append("if num_logits_to_keep is None:\n    num_logits_to_keep = 0")
         if "cache_position" in taken:
-            lines += [
-                "if cache_position is None:",
-                "    past = past_length_of(past_key_values)",
-                "    device = input_ids.device",
-                "    cache_position = torch.arange(past, input_ids.shape[1], device=device)",
-            ]
+            counted = "torch.arange(past, input_ids.shape[1], device=device)"
+            lines.append(
+                f"if cache_position is None:\n    past = {past}\n    device = input_ids.device\n"
+                f"    cache_position = {counted}"
+            )
         if lines:
             self.note(old, f"{self.inside[-1]}.{new.name.value}", "`generate` passes all positions")
-        return ["\n".join(lines)] if lines else []
+        return lines
 
     def _has_passing_buffers(self, owner: str) -> bool:
         own = self.classes.methods.get(owner, {})
@@ -387,16 +239,14 @@ class Rewriter(cst.CSTTransformer):
     def _keeps_tensors(self, init: cst.FunctionDef) -> bool:
         """Whether a layer keeps what a function computes as a plain attribute."""
         assigned = m.Assign(targets=[m.AssignTarget(m.Attribute(value=m.Name("self")))])
-        return any(
-            isinstance(node, cst.Assign)
-            and not code(node.value).startswith(("nn.", "torch.nn."))
-            and m.findall(node.value, m.Call(func=m.MatchIfTrue(self._computes)))
-            for node in m.findall(init, assigned)
-        )
-
-    def _computes(self, function: cst.BaseExpression) -> bool:
-        text = code(function)
-        return text in self.classes.functions or text.startswith("torch.") and text.count(".") == 1
+        values = [node.value for node in m.findall(init, assigned) if isinstance(node, cst.Assign)]
+        called = [
+            code(call.func)
+            for value in values
+            for call in m.findall(value, m.Call())
+            if isinstance(call, cst.Call) and not code(value).startswith(("nn.", "torch.nn."))
+        ]
+        return any(f in self.classes.functions or re.fullmatch(r"torch\.\w+", f) for f in called)
 
     def _any_buffers(self) -> bool:
         return self.is_copy or any(map(self._has_passing_buffers, self.classes.bases))
@@ -411,90 +261,45 @@ class Rewriter(cst.CSTTransformer):
             return cst.RemoveFromParent()
         if not self.classes.is_model(name):
             return new
-        own = self.classes.methods[name]
-        if (
-            "prepare_inputs_for_generation" in own
-            and "GenerationMixin" not in self.classes.ancestors(name)
-        ):
-            self.note(
-                old,
-                name,
-                "`generate` comes from GenerationMixin, which PreTrainedModel leaves out now",
-            )
+        own, ancestors = self.classes.methods[name], self.classes.ancestors(name)
+        if "prepare_inputs_for_generation" in own and "GenerationMixin" not in ancestors:
+            why = "`generate` comes from GenerationMixin, which PreTrainedModel leaves out now"
+            self.note(old, name, why)
             mixin = cst.Arg(cst.Name("GenerationMixin"))
             new = new.with_changes(bases=[*new.bases, mixin])
-        line = tied_line(self.classes, name)
+        line = self.classes.tied_line(name)
         if line is not None:
-            new = _add_to_class(new, [line], first=True)
-        if not any(base in BASES for base in self.classes.bases[name]):
+            new = with_members(new, line, first=True)
+        if "PreTrainedModel" not in self.classes.bases[name]:
             return new
         if "_init_weights" not in own and self._any_buffers():
-            method = (
-                "def _init_weights(self, module):\n"
-                "    compute_buffers(module)\n"
-                "    super()._init_weights(module)\n"
-            )
-            new = _add_to_class(new, [method], first=False)
-        if self.is_copy or self.classes.shares:
-            method = (
-                "def get_expanded_tied_weights_keys(self, all_submodels=False):\n"
-                "    tied = super().get_expanded_tied_weights_keys(all_submodels)\n"
-                "    return with_aliases(self, tied)\n"
-            )
-            new = _add_to_class(new, [method], first=False)
-        return new
+            new = with_members(new, COMPUTING)
+        return with_members(new, SHARING) if self.is_copy or self.classes.shares else new
 
 
-class _Wrap(cst.CSTTransformer):
-    """`past_key_values=...` of an output becomes a cache."""
-
-    def leave_Call(self, old: cst.Call, new: cst.Call) -> cst.Call:
-        if not _last(new.func).startswith(tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")):
-            return new
-        args = [
-            arg.with_changes(value=cst.Call(cst.Name("as_cache"), [cst.Arg(arg.value)]))
-            if arg.keyword is not None and arg.keyword.value == "past_key_values"
-            else arg
-            for arg in new.args
-        ]
-        return new.with_changes(args=args)
-
-
-class _WrapReturns(cst.CSTTransformer):
-    def leave_Return(self, old: cst.Return, new: cst.Return) -> cst.Return:
-        if new.value is None:
-            return new
-        wrapped = cst.Call(cst.Name("as_cache"), [cst.Arg(new.value)])
-        return new.with_changes(value=wrapped)
+def _with_cache(node: cst.CSTNode, _: object) -> cst.CSTNode:
+    """A `return` of a cache, or an output that is made with one, with what makes it a Cache."""
+    if isinstance(node, cst.Return):
+        wrapped = cst.Call(cst.Name("as_cache"), [cst.Arg(node.value)]) if node.value else None
+        return node.with_changes(value=wrapped)
+    args = [
+        arg.with_changes(value=cst.Call(cst.Name("as_cache"), [cst.Arg(arg.value)]))
+        if m.matches(arg, m.Arg(keyword=m.Name("past_key_values")))
+        else arg
+        for arg in cst.ensure_type(node, cst.Call).args
+    ]
+    return node.with_changes(args=args)
 
 
-def _block(body: cst.BaseSuite) -> cst.IndentedBlock:
-    """A body whose statements stand on lines of their own."""
-    if isinstance(body, cst.IndentedBlock):
-        return body
-    smalls = cst.ensure_type(body, cst.SimpleStatementSuite).body
-    return cst.IndentedBlock([cst.SimpleStatementLine([small]) for small in smalls])
-
-
-def _prepend(node: cst.FunctionDef, lines: Sequence[str]) -> cst.FunctionDef:
-    """A function that first does `lines`, after its docstring."""
+def _with_lines(
+    node: cst.FunctionDef, lines: Sequence[str], *, first: bool = True
+) -> cst.FunctionDef:
+    """A function that first, or last, does `lines`."""
     if not lines:
         return node
-    block = _block(node.body)
-    body = list(block.body)
-    first = int(m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])))
-    more = [one for line in lines for one in cst.parse_module(line).body]
-    return node.with_changes(body=block.with_changes(body=[*body[:first], *more, *body[first:]]))
-
-
-def _add_to_class(node: cst.ClassDef, lines: Sequence[str], *, first: bool) -> cst.ClassDef:
-    body = list(node.body.body)
-    at = len(body)
-    if first:
-        at = int(m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])))
-    more = [statement(line) for line in lines]
-    body = [*body[:at], *more, *body[at:]]
-    return node.with_changes(body=node.body.with_changes(body=body))
+    block = block_of(node.body)
+    body = inserted(block.body, "\n".join(lines), first=first)
+    return node.with_changes(body=block.with_changes(body=body))
 
 
 def rewrite(

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.syntax.bound import bound_by, bound_names
+
 PACKAGE = "transformers"
 
 
@@ -26,7 +28,7 @@ class Module:
     @functools.cached_property
     def bindings(self) -> dict[str, ast.stmt]:
         """The last statement that binds a name, also under an `if` or `try`."""
-        return {name: node for node in self.tree.body for name in bound_by(node)}
+        return {name: node for node in self.tree.body for name in defined_by(node)}
 
     @functools.cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
@@ -38,15 +40,14 @@ class Module:
                 found |= {alias.asname or alias.name: (source, alias.name) for alias in node.names}
             elif isinstance(node, ast.Import):
                 for alias in node.names:
-                    name = alias.asname or alias.name.split(".")[0]
-                    found[name] = (alias.name if alias.asname else name, "")
+                    found[bound_by(alias)] = (alias.name if alias.asname else bound_by(alias), "")
         return found
 
     @functools.cached_property
     def plain_imports(self) -> set[str]:
         """The names whose import depends on nothing."""
         nodes = [node for node in self.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-        return {alias.asname or alias.name.split(".")[0] for node in nodes for alias in node.names}
+        return {bound_by(alias) for node in nodes for alias in node.names}
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """The module that an import names."""
@@ -64,24 +65,20 @@ class Module:
         return "".join(lines[first - 1 : node.end_lineno])
 
 
-def bound_by(node: ast.stmt) -> Iterator[str]:
+def defined_by(node: ast.stmt) -> Iterator[str]:
     """The names that a statement at the top of a module binds, imports left out."""
     match node:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
             yield name
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
-                for part in ast.walk(target):
-                    if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                        yield part.id
+            yield from bound_names([node])
         case ast.If() | ast.Try() | ast.With():
             for inner in ast.iter_child_nodes(node):
                 if isinstance(inner, ast.stmt):
-                    yield from bound_by(inner)
+                    yield from defined_by(inner)
                 elif isinstance(inner, ast.ExceptHandler):
                     for one in inner.body:
-                        yield from bound_by(one)
+                        yield from defined_by(one)
 
 
 class Sources:
@@ -121,19 +118,19 @@ class Sources:
 
 def names_read(node: ast.AST) -> set[str]:
     """The names that code reads, also inside its functions; those of builtins too."""
-    return {
-        part.id
-        for part in ast.walk(node)
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
-    }
+    names = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Load)}
 
 
-def without_docstrings(node: ast.AST) -> str:
-    """The code of a definition as text that leaves out its docstrings and layout."""
-    copy = ast.parse(ast.unparse(node))
-    for part in ast.walk(copy):
-        body = getattr(part, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
-            if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
-                del body[0]
-    return ast.dump(copy)
+def imports_of(tree: ast.Module) -> Iterator[ast.ImportFrom]:
+    """Each import from transformers, wherever it stands."""
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return (n for n in nodes if n.level >= 2 or (n.module or "").split(".")[0] == PACKAGE)
+
+
+def source_of(node: ast.ImportFrom) -> str:
+    """The module an import means; `from ...utils` is one of a file inside transformers.models.X."""
+    if not node.level:
+        return node.module or ""
+    base = {2: "transformers.models", 3: "transformers"}.get(node.level, "transformers")
+    return ".".join(filter(None, [base, node.module]))

@@ -1,3 +1,4 @@
+# Users' files get this text, and have no types; so it has none.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, var-annotated"
 """What a rescued file takes along in place of what transformers no longer does.
 

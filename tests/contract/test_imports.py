@@ -100,7 +100,7 @@ TABLE = COMPILER | {
         "verify",
         *ALL_OF_THE_COMPILER,
     },
-    "rescuing": {"syntax.errors", "author"},
+    "rescuing": {"syntax.errors", "syntax", "facts", "author"},
     "unpatching": {"syntax.errors", "syntax", "project", "verify", "author", "compiler.settings"},
     "training": {
         "syntax.errors",

@@ -12,37 +12,13 @@ from patchgen.cli.options import FOLDER, download, text_or_json
 
 @click.command()
 @click.argument("source", metavar="FILE|FOLDER", type=click.Path(exists=True))
-@click.option(
-    "--from",
-    "asked",
-    metavar="X",
-    help="The release that it was written for, by number, folder or wheel; default: searched for.",
-)
-@click.option(
-    "--package-root",
-    "roots",
-    type=FOLDER,
-    metavar="DIR",
-    help="An unpacked old release of transformers, or a folder of releases and wheels.",
-)
+@click.option("--from", "asked", metavar="X", help="The release that it was written for.")
+@click.option("--package-root", "roots", type=FOLDER, metavar="DIR", help="Releases, or wheels.")
 @download
-@click.option(
-    "--with-environments",
-    is_flag=True,
-    help="Let pip install the old release in a folder of its own, and compare with it.",
-)
-@click.option(
-    "--checkpoint", type=FOLDER, metavar="DIR", help="Compare with these weights, at full size."
-)
-@click.option(
-    "--write",
-    "folder",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Write the new folder.",
-)
+@click.option("--with-environments", is_flag=True, help="Let pip install the old release.")
+@click.option("--checkpoint", type=FOLDER, metavar="DIR", help="Compare with these weights.")
+@click.option("--write", "folder", type=click.Path(), metavar="DIR", help="Write the new folder.")
 @click.option("--no-verify", is_flag=True, help="Run nothing.")
-@click.option("--force", is_flag=True, help="Write even what does not load; write into a folder.")
 @text_or_json
 def rescue(
     source: str,
@@ -53,7 +29,6 @@ def rescue(
     checkpoint: str | None,
     folder: str | None,
     no_verify: bool,
-    force: bool,
     form: str,
 ) -> int:
     """Port model code from transformers 4 to the installed release.
@@ -70,12 +45,15 @@ def rescue(
     from patchgen.author.adopt.releases import chosen, releases_in
     from patchgen.project.places import user_folder
     from patchgen.rescuing.environment import make_environment
-    from patchgen.rescuing.rescue import read_repository, release_of, rescue, write
+    from patchgen.rescuing.rescue import check, read_repository, release_of, rescue, write
 
+    target = Path(folder) if folder is not None else None
+    weights = Path(checkpoint) if checkpoint is not None else None
+    check(target, weights)
     cache = user_folder() / "releases"
     repository = read_repository(Path(source))
-    kept = releases_in(cache, cache) if cache.is_dir() else ()
-    known = [*kept, *(releases_in(Path(roots), cache) if roots else ())]
+    places = [*([cache] if cache.is_dir() else []), *([Path(roots)] if roots else [])]
+    known = [release for place in places for release in releases_in(place, cache)]
     if asked:
         known = [*chosen([asked], known, cache, download=download)]
     release = release_of(repository, known)
@@ -83,10 +61,10 @@ def rescue(
     if with_environments:
         wheels = Path(roots) if roots else None
         home = make_environment(release.version, user_folder() / "environments", wheels)
-    weights = Path(checkpoint) if checkpoint else None
     result = rescue(repository, release, home, weights, verify=not no_verify)
-    if folder is not None and (result.loads or no_verify or force):
-        write(result, repository, Path(folder), force=force)
+    is_written = target is not None and (result.loads or no_verify)
+    if target is not None and is_written:
+        write(result, repository, target)
     if form == "json":
         click.echo(json.dumps(result.data(), indent=1))
     else:
@@ -95,10 +73,7 @@ def rescue(
             click.echo(f"{name}: {len(one.notes)} changes, {len(one.copied)} definitions copied")
         for what, verdict in result.verified.items():
             click.echo(f"{what}: {verdict}")
-        click.echo("left:" if result.left else "nothing is left")
-        for what in result.left:
-            click.echo(f"  {what}")
+        click.echo("\n  ".join(["left:", *result.left]) if result.left else "nothing is left")
         if folder is not None:
-            done = result.loads or no_verify or force
-            click.echo(f"wrote {folder}" if done else "nothing is written; --force writes it")
+            click.echo(f"wrote {folder}" if is_written else "nothing is written: it does not load")
     return int(bool(result.left) or not (result.loads or no_verify))

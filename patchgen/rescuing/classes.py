@@ -1,0 +1,129 @@
+"""What the rules have to know of a repository's classes before one of them is rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+import libcst.matchers as m
+
+CONFIGS = {"PretrainedConfig", "PreTrainedConfig"}
+
+
+@dataclass
+class Classes:
+    """The classes and functions of some files."""
+
+    bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    methods: dict[str, dict[str, cst.FunctionDef]] = field(default_factory=dict)
+    values: dict[str, dict[str, str]] = field(default_factory=dict)
+    functions: set[str] = field(default_factory=set)
+    shares: bool = False  # whether modules of a model share parameters
+
+    def read(self, tree: cst.Module) -> None:
+        """Add the classes of one file."""
+        shared = m.Assign(
+            targets=[m.AssignTarget(m.Attribute(value=m.Attribute(value=m.Name("self"))))],
+            value=m.Attribute(value=m.Name("self")),
+        )
+        several = m.Assign(
+            targets=[m.AssignTarget(m.Name("_tied_weights_keys"))],
+            value=m.List(elements=[m.DoNotCare(), m.AtLeastN(n=1)]),
+        )
+        self.shares = self.shares or bool(m.findall(tree, m.OneOf(shared, several)))
+        self.functions |= {n.name.value for n in tree.body if isinstance(n, cst.FunctionDef)}
+        for node in m.findall(tree, m.ClassDef()):
+            assert isinstance(node, cst.ClassDef)
+            name = node.name.value
+            self.bases[name] = tuple(last_name(base.value) for base in node.bases)
+            methods = [one for one in node.body.body if isinstance(one, cst.FunctionDef)]
+            self.methods[name] = {one.name.value: one for one in methods}
+            self.values[name] = dict(_values_of(node))
+
+    def ancestors(self, name: str) -> list[str]:
+        """The class and what it derives from, as far as the files say."""
+        names = [name]
+        for one in names:
+            names += [base for base in self.bases.get(one, ()) if base not in names]
+        return names
+
+    def is_model(self, name: str) -> bool:
+        """Whether a class derives from a model class of transformers, or one like it."""
+        return any(one.endswith("PreTrainedModel") for one in self.ancestors(name)[1:])
+
+    def is_config(self, name: str) -> bool:
+        """Whether a class is a configuration."""
+        return any(one in CONFIGS or one.endswith("Config") for one in self.ancestors(name)[1:])
+
+    def value(self, name: str, key: str) -> str | None:
+        """The code of a class attribute, wherever it comes from."""
+        values = (self.values[one].get(key) for one in self.ancestors(name) if one in self.values)
+        return next(filter(None, values), None)
+
+    def tied_line(self, name: str) -> str | None:
+        """The mapping from a head's tied weight to its source, as a line of the head's class."""
+        output = _returned_path(self.methods[name].get("get_output_embeddings"))
+        path = _returned_path(self.methods[name].get("get_input_embeddings"))
+        prefix = (self.value(name, "base_model_prefix") or "").strip("\"'")
+        for other in self.bases if path is None and prefix else ():
+            inner = _returned_path(self.methods[other].get("get_input_embeddings"))
+            is_inside = inner is not None and not inner.startswith(f"{prefix}.")
+            if is_inside and other != name and self.is_model(other):
+                path = f"{prefix}.{inner}"
+                break
+        if output is None or path is None:
+            return None
+        return f"_tied_weights_keys = {{'{output}.weight': '{path}.weight'}}"
+
+
+def _values_of(node: cst.ClassDef) -> Iterator[tuple[str, str]]:
+    for line in node.body.body:
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
+                yield small.targets[0].target.value, code(small.value)
+
+
+def _returned_path(method: cst.FunctionDef | None) -> str | None:
+    """`model.embed_tokens` of a method that says `return self.model.embed_tokens`."""
+    returns = m.findall(method, m.Return()) if method is not None else []
+    if len(returns) != 1 or not isinstance(returns[0], cst.Return) or returns[0].value is None:
+        return None
+    path = code(returns[0].value)
+    return path[5:] if path.startswith("self.") and "(" not in path else None
+
+
+def last_name(node: cst.BaseExpression) -> str:
+    """`c` of `a.b.c`."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def code(node: cst.CSTNode) -> str:
+    """The text of a node."""
+    return cst.Module([]).code_for_node(node)
+
+
+def inserted(
+    body: Sequence[cst.BaseStatement], text: str, *, first: bool
+) -> list[cst.BaseStatement]:
+    """A body with the statements of `text` at its end, or first, after its docstring."""
+    at = len(body)
+    if first:
+        at = int(m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])))
+    return [*body[:at], *cst.parse_module(text).body, *body[at:]]
+
+
+def with_members(node: cst.ClassDef, text: str, *, first: bool = False) -> cst.ClassDef:
+    """A class with the members that `text` has, at its end or first."""
+    block = block_of(node.body)
+    return node.with_changes(body=block.with_changes(body=inserted(block.body, text, first=first)))
+
+
+def block_of(body: cst.BaseSuite) -> cst.IndentedBlock:
+    """A body whose statements stand on lines of their own."""
+    if isinstance(body, cst.IndentedBlock):
+        return body
+    smalls = cst.ensure_type(body, cst.SimpleStatementSuite).body
+    return cst.IndentedBlock([cst.SimpleStatementLine([small]) for small in smalls])
