@@ -53,7 +53,7 @@ def run(side: str, folder: Path, plan: Mapping[str, Any], paths: Sequence[str]) 
     }
     command = [sys.executable, "-W", "ignore", str(script), side, str(folder), json.dumps(plan)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    (folder / f"{side}.log").write_text(done.stderr, encoding="utf-8")
+    (folder / f"{side}.log").write_text(done.stderr, encoding="utf-8", newline="\n")
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     return "" if not done.returncode else (lines or ["it ended without a word"])[-1]
 

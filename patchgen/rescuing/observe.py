@@ -203,10 +203,12 @@ def load_saved(folder: Path, side: str, plan: Mapping[str, Any], model: Any) -> 
     saved = folder / "saved"
     model.save_pretrained(saved)
     for path in (folder / side).glob("*.py"):
-        (saved / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+        (saved / path.name).write_text(
+            path.read_text(encoding="utf-8"), encoding="utf-8", newline="\n"
+        )
     settings = json.loads((saved / "config.json").read_text(encoding="utf-8"))
     settings["auto_map"] = {"AutoConfig": plan["config"], plan["auto"]: plan["model"]}
-    (saved / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    (saved / "config.json").write_text(json.dumps(settings), encoding="utf-8", newline="\n")
     is_eager = model.config._attn_implementation == "eager"
     asked = {"attn_implementation": "eager"} if is_eager else {}
     auto = getattr(transformers, plan["auto"])

@@ -217,7 +217,7 @@ def _verify(
         def observed(side: str, files: Mapping[str, str], paths: Sequence[str]) -> str:
             (folder / side).mkdir()
             for name, text in files.items():
-                (folder / side / name).write_text(text, encoding="utf-8")
+                (folder / side / name).write_text(text, encoding="utf-8", newline="\n")
             classes = auto_map_of(files, repository.settings, repository.texts)
             weights = str(checkpoint.resolve()) if checkpoint else ""
             plan: dict[str, Any] = {"auto": auto, "config": classes["AutoConfig"]}
@@ -265,10 +265,12 @@ def write(result: Rescue, repository: Repository, folder: Path) -> None:
             if path.is_file() and path.suffix not in (*WEIGHTS, ".py"):
                 shutil.copyfile(path, new / path.name)
         for name, one in result.files.items():
-            (new / name).write_text(one.text, encoding="utf-8")
-        (new / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+            (new / name).write_text(one.text, encoding="utf-8", newline="\n")
+        (new / "config.json").write_text(
+            json.dumps(settings, indent=2) + "\n", encoding="utf-8", newline="\n"
+        )
         report = "\n".join(report_lines(result, repository)) + "\n"
-        (new / "REPORT.md").write_text(report, encoding="utf-8")
+        (new / "REPORT.md").write_text(report, encoding="utf-8", newline="\n")
         folder.mkdir(exist_ok=True)
         for path in new.iterdir():
             os.replace(path, folder / path.name)

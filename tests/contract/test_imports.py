@@ -94,6 +94,7 @@ TABLE = COMPILER | {
     "author": {
         "syntax.errors",
         "facts",
+        "gallery",
         "project.markdown",
         "syntax",
         "project",

@@ -181,7 +181,9 @@ class _Resolver:
             return
         near = {name for other in self._bodies[use.start :] for name in other.members}
         what = f"no class that {body.own_name} inherits from has {use.name}"
-        # What nn.Module has besides resembles many a name.
+        # What nn.Module has besides resembles many a name: only a swapped letter counts there.
+        letters = sorted(use.name)
+        near |= {name for name in beyond if sorted(name) == letters}
         hint = did_you_mean(use.name, near)
         hint = hint or "leave it out, or inherit from the class that has it"
         raise PatchgenError("PG215", at, what, hint)

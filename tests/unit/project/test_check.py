@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import patchgen
 from patchgen.project.versions import own_digest
 from tests.toytree import recorded_otherwise
 
@@ -152,7 +153,7 @@ def test_unrecorded(made, cli):
     [
         ('"modular": "modular/one', '"modular": "modular/three'),
         ('"modular_sha256": "', '"modular_sha256": "0'),
-        ("patchgen 0.1.0", "patchgen 0.1.1"),
+        (f"patchgen {patchgen.__version__}", "patchgen 0.0.1"),
         ("line length 119", "line length 120"),
         ('"toy.A": "', '"toy.A": "0'),
         ('"toy.A": "', '"toy.Z": "'),
