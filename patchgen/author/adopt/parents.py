@@ -163,12 +163,13 @@ def find_parents(
 
 
 def _distance(fork: File, text: str) -> tuple[bool, float]:
-    """Whether the classes have other names, and how many lines only one of the two files has.
+    """Whether it is not the model of the fork's name, and how many lines only one file has.
 
-    The lines are compared in the fork's names.
+    The lines are compared in the fork's names.  A model of transformers may have the classes of a
+    fork that was there before it, and other code.
     """
     classes = _CLASS.findall(text)
-    has_other_names = len({*classes} & {*fork.classes}) < len(fork.classes) / 3
+    common = {*classes} & {*fork.classes}
     renaming = rename_classes(classes, fork.classes)
     if renaming.new and not renaming.behind:
         # With nothing before it to replace, any word with a capital would do.
@@ -176,7 +177,8 @@ def _distance(fork: File, text: str) -> tuple[bool, float]:
         text = re.sub(rf"\b{renaming.old}(?={following})", renaming.new, text)
     mine, theirs = lines_of(fork.source.text), lines_of(text)
     # What the fork has is written into the declaration; what it lacks is a part of an edit.
-    return has_other_names, len(mine - theirs) + len(theirs - mine) / 2
+    is_model = len(common) >= len(fork.classes) / 3 and len(mine & theirs) >= len(mine) / 3
+    return not is_model, len(mine - theirs) + len(theirs - mine) / 2
 
 
 def _models(fork: File, releases: Sequence[Release]) -> list[str]:
