@@ -49,6 +49,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as name:
         folder = Path(name)
         run(folder, "init", ".")
+        registries = set[str]()
         names, refused, patches = dict[str, str](), [], []
         for path in packaged(folder / "packages"):
             home = path.relative_to(folder / "packages").as_posix()
@@ -58,10 +59,13 @@ def main() -> None:
             copy.write_bytes(path.read_bytes())
             done = run(folder, "adopt", copy, "--package-root", releases, "--write", "modular")
             names[variant] = home
+            registries |= {*re.findall(r'(\w+ = "")', done.stdout + done.stderr)}
             if done.returncode:
                 refused.append((home, reason(done)))
             elif "monkey_patch" in home:
                 patches.append((home, copy))
+        with (folder / "pyproject.toml").open("a", encoding="utf-8") as file:
+            file.write(f"\n[tool.patchgen.decorators]\n{chr(10).join(sorted(registries))}\n")
         found = run(folder, "survive", "--releases-dir", releases, "--output-format", "json")
         if not found.stdout:
             raise SystemExit(found.stderr)
