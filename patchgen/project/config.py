@@ -139,6 +139,11 @@ def _is_text_table(value: object) -> bool:
     return isinstance(value, dict) and _is_texts([*value.values()])
 
 
+def _is_method_table(value: object) -> bool:
+    # No override takes the decorator of a registry away: there the name is empty.
+    return isinstance(value, dict) and all(isinstance(name, str) for name in value.values())
+
+
 def _is_length(value: object) -> bool:
     # By the type: in Python, `true` is an int, and would pass for 1.
     return type(value) is int and 0 < value <= LONGEST_LINE
@@ -160,7 +165,7 @@ _KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "flatten": (_is_texts, "a list of package names"),
     "formatter": (lambda value: value in ("ruff", "black"), '"ruff" or "black"'),
     "line-length": (_is_length, f"a whole number from 1 to {LONGEST_LINE}"),
-    "decorators": (_is_text_table, "a table from decorator to method name"),
+    "decorators": (_is_method_table, "a table from decorator to method name, or to none"),
     "warnings-as-errors": (lambda value: isinstance(value, bool), "true or false"),
     "required-version": (lambda value: isinstance(value, str), 'a version such as ">=0.2,<0.3"'),
 }

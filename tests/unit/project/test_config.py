@@ -23,15 +23,14 @@ def test_every_key(tmp_path):
             "flatten": ["toy"],
             "formatter": "black",
             "line-length": 88,
-            "decorators": {"use_kernel": "forward"},
+            "decorators": {"use_kernel": "forward", "register_module": ""},
             "warnings-as-errors": True,
             "required-version": ">=0.1,<9",
         },
         tmp_path,
     )
-    assert config.settings == Settings(
-        ("toy",), "black", 88, "strict", (("use_kernel", "forward"),)
-    )
+    decorators = (("register_module", ""), ("use_kernel", "forward"))
+    assert config.settings == Settings(("toy",), "black", 88, "strict", decorators)
     assert config.warnings_as_errors
     assert (config.sources, config.outputs, config.roots) == (
         ("modular",),
