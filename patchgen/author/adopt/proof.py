@@ -130,7 +130,7 @@ class Proof:
     `strict` are definitions that are equal as trees with all that documents; `differ` and `missing`
     are not equal.  `heads` were put on the file's own model.  `lost` are statements at the top
     level that the fork added and the output does not run, `left` those of the parent that bind no
-    name and that a new model does not repeat.
+    name and that a new model does not repeat, and imports that it makes under another condition.
     """
 
     output: str

@@ -445,19 +445,7 @@ def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         raise PatchgenError("PG817", Location(path), "was begun with other objectives")
     complete = (optuna.trial.TrialState.COMPLETE,)
     done = len(study.get_trials(deepcopy=False, states=complete))
-    batch, rate = args.per_device_train_batch_size, args.learning_rate
-
-    def space(trial: Any) -> dict[str, Any]:
-        batches = sorted({max(1, batch // 2), batch, 2 * batch})
-        name = "per_device_train_batch_size"
-        return {
-            "learning_rate": trial.suggest_float(
-                "learning_rate", rate / AROUND, rate * AROUND, log=True
-            ),
-            "weight_decay": trial.suggest_float("weight_decay", 0.0, 0.1),
-            "warmup_steps": trial.suggest_float("warmup_steps", 0.0, 0.2),
-            name: trial.suggest_categorical(name, batches),
-        }
+    batch = args.per_device_train_batch_size
 
     scale_loss = job.ignores_label_count(model)
     args.save_strategy = "no"
@@ -473,7 +461,7 @@ def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
     if done < job.options.trials:
         trainer.hyperparameter_search(
-            hp_space=space,
+            hp_space=lambda trial: _draw_settings(trial, args.learning_rate, batch),
             compute_objective=values,
             n_trials=job.options.trials - done,
             direction=directions if len(directions) > 1 else directions[0],
@@ -494,3 +482,17 @@ def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     tried = {"objectives": objectives, "trials": trials}
     _write(job.folder / SEARCH, tried)
     return tried
+
+
+def _draw_settings(trial: Any, rate: float, batch: int) -> dict[str, Any]:
+    """What a trial of Optuna tries, around the given learning rate and batch."""
+    batches = sorted({max(1, batch // 2), batch, 2 * batch})
+    name = "per_device_train_batch_size"
+    return {
+        "learning_rate": trial.suggest_float(
+            "learning_rate", rate / AROUND, rate * AROUND, log=True
+        ),
+        "weight_decay": trial.suggest_float("weight_decay", 0.0, 0.1),
+        "warmup_steps": trial.suggest_float("warmup_steps", 0.0, 0.2),
+        name: trial.suggest_categorical(name, batches),
+    }
