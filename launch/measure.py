@@ -27,7 +27,19 @@ PATIENCE = 10  # times as long for tiny models, which may run on a slow machine
 LAST_WORDS = 6000  # characters of a step's output that are kept
 STATE = "steps.json"
 KEPT = (STATE, "bench.json", "bench.md", "bench-tiny.json", "bench-tiny.md")
-CASES = ("L1", "B1", "M1", "L2", "B2", "G1", "T1", "T2", "T3", "X1", "X2", "M2")
+# Seconds of each case: most go into compiling.
+FIRST = {"L1": 260, "B1": 140, "M1": 100}
+THEN = {
+    "X1": 80,
+    "L2": 140,
+    "B2": 140,
+    "G1": 120,
+    "T1": 170,
+    "T2": 170,
+    "X2": 80,
+    "M2": 80,
+    "T3": 120,
+}
 LARGE = [
     "hidden_size=2048",
     "intermediate_size=8192",
@@ -57,10 +69,15 @@ def plan(tiny: bool) -> list[Step]:
     look = "; print(torch.cuda.get_device_properties(0), torch.backends.cudnn.version())"
     steps = [Step("look", (sys.executable, "-c", words[0] + ("" if tiny else look)), 40)]
     small = ("--tiny",) if tiny else ()
-    steps += [
-        Step(f"bench-{case}", (*bench, case, *small, "--folder", "{out}", "--seconds", "170"), 200)
-        for case in CASES
-    ]
+
+    def case(name: str, seconds: int) -> Step:
+        given = ("--folder", "{out}", "--seconds", str(seconds))
+        return Step(f"bench-{name}", (*bench, name, *small, *given), seconds + 10)
+
+    steps += [case(*each) for each in FIRST.items()]
+    verified = ("llama_fast", "--device", "cpu") if tiny else ("--all", "--jobs", "12")
+    limits = ("--mutants", "none", "--megabytes", "12000", "--report", "{out}/parity")
+    steps.append(Step("verify", (*python, "patchgen", "verify", *verified, *limits), 160))
     how = ("--precision", "amp-bf16", "--measure", "--output-format", "json")
     large = ("--length", "2048", "--device", "cuda", *how)
     on_cpu = ("--tiny", "--device", "cpu", *how)
@@ -68,7 +85,7 @@ def plan(tiny: bool) -> list[Step]:
         ("stock", ("llama",) if tiny else ("llama-1b", "--head", "ForCausalLM")),
         ("variant", ("llama_loss", *(() if tiny else ("--config", "llama-1b")))),
     ):
-        steps.append(Step(f"memory-{name}", (*memory, *model, *(on_cpu if tiny else large)), 60))
+        steps.append(Step(f"memory-{name}", (*memory, *model, *(on_cpu if tiny else large)), 50))
     trained = ("--save_strategy", "no", "--packing", "concatenated", "--bf16")
     trained += (
         ("--tiny", "--max_steps", "4", "--length", "32", "--use_cpu")
@@ -77,9 +94,10 @@ def plan(tiny: bool) -> list[Step]:
     )
     for name in ("llama", "llama_loss"):
         output = ("--output_dir", f"{{scratch}}/{name}")
-        steps.append(Step(f"train-{name}", (*train, name, *trained, *output), 120))
+        steps.append(Step(f"train-{name}", (*train, name, *trained, *output), 80))
+    steps += [case(*each) for each in THEN.items()]
     tests = ("tests/train/test_gpu.py",) if tiny else ("tests",)
-    steps.append(Step("tests", (*python, "pytest", "-q", "-m", "gpu", *tests), 400))
+    steps.append(Step("tests", (*python, "pytest", "-q", "-m", "gpu", *tests), 300))
     return steps
 
 

@@ -168,7 +168,7 @@ def main() -> None:
 def measure(case: Case, device: str, known: dict[str, Any], say: Callable[..., None]) -> None:
     """Measure the entries without a result, the baseline first: its numbers are compared with."""
     rows, peaks, most = _rows_of(case, device)
-    weights = build(case, case.baseline, "cpu", None).state_dict() if rows else {}
+    weights = _draw_weights(case, device) if rows else {}
     reference: dict[str, float] = known.get(case.baseline.name, {}).get("first", {})
     for entry in case.entries:
         if entry.name in known:
@@ -182,6 +182,12 @@ def measure(case: Case, device: str, known: dict[str, Any], say: Callable[..., N
         if len(results) > 1:
             result["largest"] = results[1]
         say(entry=entry.name, result=result)
+
+
+def _draw_weights(case: Case, device: str) -> dict[str, torch.Tensor]:
+    """Return weights in the memory of the host; a GPU draws them, which takes a CPU much longer."""
+    drawn = build(case, case.baseline, device, None).state_dict()
+    return {name: values.cpu() for name, values in drawn.items()}
 
 
 def _rows_of(case: Case, device: str) -> tuple[int, dict[str, int], dict[str, int]]:
