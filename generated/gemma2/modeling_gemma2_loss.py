@@ -520,7 +520,8 @@ def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, fr
     states, weight, labels, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
     of_weight = torch.empty_like(weight[:0] if frozen else weight)
-    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
+    words = chunk * weight.shape[0] // max(1, states.shape[0])
+    words = words - words % 256 or max(1, words)  # a GPU is slow where rows end off 16 bytes
     for start in range(0, weight.shape[0], words):
         rows = weight[start : start + words].to(states.dtype)
         slope = in_one_kernel(slopes_of, states @ rows.T, labels - start, log_sums, slopes, cap)
@@ -561,7 +562,7 @@ def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, give
         return None
     if given.get("skip_logits") is False or model.loss_function is not ForCausalLMLoss:  # may warn
         return None
-    chunk = chunk or max(1, 2**27 // head.out_features)
+    chunk = chunk or max(256, 2**27 // head.out_features // 256 * 256)
     return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
 
 

@@ -56,6 +56,10 @@ except ImportError:
     liger = None
 
 
+def has_kernel(x):
+    return liger is not None and x.is_cuda and x.dtype != torch.float64
+
+
 class LlamaRMSNorm(nn.Module):
     def __init__(self, hidden_size, eps: float = 1e-6) -> None:
         """
@@ -67,7 +71,7 @@ class LlamaRMSNorm(nn.Module):
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         x, eps = hidden_states, self.variance_epsilon
-        if liger is not None and x.is_cuda:
+        if has_kernel(x):
             return liger.liger_rms_norm(x, self.weight, eps, in_place=False)
         return self.weight * nn.functional.rms_norm(x, x.shape[-1:], None, eps).to(x.dtype)
 
@@ -156,7 +160,7 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
 
 
 def gated(mlp, gate, up):
-    if liger is None or not gate.is_cuda or mlp.config.hidden_act not in ("silu", "swish"):
+    if not has_kernel(gate) or mlp.config.hidden_act not in ("silu", "swish"):
         return mlp.act_fn(gate) * up
     return liger.liger_swiglu(gate, up)
 
@@ -257,7 +261,7 @@ class LlamaAttention(nn.Module):
         value_states = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
 
         cos, sin = position_embeddings
-        turn = liger.liger_rope if liger is not None and query_states.is_cuda else apply_rotary_pos_emb
+        turn = liger.liger_rope if has_kernel(query_states) else apply_rotary_pos_emb
         query_states, key_states = turn(query_states, key_states, cos, sin)
 
         if past_key_values is not None:
@@ -530,7 +534,8 @@ def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, fr
     states, weight, labels, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
     of_weight = torch.empty_like(weight[:0] if frozen else weight)
-    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
+    words = chunk * weight.shape[0] // max(1, states.shape[0])
+    words = words - words % 256 or max(1, words)  # a GPU is slow where rows end off 16 bytes
     for start in range(0, weight.shape[0], words):
         rows = weight[start : start + words].to(states.dtype)
         slope = in_one_kernel(slopes_of, states @ rows.T, labels - start, log_sums, slopes, cap)
@@ -571,7 +576,7 @@ def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, give
         return None
     if given.get("skip_logits") is False or model.loss_function is not ForCausalLMLoss:  # may warn
         return None
-    chunk = chunk or max(1, 2**27 // head.out_features)
+    chunk = chunk or max(256, 2**27 // head.out_features // 256 * 256)
     return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
 
 

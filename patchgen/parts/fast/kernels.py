@@ -14,10 +14,14 @@ except ImportError:
     liger = None
 
 
+def has_kernel(x):
+    return liger is not None and x.is_cuda and x.dtype != torch.float64
+
+
 class FastRMSNorm:
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         x, eps = hidden_states, self.variance_epsilon
-        if liger is not None and x.is_cuda:
+        if has_kernel(x):
             return liger.liger_rms_norm(x, self.weight, eps, in_place=False)
         return self.weight * nn.functional.rms_norm(x, x.shape[-1:], None, eps).to(x.dtype)
 
@@ -32,7 +36,7 @@ class FastSwiGLU:
 
 
 def gated(mlp, gate, up):
-    if liger is None or not gate.is_cuda or mlp.config.hidden_act not in ("silu", "swish"):
+    if not has_kernel(gate) or mlp.config.hidden_act not in ("silu", "swish"):
         return mlp.act_fn(gate) * up
     return liger.liger_swiglu(gate, up)
 
@@ -43,5 +47,5 @@ class FastRotary:
         with old:
             query_states, key_states = rotate(query_states, key_states, cos, sin)
         with new:
-            turn = liger.liger_rope if liger is not None and query_states.is_cuda else rotate
+            turn = liger.liger_rope if has_kernel(query_states) else rotate
             query_states, key_states = turn(query_states, key_states, cos, sin)

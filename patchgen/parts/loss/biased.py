@@ -38,7 +38,8 @@ def biased_grads(
     states, weight, labels, bias, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
     of_weight, of_bias = torch.empty_like(weight[:0] if frozen else weight), torch.empty_like(bias)
-    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
+    words = chunk * weight.shape[0] // max(1, states.shape[0])
+    words = words - words % 256 or max(1, words)  # a GPU is slow where rows end off 16 bytes
     for start in range(0, weight.shape[0], words):
         rows = weight[start : start + words].to(states.dtype)
         logits = nn.functional.linear(states, rows, bias[start : start + words].to(states.dtype))

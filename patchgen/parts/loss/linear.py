@@ -45,7 +45,8 @@ def linear_grads(
     states, weight, labels, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
     of_weight = torch.empty_like(weight[:0] if frozen else weight)
-    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
+    words = chunk * weight.shape[0] // max(1, states.shape[0])
+    words = words - words % 256 or max(1, words)  # a GPU is slow where rows end off 16 bytes
     for start in range(0, weight.shape[0], words):
         rows = weight[start : start + words].to(states.dtype)
         slope = in_one_kernel(slopes_of, states @ rows.T, labels - start, log_sums, slopes, cap)

@@ -20,7 +20,7 @@ def loss_without_logits(
         return None
     if given.get("skip_logits") is False or model.loss_function is not ForCausalLMLoss:  # may warn
         return None
-    chunk = chunk or max(1, 2**27 // head.out_features)
+    chunk = chunk or max(256, 2**27 // head.out_features // 256 * 256)
     return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
 
 

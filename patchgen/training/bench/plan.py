@@ -1,7 +1,8 @@
 """Sizes each case from the memory of a card, by prediction.
 
-The peak of each phase grows linearly with the rows, so that two predictions of an entry tell it for
-any number, on any card.  They take seconds each, and are kept in `peaks.json`:
+The peak of each phase grows linearly with the rows once there are some, so that two predictions of
+an entry, at half of its rows and at all, tell it for any number, on any card.  They take seconds
+each, and are kept in `peaks.json`:
 
     python -m patchgen.training.bench.plan      predicts what is missing there, and writes it
 """
@@ -90,8 +91,11 @@ def peaks_of(case: Case, entry: Entry) -> Peaks:
     stored = _stored().get(case.id, {}).get(eager_name(entry))
     if stored is not None and not case.tiny:
         return [(first, more) for first, more in stored]
-    one, two = (predict(case, replace(entry, compiled=""), part) for part in (1, 2))
-    return [(first, second - first) for first, second in zip(one, two, strict=True)]
+    part = max(2, case.rows * entry.times // entry.accumulate)
+    eager, half = replace(entry, compiled=""), part // 2
+    few, many = (predict(case, eager, rows) for rows in (half, part))
+    slopes = [(b - a) // (part - half) for a, b in zip(few, many, strict=True)]
+    return [(a - slope * (half - 1), slope) for a, slope in zip(few, slopes, strict=True)]
 
 
 def _stored() -> dict[str, dict[str, list[list[int]]]]:
