@@ -2,9 +2,9 @@
 
     python benchmarks/loss.py [--tokens 20480] [--words 128256] [--width 2048]
 
-Rows: transformers' statements, the part `loss` with its step between two products compiled and as it
-is written, and Liger's kernel where it is installed.  It says how many graphs torch compiled: none,
-where it found no compiler.  Without a GPU it runs small, in float32, to be checked.
+Rows: transformers' statements, the part `loss` as it is written and with what stands between two
+products compiled, and Liger's kernel where it is installed.  It says how many functions torch
+compiled: none, where it found no compiler.  Without a GPU it is small and in float32, to be checked.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ LOGITS = 2**27  # of a chunk, as in the part
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
+# Each takes states (N, H), weight (V, H) and labels (N), and gives the mean of the losses.
 def stock(states: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy((states @ weight.T).float(), labels)
 
@@ -83,7 +84,9 @@ def main() -> None:
         "part loss": chunked,
         "Liger": by_liger() if on_gpu else None,
     }
-    print(f"{options.tokens} tokens, {options.words} words, width {options.width}, {dtype}, {device}")
+    print(
+        f"{options.tokens} tokens, {options.words} words, width {options.width}, {dtype}, {device}"
+    )
     for name, way in ways.items():
         if way is None:
             print(f"{name:24} unavailable")

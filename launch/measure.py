@@ -68,6 +68,7 @@ def plan(tiny: bool) -> list[Step]:
     words = ("import torch, transformers as t; print(torch.__version__, t.__version__)",)
     look = "; print(torch.cuda.get_device_properties(0), torch.backends.cudnn.version())"
     steps = [Step("look", (sys.executable, "-c", words[0] + ("" if tiny else look)), 40)]
+    steps.append(Step("loss", (sys.executable, "benchmarks/loss.py"), 60))
     small = ("--tiny",) if tiny else ()
 
     def case(name: str, seconds: int) -> Step:
