@@ -4,7 +4,7 @@
 
 Rows: transformers' statements, the part `loss` as it is written and with what stands between two
 products compiled, and Liger's kernel where it is installed.  It says how many functions torch
-compiled: none, where it found no compiler.  Without a GPU it is small and in float32, to be checked.
+compiled: none, where it found no compiler.  Without a GPU it is small and in float32.
 """
 
 from __future__ import annotations
