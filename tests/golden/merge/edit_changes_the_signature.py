@@ -88,20 +88,3 @@ class C(Base):
         return x + z
     def outer(self, x, factor):
         return self.last(x, factor=factor), self.first(x), self.by_name(x, bias=factor)
-# --- edited
-class P(Base):
-    def last(self, x, dim=-1, factor: float = 1.0):
-        return x * dim * factor
-    def before_the_rest(self, x, shift=0, *, dim: int = 2, scale: int = 3, **kwargs):
-        x = x * scale + shift
-        return x * dim, kwargs
-    def by_name(self, x, *args, dim=1, bias=0):
-        return x * dim + bias, args
-    def first(self, x, y=5, w=4) -> int:
-        return x + y + w
-    def positional(self, x, /, z):
-        return x + z
-    def outer(self, x, factor):
-        return self.last(x, factor=factor), self.first(x), self.by_name(x, bias=factor)
-# --- probe
-print(C().outer(2, 3), C().before_the_rest(1, shift=2, scale=5, mask=7), C().positional(1, 2))

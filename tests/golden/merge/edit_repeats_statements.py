@@ -87,23 +87,3 @@ it is"""
             return -x
         y = 10
         return y
-# --- edited
-class P(Base):
-    def forward(self, x):
-        y = x + 2
-        with quiet():
-            y = y * 2
-            if y > 3:
-                y = y - 1
-            text = """as
-it is"""
-        z = -y
-        return z, text, seen
-    def other(self, x):
-        if x:
-            x = x * 2
-            return -x
-        y = 10
-        return y
-# --- probe
-print(C().forward(1), C().forward(5), C().other(1), C().other(0))

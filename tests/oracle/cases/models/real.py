@@ -19,31 +19,6 @@ keys(model)
 model(words()).logits
 gradients(model, model(words()).logits)
 
-# === llama: attention around the parent's
-# parent: transformers.models.llama.modeling_llama
-# overrides: LlamaAttention
-# --- modular_neo.py
-from torch import nn
-
-from transformers.models.llama.modeling_llama import LlamaAttention as Upstream
-
-
-class LlamaAttention(Upstream):
-    def __init__(self, config, layer_idx):
-        super().__init__(config, layer_idx)
-        self.gate = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
-
-    def forward(self, hidden_states, *args, **kwargs):
-        attn_output, weights = super().forward(hidden_states, *args, **kwargs)
-        return attn_output * self.gate(hidden_states).sigmoid(), weights
-# --- probe
-from oracle_models import *
-model = fill(LlamaForCausalLM(config("llama")))
-keys(model)
-model(words(), output_attentions=True).attentions
-gradients(model, model(words()).logits)
-model.generate(words(), max_new_tokens=3, do_sample=False)
-
 # === llama: norm with another signature
 # parent: transformers.models.llama.modeling_llama
 # overrides: LlamaRMSNorm
@@ -70,80 +45,6 @@ from oracle_models import *
 model = fill(LlamaForCausalLM(config("llama")))
 keys(model)
 repr(model.model.norm)
-model(words()).logits
-
-# === llama: layer with an early return and a super in a branch
-# parent: transformers.models.llama.modeling_llama
-# overrides: LlamaDecoderLayer
-# --- modular_neo.py
-from transformers.models.llama import modeling_llama as llama
-
-
-class LlamaDecoderLayer(llama.LlamaDecoderLayer):
-    def __init__(self, config, layer_idx):
-        super().__init__(config, layer_idx)
-        self.skipped = layer_idx == 1
-
-    def forward(self, hidden_states, **kwargs):
-        if self.skipped:
-            return hidden_states
-        out = super().forward(hidden_states, **kwargs)
-        return hidden_states + (out - hidden_states) / <1>
-# --- probe
-from oracle_models import *
-model = fill(LlamaForCausalLM(config("llama")))
-keys(model)
-model(words()).logits
-gradients(model, model(words()).logits)
-
-# === llama: function and constant redefined
-# parent: transformers.models.llama.modeling_llama
-# overrides: rotate_half, LlamaMLP
-# --- modular_neo.py
-import torch
-
-from transformers.models.llama import modeling_llama as llama
-
-
-def rotate_half(x):
-    x1, x2 = x[..., ::2], x[..., 1::2]
-    return torch.stack((-x2, x1), dim=-1).flatten(-2)
-
-
-class LlamaMLP(llama.LlamaMLP):
-    def forward(self, x):
-        return super().forward(x)[..., :] + 0.5 * x
-# --- probe
-from oracle_models import *
-model = fill(LlamaForCausalLM(config("llama")))
-model(words()).logits
-
-# === llama: edit of the gate
-# parent: transformers.models.llama.modeling_llama
-# overrides: LlamaMLP
-# --- modular_neo.py
-from patchgen.edits import Hole, edit, new, old
-
-from transformers.models.llama import modeling_llama as llama
-
-
-class LlamaMLP(llama.LlamaMLP):
-    @edit("forward")
-    def clamped(self, gate: Hole):
-        with old:
-            self.act_fn(gate)
-        with new:
-            self.act_fn(gate.clamp(max=0.<1>))
-# --- oracle modular_neo.py
-from transformers.models.llama import modeling_llama as llama
-
-
-class LlamaMLP(llama.LlamaMLP):
-    def forward(self, x):
-        return self.down_proj(self.act_fn(self.gate_proj(x).clamp(max=0.<1>)) * self.up_proj(x))
-# --- probe
-from oracle_models import *
-model = fill(LlamaForCausalLM(config("llama")))
 model(words()).logits
 
 # === llama: new model

@@ -177,40 +177,6 @@ class ToyBlock(up.ToyBlock):
 ToyBlock().run()
 up_left = ToyLeft().run()
 
-# === diamond with an overridden corner
-# classes: ToyBlock, ToyLeft, ToyRight
-# overrides: ToyRight
-# --- modeling_toy.py
-class ToyRoot:
-    def run(self):
-        return ["root"]
-
-
-class ToyLeft(ToyRoot):
-    def run(self):
-        return ["left", *super().run()]
-
-
-class ToyRight(ToyRoot):
-    def run(self):
-        return ["right", *super().run()]
-
-
-class ToyBlock(ToyLeft, ToyRight):
-    def run(self):
-        return ["block", *super().run()]
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class ToyRight(up.ToyRight):
-    def run(self):
-        got = super().run()
-        return ["new right", *got]
-# --- probe
-ToyBlock().run()
-ToyRight().run()
-
 # === two parents of one module
 # classes: Both
 # --- modeling_toy.py
@@ -247,33 +213,6 @@ obj = Both()
 obj.run()
 obj.only()
 
-# === kept mixin before and kept base behind
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyBlock(Module):
-    def __init__(self, n=3):
-        super().__init__()
-        self.n = n
-
-    def forward(self, x):
-        return x + self.n
-
-    def describe(self):
-        return f"toy {super().describe()}"
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class ToyBlock(Loud, up.ToyBlock):
-    def forward(self, x):
-        return super().forward(x) * <1>
-# --- probe
-obj = ToyBlock(2)
-obj(3)
-obj.describe()
-obj.loud
-
 # === kept mixin behind
 # classes: ToyBlock
 # overrides: ToyBlock
@@ -297,42 +236,6 @@ obj = ToyBlock(2)
 obj.describe()
 obj.loud
 obj.ready
-
-# === mixin that calls a later base
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-FACTOR = 3
-
-
-def shift(x):
-    return note("shift", x + FACTOR)
-
-
-class ToyBlock:
-    def __init__(self, n=3):
-        self.n = n
-
-    def step(self, x):
-        return shift(x) + self.n
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class Doubling:
-    def step(self, x):
-        return super().step(x) * 2
-
-
-class Adding:
-    def step(self, x):
-        return super().step(x + <1>) + <2>
-
-
-class ToyBlock(Doubling, Adding, up.ToyBlock):
-    pass
-# --- probe
-ToyBlock(2).step(3)
 
 # === modular file over a modular file
 # classes: NewBlock
@@ -444,84 +347,6 @@ class NeoBlock(OpsMixin, ToyBlock):
 # --- probe
 NeoBlock(2).step(3)
 
-# === two variants with helpers of one name
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyBlock:
-    def a(self, x):
-        return x
-
-    def b(self, x):
-        return x
-# --- modular_a.py
-from . import modeling_toy as up
-
-
-def _scale(x):
-    return x * 10
-
-
-class ToyBlock(up.ToyBlock):
-    def a(self, x):
-        return _scale(x)
-# --- modular_b.py
-from . import modeling_toy as up
-
-
-def _scale(x):
-    return x + <1>
-
-
-class ToyBlock(up.ToyBlock):
-    def b(self, x):
-        return _scale(x)
-# --- modular_neo.py
-from .modular_a import ToyBlock as A
-from .modular_b import ToyBlock as B
-
-
-class ToyBlock(A, B):
-    pass
-# --- probe
-ToyBlock().a(1)
-ToyBlock().b(1)
-
-# === two variants with constants of one name
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyBlock:
-    def a(self, x):
-        return x
-# --- modular_a.py
-from . import modeling_toy as up
-
-_SIZE: int = <1>
-
-
-class ToyBlock(up.ToyBlock):
-    def a(self, x):
-        return super().a(x) + _SIZE
-# --- modular_b.py
-from . import modeling_toy as up
-
-_SIZE = 10
-
-
-class ToyBlock(up.ToyBlock):
-    def a(self, x, by=_SIZE):
-        return super().a(x) * by
-# --- modular_neo.py
-from .modular_a import ToyBlock as A
-from .modular_b import ToyBlock as B
-
-
-class ToyBlock(A, B):
-    pass
-# --- probe
-ToyBlock().a(1)
-
 # === two variants with classes of one name
 # classes: ToyBlock
 # overrides: ToyBlock
@@ -561,39 +386,6 @@ class ToyBlock(A, B):
 # --- probe
 ToyBlock().a(1)
 
-# === a variant of a variant with a helper of that name
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyBlock:
-    def a(self, x):
-        return x
-# --- modular_a.py
-from . import modeling_toy as up
-
-
-def _scale(x):
-    return x * 10
-
-
-class ToyBlock(up.ToyBlock):
-    def a(self, x):
-        return _scale(x)
-# --- modular_neo.py
-from .modular_a import ToyBlock as A
-
-
-def _scale(x):
-    return x + <1>
-
-
-class ToyBlock(A):
-    def b(self, x):
-        return _scale(x)
-# --- probe
-ToyBlock().a(1)
-ToyBlock().b(1)
-
 # === two variants with copies of one helper
 # classes: ToyBlock
 # overrides: ToyBlock
@@ -630,53 +422,6 @@ def _scale(x):
 class ToyBlock(up.ToyBlock):
     def b(self, x):
         return _scale(x) + <1>
-# --- modular_neo.py
-from .modular_a import ToyBlock as A
-from .modular_b import ToyBlock as B
-
-
-class ToyBlock(A, B):
-    pass
-# --- probe
-ToyBlock().a(1)
-ToyBlock().b(1)
-
-# === two variants with copies of a helper that reads others
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyBlock:
-    def a(self, x):
-        return x
-
-    def b(self, x):
-        return x
-# --- modular_a.py
-from . import modeling_toy as up
-
-_BY = 10
-
-
-def _scale(x):
-    return x * _BY
-
-
-class ToyBlock(up.ToyBlock):
-    def a(self, x):
-        return _scale(x)
-# --- modular_b.py
-from . import modeling_toy as up
-
-_BY = <1>
-
-
-def _scale(x):
-    return x * _BY
-
-
-class ToyBlock(up.ToyBlock):
-    def b(self, x):
-        return _scale(x)
 # --- modular_neo.py
 from .modular_a import ToyBlock as A
 from .modular_b import ToyBlock as B
