@@ -11,7 +11,7 @@ from patchgen.compiler.plan.declare import make_plan
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.naming import Naming
 from patchgen.syntax.errors import PatchgenError
-from tests.unit.plan.toy import read_modular
+from tests.unit.link.toy import read_modular
 
 HEAD = "from own import modeling_toy as toy\n"
 MLP = "class ToyMLP(toy.ToyMLP):\n    pass\n"

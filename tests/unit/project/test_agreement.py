@@ -152,31 +152,3 @@ def reason(tree, capsys):
     """Why the one stale output is stale."""
     assert main(["check"]) == 1
     return capsys.readouterr().out.split("\n")[0].partition("is stale: ")[2]
-
-
-# What the second variant, which overrides A.f, no more needs of its parent: helper, and what A.f was.
-LEFT_OUT = {
-    "a function": ("sqrt(x)", "sqrt(x) + 1", "toy.modeling_toy.helper"),
-    "its import": ("import math", "import math as math  # here", "toy.modeling_toy"),
-    "its name": ("helper", "helped", "toy.modeling_toy.A"),
-}
-
-
-@pytest.mark.parametrize("what", LEFT_OUT)
-def test_a_change_of_what_fell_away_is_a_change_of_the_parent(what, tree, capsys):
-    old, new, named = LEFT_OUT[what]
-    tree("modular/v1/modular_v1.py").unlink()
-    main(["check", "--fix", "-q"])
-    tree.edit(PARENT, old, new)
-    assert reason(tree, capsys).startswith(f"the parent changed: {named}")
-
-
-def test_patchgen_itself_is_no_reason_where_it_is_the_same(tree, capsys):
-    """What decides and is carried by no output: whether a base outside has the method that `super()` asks for."""
-    tree.write("lib/other.py", "class Base:\n    pass\n")
-    tree.edit(PARENT, "class A:", "from other import Base\n\n\nclass A(Base):")
-    tree("modular/v1/modular_v1.py").unlink()
-    main(["check", "--fix", "-q"])
-    tree.edit(PARENT, "def helper", "from other import *\n\n\ndef helper")
-    main(["check"])
-    assert "patchgen itself" not in capsys.readouterr().out

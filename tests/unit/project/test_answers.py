@@ -6,7 +6,6 @@ import subprocess
 import pytest
 
 from patchgen.cli import main
-from patchgen.syntax.kept import keeping, recall
 from tests.toytree import toy_project
 
 PARENT = {
@@ -135,30 +134,8 @@ def test_answers_of_other_tools_are_not_believed(what, tree, monkeypatch):
     assert answers_of(tree).read_bytes() != before
 
 
-def test_noop_without_a_cache_nothing_is_stored(tree):
-    shutil.rmtree(tree.state)
-    assert main(["check", "-q", "--no-cache"]) == 0
-    assert not (tree.state / "answers").exists()
-
-
 def test_a_folder_that_cannot_be_written_stores_nothing(tree):
     shutil.rmtree(tree.state / "answers")
     (tree.state / "answers").write_text("a file\n")
     forget_outcomes(tree)
     assert main(["check", "-q"]) == 0
-
-
-def test_what_is_not_asked_any_more_is_not_stored():
-    with keeping({}) as first:
-        recall("one", "x").keep(1)
-        recall("two", "x").keep(2)
-    with keeping(first) as second:
-        assert recall("one", "x").answer == 1
-        assert recall("one", ["x"]).answer is None
-    assert list(second.values()) == [1]
-
-
-def test_noop_outside_of_a_run_nothing_is_known():
-    recall("one", "x").keep(1)
-    with keeping({}):
-        assert recall("one", "x").answer is None

@@ -267,25 +267,6 @@ def test_what_does_not_convert_keeps_its_record(case: str, tree: Tree, stale: Ch
     assert tree.read(FILE) == before
 
 
-def test_an_override_that_is_taken_out_leaves_no_record(tree: Tree) -> None:
-    main(["convert", "-q"])
-    tree.write(MODULAR, HEAD + A + "    sizes = [2]\n")
-    assert main(["convert", "-q"]) == 0
-    assert '"A.sizes"' in tree.read(FILE) and '"A.f"' not in tree.read(FILE)
-
-
-def test_records_that_were_updated_are_not_nothing(
-    tree: Tree, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["convert"]) == 0
-    tree(MODULAR).unlink()
-    capsys.readouterr()
-    assert main(["convert"]) == 1
-    err = capsys.readouterr().err.splitlines()
-    assert f"updated {FILE}" in err
-    assert err[-1].startswith("no output written: ")
-
-
 def test_a_missing_record_is_named(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     main(["convert", "-q"])
     tree(FILE).unlink()
@@ -295,13 +276,6 @@ def test_a_missing_record_is_named(tree: Tree, capsys: pytest.CaptureFixture[str
         f"{FILE}: PG511 does not record what {MODULAR} overrides by now: A.f\n"
     )
     assert main(["convert", "-q"]) == main(["check", "-q"]) == 0
-
-
-def test_texts_that_are_hard_to_quote(tree: Tree) -> None:
-    body = "return ''' \\\\ \"\"\" é '''"
-    upgrade(tree, "return helper(x)", body)
-    assert main(["convert", "-q"]) == main(["check", "-q"]) == 0
-    assert "é" in tree.read(FILE)
 
 
 @pytest.mark.parametrize(
