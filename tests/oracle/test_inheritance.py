@@ -23,7 +23,7 @@ MANY = {"wild": (6, 100), "straight": (4, 60)}
 
 EQUAL = "the generated code equals its parent's"
 
-ALWAYS, MOSTLY, HALF, SELDOM = 1.0, 0.95, 0.75, 0.45
+ALWAYS, HALF, SELDOM = 1.0, 0.75, 0.45
 """Shares with some room above what was counted over 23 packages of a dimension."""
 
 REFUSED: dict[str, float] = {
@@ -35,19 +35,12 @@ REFUSED: dict[str, float] = {
     "dataclass frozen own setattr": ALWAYS,
     "cached decorator registers name": ALWAYS,
     "base by assignment": ALWAYS,
-    # Nothing flat does the same, or only something that no person would write.
     # One name cannot mean two things in one file; the author has to say which of them is meant.
     "parent's function under an alias": ALWAYS,
     "two parents' helpers of one name": ALWAYS,
     "two variants with classes of one name": ALWAYS,
-    # A call that Python refuses at run time is refused when it is seen.
-    "wrong number of arguments": HALF,
     # A class's own text does not tell what it inherits in its module from a base that stays there.
     "removed method": HALF,
-    "removed dunder": HALF,
-    "setter added to the parent's property": HALF,
-    "setter through the parent's property": HALF,
-    "explicit parent of a staticmethod": SELDOM,
     "explicit parent of another method": SELDOM,
     "explicit parent": SELDOM,
     # A zero-argument `super()` in a scope of its own.

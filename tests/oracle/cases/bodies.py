@@ -18,18 +18,6 @@ def <M>(self, a):
 obj.<M>(1)
 obj.<M>(5)
 
-# === parameter rebound by the parent
-# --- parent
-def <M>(self, a):
-    a = a * <1>
-    self.n += a
-# --- child
-def <M>(self, a):
-    super().<M>(a)
-    return a
-# --- calls
-obj.<M>(2)
-
 # === parameter rebound by the child
 # --- parent
 def <M>(self, a):
@@ -196,19 +184,6 @@ def <M>(me, a):
 # --- calls
 obj.<M>(2)
 
-# === self rebound
-# --- parent
-def <M>(self, a):
-    self.n += a
-    self = None
-    return self
-# --- child
-def <M>(self, a):
-    super().<M>(a)
-    return self.n
-# --- calls
-obj.<M>(2)
-
 # === early return before a side effect
 # --- parent
 def <M>(self, a):
@@ -236,18 +211,6 @@ def <M>(self, a):
 # --- calls
 obj.<M>(3)
 
-# === decorator of the child
-# --- parent
-@logged
-def <M>(self, a):
-    return self.n + a
-# --- child
-@plus(<1>)
-def <M>(self, a):
-    return super().<M>(a) * 2
-# --- calls
-obj.<M>(3)
-
 # === decorator dropped by an override
 # --- parent
 @plus(<1>)
@@ -259,31 +222,6 @@ def <M>(self, a):
 # --- calls
 obj.<M>(3)
 
-# === default that the parent evaluated
-# --- parent
-def <M>(self, a, b=note('default', FACTOR)):
-    return a + b
-# --- child
-def <M>(self, a):
-    return super().<M>(a)
-# --- calls
-obj.<M>(3)
-obj.<M>(4)
-
-# === mutable default shared
-# --- parent
-def <M>(self, a, seen=[]):
-    seen.append(a)
-    self.n = len(seen)
-# --- child
-def <M>(self, a):
-    super().<M>(a)
-    return self.n
-# --- calls
-obj.<M>(3)
-obj.<M>(3)
-CHILD(1).<M>(2)
-
 # === argument evaluated once
 # --- parent
 def <M>(self, a):
@@ -291,19 +229,6 @@ def <M>(self, a):
 # --- child
 def <M>(self, a):
     return super().<M>(note('arg', a)) + 1
-# --- calls
-obj.<M>(3)
-
-# === wrong number of arguments
-# --- parent
-def <M>(self, a, b):
-    return a + b
-# --- child
-def <M>(self, a):
-    try:
-        return super().<M>(a)
-    except TypeError:
-        return -1
 # --- calls
 obj.<M>(3)
 
@@ -337,20 +262,6 @@ def <M>(self, a):
 # --- calls
 obj.<M>(3)
 
-# === docstrings in both
-# --- parent
-def <M>(self, a):
-    """Of the parent."""
-    self.n += a
-# --- child
-def <M>(self, a):
-    """Of the child."""
-    super().<M>(a)
-    return self.n
-# --- calls
-obj.<M>(3)
-CHILD.<M>.__doc__
-
 # === helper of the same name as the hoisted
 # --- parent
 def <M>(self, a):
@@ -363,17 +274,3 @@ def <M>(self, a):
     return out * 2 + self._<M>_of_OWNER(a)
 # --- calls
 obj.<M>(3)
-
-# === cached property
-# --- top
-import functools
-# --- parent
-@functools.cached_property
-def v(self):
-    return note('computed', self.n)
-# --- child
-def m(self):
-    return self.v + self.v + <1>
-# --- calls
-obj.m()
-obj.v

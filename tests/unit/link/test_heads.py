@@ -91,17 +91,6 @@ def test_the_file_builds_its_own_model(given, tmp_path):
     assert built(tmp_path, **given) == (OWN, False, False)
 
 
-def test_in_a_condition(tmp_path):
-    call = f"{CALL} if config.text_config is not None else None"
-    own = f"{OWN} if config.text_config is not None else None"
-    assert built(tmp_path, call=call) == (own, False, False)
-
-
-def test_auto_model_stays_imported_for_another_part(tmp_path):
-    more = "\n        self.seen = AutoModel.from_config(config.vision_config)"
-    assert built(tmp_path, more=more) == (OWN, True, True)
-
-
 @pytest.mark.parametrize(
     "given",
     [

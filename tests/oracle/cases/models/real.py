@@ -83,31 +83,6 @@ keys(model)
 model(words()).logits
 model._no_split_modules
 
-# === qwen3: attention and model
-# parent: transformers.models.qwen3.modeling_qwen3
-# overrides: Qwen3Attention, Qwen3Model
-# --- modular_neo.py
-from transformers.models.qwen3 import modeling_qwen3 as qwen3
-
-
-class Qwen3Attention(qwen3.Qwen3Attention):
-    def forward(self, hidden_states, position_embeddings, attention_mask, past_key_values=None, **kwargs):
-        out = super().forward(
-            hidden_states, position_embeddings, attention_mask, past_key_values=past_key_values, **kwargs
-        )
-        return out[0] * <1>, out[1]
-
-
-class Qwen3Model(qwen3.Qwen3Model):
-    def __init__(self, config):
-        super().__init__(config)
-        self.layers = self.layers[:1]
-# --- probe
-from oracle_models import *
-model = fill(Qwen3ForCausalLM(config("qwen3")))
-keys(model)
-model(words()).logits
-
 # === bert: embeddings and self attention
 # parent: transformers.models.bert.modeling_bert
 # overrides: BertEmbeddings, BertSelfAttention, BertPooler
@@ -144,29 +119,3 @@ keys(model)
 positions = torch.arange(7).expand(2, 7)
 model(words(), position_ids=positions).last_hidden_state
 model(words(), position_ids=positions).pooler_output
-
-# === bert: removed members and a mixin
-# parent: transformers.models.bert.modeling_bert
-# overrides: BertIntermediate, BertOutput
-# --- modular_neo.py
-from transformers.models.bert import modeling_bert as bert
-
-
-class Halved:
-    def forward(self, *args, **kwargs):
-        return super().forward(*args, **kwargs) * 0.5
-
-
-class BertIntermediate(Halved, bert.BertIntermediate):
-    pass
-
-
-class BertOutput(bert.BertOutput):
-    def forward(self, hidden_states, input_tensor):
-        hidden_states = self.dense(hidden_states)
-        return self.LayerNorm(hidden_states + <1> * input_tensor)
-# --- probe
-from oracle_models import *
-model = fill(BertModel(config("bert")))
-keys(model)
-model(words()).last_hidden_state

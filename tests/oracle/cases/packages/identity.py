@@ -52,23 +52,6 @@ def both():
 # --- probe
 both()
 
-# === parent made by modular
-# overrides: Layer
-# --- modeling_toy.py
-class Layer:
-    tag = "p"
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-
-class Layer(toy.Layer):
-    tag = "c"
-
-    def plain(self):
-        return toy.Layer().tag
-# --- probe
-[Layer().plain(), Layer().tag]
-
 # === kept base before the parent
 # --- modeling_toy.py
 class Base:
@@ -152,49 +135,6 @@ class C(Base):
         return sorted(CACHE)
 # --- probe
 C().keys()
-
-# === getattr dispatch by name
-# --- modeling_toy.py
-class Base:
-    def visit_x(self):
-        return "x"
-
-    def go(self, n):
-        return getattr(self, "visit_" + n, None)
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    def visit_x(self):
-        r = super().visit_x()
-        return r * 2
-# --- probe
-[C().go('x')(), C().go('y')]
-
-# === match class pattern
-# --- modeling_toy.py
-class Point:
-    __match_args__ = ("x",)
-
-    def __init__(self, x):
-        self.x = x
-
-
-def where(p):
-    match p:
-        case Point(x):
-            return x
-    return None
-# --- modular_neo.py
-from .modeling_toy import Point, where
-
-
-class Deep(Point):
-    def go(self):
-        return where(self)
-# --- probe
-Deep(4).go()
 
 # === modular inherits modular asked
 # --- modeling_toy.py

@@ -1,44 +1,6 @@
 # Several classes, several bases, several files.
 # The format is told in ../../packages.py.
 
-# === two classes, one uses the other
-# classes: ToyBlock, ToyModel
-# overrides: ToyBlock, ToyModel
-# --- modeling_toy.py
-FACTOR = 3
-
-
-def shift(x):
-    return note("shift", x + FACTOR)
-
-
-class ToyBlock:
-    def __init__(self, n=3):
-        self.n = n
-
-    def step(self, x):
-        return shift(x) + self.n
-
-
-class ToyModel(ToyBlock):
-    def make(self):
-        return ToyBlock(2).step(1) + self.step(2)
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class ToyModel(up.ToyModel):
-    def make(self):
-        return super().make() + <1>
-
-
-class ToyBlock(up.ToyBlock):
-    def step(self, x):
-        return super().step(x) * <2>
-# --- probe
-ToyModel().make()
-ToyBlock().step(2)
-
 # === a class of the modular file inherits another
 # classes: NeoBlock, NeoWide
 # overrides: ToyBlock > NeoBlock
@@ -75,39 +37,6 @@ NeoBlock(2).step(3)
 NeoWide(2).step(3)
 [c.__name__ for c in NeoWide.__mro__[:2]]
 
-# === mixin of the modular file before the parent
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-FACTOR = 3
-
-
-def shift(x):
-    return note("shift", x + FACTOR)
-
-
-class ToyBlock:
-    def __init__(self, n=3):
-        self.n = n
-
-    def step(self, x):
-        return shift(x) + self.n
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class Traced:
-    def step(self, x):
-        note("traced", x)
-        return super().step(x)
-
-
-class ToyBlock(Traced, up.ToyBlock):
-    def step(self, x):
-        return super().step(x) + <1>
-# --- probe
-ToyBlock(2).step(3)
-
 # === mixin of the modular file after the parent
 # classes: ToyBlock
 # overrides: ToyBlock
@@ -143,99 +72,6 @@ class ToyBlock(up.ToyBlock, Extra):
 obj = ToyBlock(2)
 obj.step(3)
 obj.describe()
-
-# === diamond
-# classes: ToyBlock, ToyLeft, ToyRight
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyRoot:
-    def run(self):
-        return ["root"]
-
-
-class ToyLeft(ToyRoot):
-    def run(self):
-        return ["left", *super().run()]
-
-
-class ToyRight(ToyRoot):
-    def run(self):
-        return ["right", *super().run()]
-
-
-class ToyBlock(ToyLeft, ToyRight):
-    def run(self):
-        return ["block", *super().run()]
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class ToyBlock(up.ToyBlock):
-    def run(self):
-        return ["child", *super().run()]
-# --- probe
-ToyBlock().run()
-up_left = ToyLeft().run()
-
-# === two parents of one module
-# classes: Both
-# --- modeling_toy.py
-class ToyLeft:
-    def __init__(self, n=1):
-        self.left = n
-
-    def run(self):
-        return ["left"]
-
-
-class ToyRight:
-    def __init__(self, n=2):
-        self.right = n
-
-    def run(self):
-        return ["right"]
-
-    def only(self):
-        return <1>
-# --- modular_neo.py
-from .modeling_toy import ToyLeft, ToyRight
-
-
-class Both(ToyLeft, ToyRight):
-    def __init__(self, n=5):
-        ToyLeft.__init__(self, n)
-        ToyRight.__init__(self, n + 1)
-
-    def run(self):
-        return [*super().run(), *ToyRight.run(self)]
-# --- probe
-obj = Both()
-obj.run()
-obj.only()
-
-# === kept mixin behind
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyBlock:
-    def __init__(self, n=3):
-        super().__init__()
-        self.n = n
-
-    def describe(self):
-        return f"toy {super().describe()}"
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class ToyBlock(up.ToyBlock, Loud, Module):
-    def describe(self):
-        return f"child <1> {super().describe()}"
-# --- probe
-obj = ToyBlock(2)
-obj.describe()
-obj.loud
-obj.ready
 
 # === modular file over a modular file
 # classes: NewBlock
