@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from patchgen.cli import main
-from patchgen.cli.init import _patchgen_requirement
+from patchgen.cli.commands.init import _patchgen_requirement
 from tests import standin
 from tests.toytree import Tree
 
@@ -166,7 +166,7 @@ def test_the_workflow_installs_what_is_installed_here(record, requirement, monke
         def locate_file(self, path):
             raise NotImplementedError
 
-    monkeypatch.setattr("patchgen.cli.init.distribution", lambda name: Installed())
+    monkeypatch.setattr("patchgen.cli.commands.init.distribution", lambda name: Installed())
     assert _patchgen_requirement().startswith(requirement)
 
 

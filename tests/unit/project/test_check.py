@@ -281,7 +281,7 @@ def test_one_path_checks_only_that(made, cli):
 
 def test_diff_shows_what_would_change(made, cli):
     made.edit(TWO, "y = 2", "y = 7")
-    for argv in (["diff"], ["check", "--diff"], ["convert", "--diff"]):
+    for argv in (["diff"], ["check", "--diff"]):
         code, out, err = cli(*argv)
         assert code == 1
         assert out.startswith(f"--- {TWO}\n+++ {TWO}\tas its modular file gives it\n")

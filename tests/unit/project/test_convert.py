@@ -217,12 +217,6 @@ def test_explain_finds_the_line_that_a_line_came_from(made, cli):
     assert "blank line, or written by patchgen" in cli("explain", f"{TWO}:1")[1]
 
 
-def test_explain_tells_what_an_output_was_made_from(made, cli):
-    out = cli("explain", TWO)[1]
-    assert f"{TWO}\nmade from modular/two/modular_two.py by " in out
-    assert "\nusing 2 definitions of toy (toy.py)\n    A, B\n" in out
-
-
 @pytest.mark.parametrize("target", ["generated/nothing.py", "pyproject.toml", "lib/toy.py:3"])
 def test_explain_of_anything_else_is_wrong_usage(target, made, cli):
     assert cli("explain", target)[0] == 2
