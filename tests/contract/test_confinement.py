@@ -118,13 +118,6 @@ def test_what_is_linked_to_the_outside_is_reported_though_its_content_is_right(
     )
 
 
-def test_noop_what_is_linked_inside_the_project(tree, outside):
-    assert main(["convert", "-q"]) == 0
-    moved = tree("generated/one/modeling_one.py").rename(tree("elsewhere.py"))
-    tree("generated/one/modeling_one.py").symlink_to(moved)
-    assert main(["check", "-q"]) == 0
-
-
 def test_output_folder_that_is_a_link_to_the_outside(tree, outside):
     tree("generated").symlink_to(outside.top)
     assert refused(outside, "convert") == 2
@@ -155,16 +148,6 @@ def test_a_file_elsewhere_is_of_a_project_of_its_own(tree, outside):
     new = {"keep/modeling_x.py", "keep/modeling_x.diff", "keep/patchgen.lock"}
     assert set(outside.files()) - before == new
     assert tree.snapshot() == mine
-
-
-def test_package_root_allows_outputs_beside_the_file_and_nothing_else(tree, outside):
-    outside.write("keep/modular_x.py", "from toy import A\n")
-    before, mine = set(outside.files()), tree.snapshot()
-    argv = ["--package-root", str(outside.top), str(outside("keep/modular_x.py"))]
-    assert main(["convert", "-q", *argv]) == 0
-    assert set(outside.files()) - before == {"keep/modeling_x.py", "keep/modeling_x.diff"}
-    assert tree.snapshot() == mine
-    assert main(["check", "-q", *argv]) == 0
 
 
 def test_out_allows_that_folder_and_nothing_else(tree, outside):

@@ -18,7 +18,7 @@ from patchgen.syntax.locate import make_environment
 from tests.oracle import generator, judge
 from tests.oracle.case import Case
 
-QUICK, SLOW = 1, 4  # packages of a dimension: 280 and 1,100 in all
+QUICK, SLOW = 2, 8  # packages of a dimension: 250 and 1,000 in all
 MANY = {"wild": (6, 100), "straight": (4, 60)}
 
 EQUAL = "the generated code equals its parent's"

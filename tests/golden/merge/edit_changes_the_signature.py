@@ -10,8 +10,6 @@ class P(Base):
         if mask is not None:
             x = x + mask
         return x * dim, kwargs
-    def by_name(self, x, *args, dim=1):
-        return x * dim, args
     def first(
         self,
         x,  # the input
@@ -21,10 +19,8 @@ class P(Base):
         z,
     ) -> int:
         return x + y + z
-    def positional(self, x, /, y, z):
-        return x + z
     def outer(self, x):
-        return self.last(x), self.first(x, z=1), self.by_name(x)
+        return self.last(x), self.first(x, z=1)
 # --- modular
 from patchgen.edits import New, Old, edit, new, old
 class C(P):
@@ -43,22 +39,13 @@ class C(P):
         with new:
             x = x * scale + shift
 
-    @edit("by_name")
-    def bias(self, bias: New = 0): ...
 
-    @edit("by_name")
-    def read_it(self, x, dim, bias):
-        with old: x * dim
-        with new: x * dim + bias
 
     @edit("first")
     def no_mask(self, x, mask: Old, z: Old, y=5, w: New = 4):
         with old: x + y + z
         with new: x + y + w
 
-    @edit("positional")
-    def shorter(self, y: Old):
-        """Nothing reads y."""
 
     @edit("outer")
     def pass_it_on(self, x, factor: New):
@@ -66,8 +53,6 @@ class C(P):
         with new: self.last(x, factor=factor)
         with old: self.first(x, ...)
         with new: self.first(x)
-        with old: self.by_name(x)
-        with new: self.by_name(x, bias=factor)
 # --- flat
 class C(Base):
     def last(self, x, dim=-1, factor: float = 1.0):
@@ -75,8 +60,6 @@ class C(Base):
     def before_the_rest(self, x, shift=0, *, dim: int = 2, scale: int = 3, **kwargs):
         x = x * scale + shift
         return x * dim, kwargs
-    def by_name(self, x, *args, dim=1, bias=0):
-        return x * dim + bias, args
     def first(
         self,
         x,  # the input
@@ -84,7 +67,5 @@ class C(Base):
         w=4,
         ) -> int:
         return x + y + w
-    def positional(self, x, /, z):
-        return x + z
     def outer(self, x, factor):
-        return self.last(x, factor=factor), self.first(x), self.by_name(x, bias=factor)
+        return self.last(x, factor=factor), self.first(x)

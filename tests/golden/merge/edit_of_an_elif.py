@@ -23,19 +23,6 @@ class P:
             return "c"
         else:
             return "d"
-    def with_what_is_below(self, x):
-        if x == 1:
-            return "a"
-        elif x == 2:
-            return "b"
-        elif x == 3:
-            # three
-            return "c"
-    def its_test(self, x):
-        if x == 1:
-            return "a"
-        elif x == 2:
-            return "b"
 # --- modular
 from patchgen.edits import Hole, edit, new, old
 class C(P):
@@ -66,23 +53,6 @@ class C(P):
             # three or four
             if x in (3, 4):
                 return "C"
-    @edit("with_what_is_below")
-    def d(self, x):
-        with old:
-            if x == 2:
-                return "b"
-            else:
-                ...
-        with new:
-            x += 1
-            ...
-    @edit("its_test")
-    def g(self, x):
-        with old:
-            x == 2
-        with new:
-            # two and more
-            x >= 2
 # --- flat
 class C:
     def deleted(self, x):
@@ -106,17 +76,3 @@ class C:
         # three or four
         elif x in (3, 4):
             return "C"
-    def with_what_is_below(self, x):
-        if x == 1:
-            return "a"
-        else:
-            x += 1
-            if x == 3:
-                # three
-                return "c"
-    def its_test(self, x):
-        if x == 1:
-            return "a"
-        # two and more
-        elif x >= 2:
-            return "b"

@@ -128,24 +128,6 @@ def <M>(self, a):
 # --- calls
 obj.<M>(2)
 
-# === nonlocal
-# --- parent
-def <M>(self, a):
-    x = 0
-    def bump():
-        nonlocal x
-        x += a
-    bump()
-    bump()
-    self.n = x
-# --- child
-def <M>(self, a):
-    x = <1>
-    super().<M>(a)
-    return x, self.n
-# --- calls
-obj.<M>(2)
-
 # === walrus in a comprehension
 # --- parent
 def <M>(self, a):

@@ -56,22 +56,6 @@ obj.kept()
 hasattr(obj, 'gone')
 hasattr(CHILD, 'gone')
 
-# === removed property
-# removed: gone
-# --- parent
-@property
-def gone(self):
-    return 1
-@gone.setter
-def gone(self, value):
-    self.n = value
-# --- child
-@property
-def gone(self):
-    raise AttributeError('not needed')
-# --- calls
-hasattr(obj, 'gone')
-
 # === dataclass with more fields
 # shapes: single
 # decorators: @dataclasses.dataclass

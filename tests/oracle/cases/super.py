@@ -35,21 +35,6 @@ obj.a(<3>)
 obj.b(<2>)
 obj.old_b(<2>)
 
-# === super of the calling name in a parent's other method
-# --- parent
-def a(self, x):
-    return self.b(x) + 1
-def b(self, x):
-    return x
-# --- child
-def a(self, x):
-    return super().a(x) * <1>
-def b(self, x):
-    return super().b(x) + <2>
-# --- calls
-obj.a(<3>)
-obj.b(<3>)
-
 # === explicit parent
 # --- parent
 def <M>(self, x, y=<1>):
@@ -76,19 +61,6 @@ def b(self, x):
 # --- calls
 obj.a(1)
 obj.b(1)
-
-# === class attribute through super
-# --- parent
-size = <1>
-def a(self):
-    return self.size
-# --- child
-size = <2>
-def a(self):
-    return super().size * 100 + super().a()
-# --- calls
-obj.a()
-CHILD.size
 
 # === super in a property
 # --- parent

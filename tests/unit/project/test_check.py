@@ -299,3 +299,19 @@ def test_json_has_everything(made, cli):
         (TWO, "stale"),
     ]
     assert [(p["path"], p["line"], p["code"]) for p in report["problems"]] == [(TWO, 6, "PG501")]
+
+
+def test_stale_because_parents_changed_names_three_and_counts_the_rest(made, cli):
+    names = "CDEFG"
+    made.write(
+        "lib/toy.py", made.read("lib/toy.py") + "".join(f"class {n}:\n    z = 0\n" for n in names)
+    )
+    made.write("modular/two/modular_two.py", f"from toy import {', '.join(names)}\n")
+    cli("convert")
+    made.edit("lib/toy.py", "z = 0", "z = 1")
+    assert "the parent changed: 5 definitions of toy (C, D, E, ...)" in lines(cli)[0]
+
+
+def test_folder_in_the_way(tree, cli):
+    tree(ONE).mkdir(parents=True)
+    assert "PG509" in lines(cli, "modular/one")[0]

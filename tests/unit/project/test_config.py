@@ -132,3 +132,12 @@ def test_bad_toml_is_placed(tmp_path):
     at = caught.value.problem.at
     assert (caught.value.problem.code, at.path) == ("PG901", "pyproject.toml")
     assert at.line == 3 or at.line == 0  # Python 3.11 says "end of document"
+
+
+def test_required_version_that_this_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("patchgen.__version__", "0.1.0")
+    (message,) = problems({"required-version": ">=7"}, tmp_path)
+    assert (
+        "PG902 the project requires patchgen >=7, this is 0.1.0\n    hint: pip install 'patchgen>=7'"
+        in message
+    )

@@ -9,6 +9,7 @@ from patchgen.compiler.flat import Summary, UsedSymbol
 from patchgen.compiler.settings import Settings
 from patchgen.project.lock import (
     Record,
+    RecordedOutput,
     describe,
     read_lock,
     read_outputs,
@@ -104,4 +105,16 @@ def test_settings_in_words():
     assert (
         describe(settings)
         == "black at line length 88; flattens toy, more; use_kernel goes with forward"
+    )
+
+
+def test_outputs_alone(tmp_path):
+    path = tmp_path / "patchgen.lock"
+    assert read_outputs(path) == ()
+    path.write_text(
+        render_lock([RECORD, replace(RECORD, output="g/modeling_a.py", modular="m/a.py")])
+    )
+    assert read_outputs(path) == (
+        RecordedOutput("g/modeling_a.py", "m/a.py", RECORD.made_by),
+        RecordedOutput("g/modeling_x.py", "m/modular_x.py", RECORD.made_by),
     )

@@ -1,5 +1,7 @@
 """Which modular files a run is about, and where their outputs go."""
 
+import os
+
 import pytest
 
 from patchgen.project.config import Config
@@ -150,3 +152,11 @@ def test_profile_is_known_by_the_package(home):
         profile_of(home / "transformers/models/y/modular_y.py") == "strict"
     )  # a folder, no package
     assert profile_of(home / "m/modular_x.py") == "strict"
+
+
+def test_confine_follows_links(home, tmp_path):
+    home.mkdir()
+    (tmp_path / "outside").mkdir()
+    os.symlink(tmp_path / "outside", home / "link")
+    with pytest.raises(PatchgenError, match="PG904"):
+        confine(project(home), home / "link/a.py")

@@ -41,3 +41,22 @@ def test_replace_file_leaves_nothing_behind_when_it_fails(tmp_path, monkeypatch)
         replace_file(tmp_path / "a", b"new")
     assert os.listdir(tmp_path) == ["a"]
     assert (tmp_path / "a").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space"), KeyboardInterrupt()])
+def test_failure_leaves_each_file_old_or_new_and_nothing_else(error, tmp_path, monkeypatch):
+    for name in "abc":
+        (tmp_path / name).write_bytes(b"old")
+    real, left = os.replace, [1]
+
+    def replace(*paths):
+        if not left:
+            raise error
+        left.pop()
+        real(*paths)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(type(error)):
+        apply([Change(tmp_path / name, b"new") for name in "abc"])
+    assert [(tmp_path / name).read_bytes() for name in "abc"] == [b"new", b"old", b"old"]
+    assert temps(tmp_path) == []

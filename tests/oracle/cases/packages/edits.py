@@ -56,35 +56,3 @@ class ToyBlock(up.ToyBlock):
     pass
 # --- probe
 ToyBlock(2).step(1)
-
-# === arguments behind two stars keep their place
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyBlock:
-    def call(self, *args, **kwargs):
-        return [args, list(kwargs.items())]
-
-    def run(self, args, kwargs):
-        return self.call(*args, <1>, **kwargs, last=<2>)
-# --- oracle modeling_toy.py
-class ToyBlock:
-    def call(self, *args, **kwargs):
-        return [args, list(kwargs.items())]
-
-    def run(self, args, kwargs):
-        return self.call(0, *args, <1>, **kwargs, last=<2>, more=<3>)
-# --- modular_neo.py
-from patchgen.edits import edit, new, old
-
-from . import modeling_toy as up
-
-
-class ToyBlock(up.ToyBlock):
-    @edit("run")
-    def pass_more(self):
-        with old:
-            self.call(...)
-        with new:
-            self.call(0, ..., more=<3>)
-# --- probe
-ToyBlock().run([5], {"first": 6})
