@@ -182,9 +182,9 @@ def _write_page(report: Report, name: str, folder: Path, settings: Settings) -> 
     It shows the declaration, the file that it gives, and the parent of the release that the fork
     was made from.
     """
-    from patchgen.cli.page.render import render_page
-    from patchgen.cli.page.trace import trace_variant
-    from patchgen.cli.page.verdicts import Verdict
+    from patchgen.pages.render import render_page
+    from patchgen.pages.trace import trace_variant
+    from patchgen.pages.verdicts import Verdict
 
     adopted = report.adopted
     # As it was proved: where the file was written, another release may be found.

@@ -18,8 +18,8 @@ from patchgen.project.write import replace_file
 from patchgen.syntax.errors import PatchgenError, problems_of
 
 if TYPE_CHECKING:
-    from patchgen.cli.page.trace import Variant
-    from patchgen.cli.page.verdicts import Verdict
+    from patchgen.pages.trace import Variant
+    from patchgen.pages.verdicts import Verdict
 
 _PACKAGES = {"jinja2": "Jinja2", "pygments": "Pygments"}
 
@@ -54,9 +54,9 @@ def page(
       patchgen page mpnet_sdpa_checkpoint --out pages
     """
     require_page_packages()
-    from patchgen.cli.page.render import render_index, render_page
-    from patchgen.cli.page.trace import trace_variant
-    from patchgen.cli.page.verdicts import (
+    from patchgen.pages.render import render_index, render_page
+    from patchgen.pages.trace import trace_variant
+    from patchgen.pages.verdicts import (
         judge_gains,
         judge_models,
         judge_outputs,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from patchgen.cli import main
-from patchgen.cli.page.render import LIMIT, render_page
-from patchgen.cli.page.verdicts import (
+from patchgen.pages.render import LIMIT, render_page
+from patchgen.pages.verdicts import (
     judge_gains,
     judge_models,
     judge_releases,

@@ -17,9 +17,9 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.cli.page.statements import StatementLines, Statements, read_statements
 from patchgen.compiler.flat import FlatFile
 from patchgen.compiler.plan.model import EditMatch, Lines
+from patchgen.pages.statements import StatementLines, Statements, read_statements
 
 KINDS = ("parent", "declaration", "rewritten", "made", "blank")
 # Texts of the converter alone, as the lines begin.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.cli.page.links import Hunk, Link
-from patchgen.cli.page.statements import owner_of
 from patchgen.compiler.flat import FlatFile
 from patchgen.compiler.plan.model import EditMatch, Lines
+from patchgen.pages.links import Hunk, Link
+from patchgen.pages.statements import owner_of
 
 _NEAR = 3  # unchanged lines that do not divide a change of one definition
 

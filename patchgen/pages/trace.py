@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.cli.page.changes import Change, list_changes
-from patchgen.cli.page.links import KINDS, Link, Sources, find_alike, find_hunks, link_lines
 from patchgen.compiler.flat import FlatFile
 from patchgen.compiler.flatten import trace
 from patchgen.compiler.plan.model import EditMatch
 from patchgen.compiler.settings import Settings
+from patchgen.pages.changes import Change, list_changes
+from patchgen.pages.links import KINDS, Link, Sources, find_alike, find_hunks, link_lines
 from patchgen.syntax.errors import Problem, Refusals
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import read_source

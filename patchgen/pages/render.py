@@ -10,12 +10,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from patchgen.cli.page.changes import Change
-from patchgen.cli.page.highlight import highlight_lines
-from patchgen.cli.page.links import KINDS, Link
-from patchgen.cli.page.trace import Traced, Variant
-from patchgen.cli.page.verdicts import Verdict
 from patchgen.compiler.plan.model import EditMatch, Lines
+from patchgen.pages.changes import Change
+from patchgen.pages.highlight import highlight_lines
+from patchgen.pages.links import KINDS, Link
+from patchgen.pages.trace import Traced, Variant
+from patchgen.pages.verdicts import Verdict
 
 LIMIT = 1_000_000  # bytes of a page
 
@@ -63,7 +63,7 @@ def render_index(rows: Sequence[tuple[Variant, Sequence[Verdict]]]) -> str:
 
 
 def _templates() -> Environment:
-    loader = PackageLoader("patchgen.cli.page")
+    loader = PackageLoader("patchgen.pages")
     # Autoescaping for every template: all of them are parts of an HTML file.
     return Environment(
         loader=loader,
