@@ -57,13 +57,7 @@ MODULAR = "modular/x/modular_x.py"
 
 CASES: dict[str, tuple[str, tuple[str, str], list[str]]] = {
     "a method": (METHOD, ("return helper(x)", "return helper(x + 1)"), ["A.f"]),
-    "its signature": (METHOD, ("def f(self, x)", "def f(self, x, y=0)"), ["A.f"]),
     "an attribute": (A + "    sizes = [2]\n", ("sizes = [1]", "sizes = [3]"), ["A.sizes"]),
-    "a property": (
-        A + "    @property\n    def p(self):\n        return 2\n",
-        ("def p(self):\n        return 1", "def p(self):\n        return 3"),
-        ["A.p"],
-    ),
     "a method of the parent's parent": (
         A + "    def inherited(self):\n        return 2\n",
         ("def inherited(self):\n        return 1", "def inherited(self):\n        return 3"),
@@ -80,30 +74,18 @@ CASES: dict[str, tuple[str, tuple[str, str], list[str]]] = {
         ["helper"],
     ),
     "a constant": (METHOD + "\n\nRATE = 5\n", ("RATE = 1", "RATE = 3"), ["RATE"]),
-    "a class that is written out": (
-        METHOD + "\n\nclass B:\n    def g(self):\n        return 4\n",
-        ("return A().f(RATE)", "return A().f(2 * RATE)"),
-        ["B"],
-    ),
     "a new model": (
         "class TinyA(toy.A):\n    def f(self, x):\n        return 2\n",
         ("return helper(x)", "return helper(x + 1)"),
         ["TinyA.f"],
     ),
-    "a function of a new model": (
-        "class TinyA(toy.A):\n    sizes = [2]\n\n\ndef helper(x):\n    return x\n",
-        ("math.sqrt(x)", "math.sqrt(2 * x)"),
-        ["helper"],
-    ),
     "noop: another method": (METHOD, ("return A().f(RATE)", "return A().f(3)"), []),
     "noop: a comment": (METHOD, ("# A comment.", "# Another one."), []),
-    "noop: layout": (METHOD, ("return helper(x)", "return helper(\n            x\n        )"), []),
     "noop: a docstring": (
         METHOD,
         ("        # A comment.", '        """New."""\n        # A comment.'),
         [],
     ),
-    "noop: an annotation": (METHOD, ("def f(self, x)", "def f(self, x: int) -> int"), []),
     "noop: a method that asks its parent": (
         A + "    def f(self, x):\n        return 2 * super().f(x)\n",
         ("return helper(x)", "return helper(x + 1)"),
@@ -115,16 +97,6 @@ CASES: dict[str, tuple[str, tuple[str, str], list[str]]] = {
         + '    @edit("f")\n    def e(self, x):\n'
         + "        with old:\n            toy.helper(x)\n        with new:\n            3\n",
         ("# A comment.\n", "x = 2 * x\n"),
-        [],
-    ),
-    "noop: a removal": (
-        A + "    def f(self, x):\n        raise AttributeError\n",
-        ("return helper(x)", "return helper(x + 1)"),
-        [],
-    ),
-    "noop: a method that the grandparent gets too": (
-        METHOD,
-        ("    def inherited(self):\n        return 1\n", "    def f(self, x):\n        return 0\n"),
         [],
     ),
 }

@@ -8,7 +8,6 @@ from patchgen.syntax.blocks import ModuleIndex, index
 from patchgen.syntax.text import make_source
 
 
-
 def index_of(text: str) -> ModuleIndex:
     return index(make_source(text, "toy.py", "toy"))
 
