@@ -93,11 +93,6 @@ def test_the_data_counts_every_line() -> None:
     assert sum(data["counts"].values()) == len(covered)
 
 
-def test_code_is_escaped() -> None:
-    html = render_page(traced("mpnet_sdpa_checkpoint"), [])
-    variant = traced("mpnet_sdpa_checkpoint")
-    assert any("->" in text for text in variant.texts.values())
-    assert "-&gt;" in html
 
 
 def test_the_command_writes_pages_and_an_index(
