@@ -1,0 +1,16 @@
+from mypackage.registry import BLOCKS
+from torch import nn
+
+
+@BLOCKS.register_module("toy")
+class ToyExperts(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.up = nn.Linear(config.hidden, config.hidden)
+        self.down = nn.Linear(config.hidden, config.hidden)
+
+    def forward(self, x):
+        hidden = self.up(x)
+        hidden = nn.functional.gelu(hidden)
+        hidden = nn.functional.dropout(hidden, p=0.1, training=self.training)
+        return self.down(hidden)
