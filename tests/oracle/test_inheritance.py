@@ -19,7 +19,13 @@ from tests.oracle import generator, judge
 from tests.oracle.case import Case
 
 QUICK, SLOW = 2, 8  # packages of a dimension: 250 and 1,000 in all
-MANY = {"wild": (6, 100), "straight": (4, 60)}
+MANY = {
+    "wild": (6, 100),
+    "straight": (4, 60),
+    "explicit parent of another method": (6, 40),
+    "super in semicolons": (6, 40),
+    "super in return of a generator": (6, 40),
+}
 
 EQUAL = "the generated code equals its parent's"
 

@@ -19,6 +19,8 @@ class P(Base):
         z,
     ) -> int:
         return x + y + z
+    def positional(self, x, /, y, z):
+        return x + z
     def outer(self, x):
         return self.last(x), self.first(x, z=1)
 # --- modular
@@ -46,6 +48,9 @@ class C(P):
         with old: x + y + z
         with new: x + y + w
 
+    @edit("positional")
+    def shorter(self, y: Old):
+        """Nothing reads y."""
 
     @edit("outer")
     def pass_it_on(self, x, factor: New):
@@ -67,5 +72,7 @@ class C(Base):
         w=4,
         ) -> int:
         return x + y + w
+    def positional(self, x, /, z):
+        return x + z
     def outer(self, x, factor):
         return self.last(x, factor=factor), self.first(x)

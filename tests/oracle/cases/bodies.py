@@ -256,3 +256,21 @@ def <M>(self, a):
     return out * 2 + self._<M>_of_OWNER(a)
 # --- calls
 obj.<M>(3)
+
+# === nonlocal
+# --- parent
+def <M>(self, a):
+    x = 0
+    def bump():
+        nonlocal x
+        x += a
+    bump()
+    bump()
+    self.n = x
+# --- child
+def <M>(self, a):
+    x = <1>
+    super().<M>(a)
+    return x, self.n
+# --- calls
+obj.<M>(2)
