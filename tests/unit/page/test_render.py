@@ -93,8 +93,6 @@ def test_the_data_counts_every_line() -> None:
     assert sum(data["counts"].values()) == len(covered)
 
 
-
-
 def test_the_command_writes_pages_and_an_index(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
