@@ -66,7 +66,6 @@ ONE_WORKER = (
     "tests/bench/",
     "tests/contract/test_cli.py",
     "tests/contract/test_concurrency.py",
-    "tests/contract/test_gate.py",
     "tests/contract/test_interpreters.py",
     "tests/contract/test_modular_files.py",
     "tests/contract/test_wheel.py",

@@ -1,4 +1,4 @@
-"""The options that several commands share."""
+"""The options that several commands share, and how a command says its own."""
 
 from __future__ import annotations
 
@@ -7,100 +7,80 @@ from typing import Any, TypeVar
 
 import click
 
-FORMATS = ("text", "json", "github", "sarif")
+FORMATS = ("text", "json", "github")
 FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True)
+NEW_FOLDER = click.Path(file_okay=False)
 ABOVE_0 = click.FloatRange(0, min_open=True)
+COUNT = click.IntRange(0)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-package_root = click.option(
-    "--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first."
-)
+
+def option(names: str, text: str, **more: Any) -> Callable[[_Command], _Command]:
+    """An option: its flags, its parameter where that has another name, and a word for its value.
+
+    Without such a word, a type or a default it is a flag.
+    """
+    words = names.split()
+    if words[-1][0].isupper():
+        more["metavar"] = words.pop()
+    elif not {"type", "default"} & more.keys():
+        more["is_flag"] = True
+    return click.option(*words, help=text, **{"show_default": bool(more.get("default")), **more})
+
+
+package_root = option("--package-root DIR", "Look for parents in DIR first.", type=FOLDER)
 text_or_json = click.option(
     "--output-format", "form", type=click.Choice(["text", "json"]), default="text"
 )
-download = click.option(
-    "--download", is_flag=True, help="Let pip download missing releases into the cache."
-)
-_COMMON = (
-    click.argument("paths", nargs=-1, type=click.Path()),
-    click.option(
-        "--package-root",
-        type=FOLDER,
-        metavar="DIR",
-        help="Look for parents in DIR first; allow writing below it.",
-    ),
-    click.option(
-        "--out",
-        type=click.Path(file_okay=False, resolve_path=True),
-        metavar="DIR",
-        help="Put all outputs into DIR.",
-    ),
-    click.option(
-        "-j",
-        "--jobs",
-        type=click.IntRange(0),
-        default=0,
-        metavar="N",
-        help="Processes; default: as many as make it faster.",
-    ),
-    click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
-    click.option(
-        "--allow-bidi", is_flag=True, help="Accept invisible control characters in sources."
-    ),
-)
-_REPORTING = (
-    click.option(
-        "--warnings-as-errors",
-        is_flag=True,
-        help="Treat a modular file with a warning as wrong: write nothing of it.",
-    ),
-    click.option("-q", "--quiet", is_flag=True, help="Print findings only."),
-    click.option("-v", "--verbose", is_flag=True, help="Also print notes and what is up to date."),
-    click.option(
-        "--output-format",
-        type=click.Choice(FORMATS),
-        default=None,
-        envvar="PATCHGEN_OUTPUT_FORMAT",
-        help="Form of the findings; default: github if GITHUB_ACTIONS is true, else text.",
-    ),
+download = option("--download", "Let pip download missing releases into the cache.")
+names_or_paths = click.argument("names", nargs=-1, metavar="[VARIANT|PATH]...")
+jobs = option(
+    "-j --jobs N", "Processes; default: as many as make it faster.", type=COUNT, default=0
 )
 
 
 def common(command: _Command) -> _Command:
     """Add what every command takes that reads modular files."""
-    return _add_all(_COMMON, command)
+    options = (
+        click.argument("paths", nargs=-1, type=click.Path()),
+        option(
+            "--package-root DIR",
+            "Look for parents in DIR first; allow writing below it.",
+            type=FOLDER,
+        ),
+        option(
+            "--out DIR",
+            "Put all outputs into DIR.",
+            type=click.Path(file_okay=False, resolve_path=True),
+        ),
+        jobs,
+        option("--no-cache", "Neither read nor write the cache."),
+        option("--allow-bidi", "Accept invisible control characters in sources."),
+    )
+    return _add_all(options, command)
 
 
 def reporting(command: _Command) -> _Command:
     """Add how much is printed, and in what form."""
-    return _add_all(_REPORTING, command)
-
-
-def limits(of: str, *, seconds: int, clock: str = "Time") -> Callable[[_Command], _Command]:
-    """Add the time and the memory that one trial or case may take."""
     options = (
-        click.option(
-            "--seconds",
-            type=ABOVE_0,
-            metavar="S",
-            default=seconds,
-            show_default=True,
-            help=f"{clock} that {of} may take.",
+        option(
+            "--warnings-as-errors",
+            "Treat a modular file with a warning as wrong: write nothing of it.",
         ),
-        click.option(
-            "--megabytes",
-            type=ABOVE_0,
-            metavar="MB",
-            default=3072,
-            show_default=True,
-            help=f"Memory that {of} may take.",
+        option("-q --quiet", "Print findings only."),
+        option("-v --verbose", "Also print notes and what is up to date."),
+        option(
+            "--output-format",
+            "Form of the findings; default: github if GITHUB_ACTIONS is true, else text.",
+            type=click.Choice(FORMATS),
+            envvar="PATCHGEN_OUTPUT_FORMAT",
         ),
     )
-    return lambda command: _add_all(options, command)
+    return _add_all(options, command)
 
 
 def _add_all(options: tuple[Callable[[_Command], _Command], ...], command: _Command) -> _Command:
     # Decorators apply from the bottom up, and help lists options in the order of decorators.
-    for option in reversed(options):
-        command = option(command)
+    for each in reversed(options):
+        command = each(command)
     return command

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen.cli import colour
-from patchgen.cli.report import FORMATS, Page, Row, exit_code, plural
+from patchgen.cli.report import FORMATS, Page, exit_code, plural
 from patchgen.compiler.flat import Note
 from patchgen.project.files import Project, Selection
 from patchgen.project.outcome import Outcome
@@ -151,11 +151,8 @@ def print_linted(
 
 
 def _page(project: Project, report: Report, findings: tuple[Problem, ...], style: Style) -> Page:
-    rows = tuple(
-        Row(v.display_path, v.modular, v.status.value, v.why, v.diff) for v in report.verdicts
-    )
     return Page(
-        rows=rows,
+        rows=report.verdicts,
         findings=findings,
         notes=report.notes,
         verbose=style.verbose,

@@ -1,4 +1,4 @@
-"""Findings in four forms: text for people, JSON and SARIF for programs, annotations for GitHub.
+"""Findings in three forms: text for people, JSON for programs, annotations for GitHub.
 
 Values in, a string out; the commands print it.
 """
@@ -8,30 +8,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import patchgen
 from patchgen.compiler.flat import Note
 from patchgen.project.overrides import StaleOverride
-from patchgen.project.verdict import named
-from patchgen.syntax.errors import Problem, catalogue
+from patchgen.project.verdict import Status, Verdict, named
+from patchgen.syntax.errors import Problem
 
 if TYPE_CHECKING:
     from patchgen.project.drift import Drift
 
 MOST_NOTES = 3  # notes of one file that are printed without --verbose
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One output in a report: its status and why; `diff` leads to what it should be."""
-
-    path: str
-    modular: str
-    status: str
-    why: tuple[str, ...] = ()
-    diff: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +31,7 @@ class Page:
     `refused` counts modular files with errors.  `base` is put before every path of an annotation.
     """
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Verdict, ...] = ()
     drifts: tuple[Drift, ...] = ()
     findings: tuple[Problem, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -68,9 +57,9 @@ def as_text(page: Page) -> str:
     lines += [str(problem) for problem in page.findings]
     if page.verbose:
         lines += [
-            f"{row.path}: {row.status} (from {row.modular})"
+            f"{row.display_path}: ok (from {row.modular})"
             for row in page.rows
-            if row.status == "ok"
+            if row.status is Status.OK
         ]
     if page.verbose:
         lines += _note_lines(page.notes, len(page.notes))
@@ -95,7 +84,7 @@ def _note_lines(notes: Iterable[Note], limit: int) -> list[str]:
 
 
 def _counted(page: Page) -> str:
-    counts = Counter(row.status for row in page.rows)
+    counts = Counter(row.status.value for row in page.rows)
     parts = [
         f"{count} {status}"
         for status, count in sorted(counts.items(), key=lambda pair: pair[0] != "ok")
@@ -132,9 +121,9 @@ def as_json(page: Page) -> str:
     """
     outputs = [
         {
-            "path": row.path,
+            "path": row.display_path,
             "modular": row.modular,
-            "status": row.status,
+            "status": row.status.value,
             "why": list(row.why),
             "diff": row.diff,
         }
@@ -207,52 +196,10 @@ def _escape(text: str, more: str = "") -> str:
     return "".join(f"%{ord(char):02X}" if char in f"%\r\n{more}" else char for char in text)
 
 
-def as_sarif(page: Page) -> str:
-    """SARIF 2.1.0, with the explanation of each code that occurs."""
-    codes = sorted({problem.code for problem in page.findings})
-    driver = {
-        "name": "patchgen",
-        "version": patchgen.__version__,
-        "rules": [_rule(code) for code in codes],
-    }
-    results = [_result(problem, page.base) for problem in page.findings]
-    run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    log = {"$schema": schema, "version": "2.1.0", "runs": [run]}
-    return json_text(log)
-
-
-def _rule(code: str) -> dict[str, Any]:
-    known = catalogue().get(code)
-    if known is None:
-        return {"id": code}
-    return {
-        "id": code,
-        "shortDescription": {"text": known.title},
-        "fullDescription": {"text": known.why},
-        "help": {"text": known.fix},
-    }
-
-
-def _result(problem: Problem, base: str) -> dict[str, Any]:
-    where: dict[str, Any] = {"artifactLocation": {"uri": f"{base}{problem.at.path}"}}
-    if problem.at.line:
-        where["region"] = {"startLine": problem.at.line, "startColumn": max(problem.at.column, 1)}
-    message = f"{problem.what}\n{problem.hint}" if problem.hint else problem.what
-    level = "error" if problem.severity == "error" else "warning"
-    return {
-        "ruleId": problem.code,
-        "level": level,
-        "message": {"text": message},
-        "locations": [{"physicalLocation": where}],
-    }
-
-
 FORMATS: Mapping[str, Callable[[Page], str]] = {
     "text": as_text,
     "json": as_json,
     "github": as_github,
-    "sarif": as_sarif,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchgen.project.files import Project, discover
+from patchgen.project.files import Modular, Project, discover
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 
 
@@ -29,3 +29,12 @@ def find_variants(project: Project, names: Sequence[str]) -> tuple[Path, ...]:
             hint = did_you_mean(name, known) or "`patchgen list` lists the variants"
             raise PatchgenError("PG506", Location(name), what, hint)
     return tuple(found)
+
+
+def named_modulars(project: Project, names: tuple[str, ...]) -> tuple[Modular, ...]:
+    """The modular files that names of variants or paths stand for."""
+    result = discover(project, find_variants(project, names))
+    if result.problems:
+        first = result.problems[0]
+        raise PatchgenError(first.code, first.at, first.what, first.hint)
+    return result.modulars

@@ -105,14 +105,6 @@ def test_the_nearest_pyproject_above_the_file_decides(package, tmp_path, monkeyp
     assert not mine("generated").exists()
 
 
-def test_paths_of_two_projects_are_refused(tmp_path, monkeypatch, capsys):
-    for name in ("one", "two"):
-        toy_project(tmp_path / name, variants=1)
-    monkeypatch.chdir(tmp_path)
-    assert main(["convert", "one/modular", "two/modular/v1/modular_v1.py"]) == 2
-    assert "PG913 the paths belong to several projects" in capsys.readouterr().err
-
-
 def with_imports(tree, imports, names):
     """The variant of `tree` imports more, and uses it."""
     text = variant("A", "VALUE").replace("'VALUE'", f"({', '.join(names)})")
@@ -139,20 +131,6 @@ def test_nothing_in_the_current_folder_changes_a_byte(start, tmp_path):
     assert (done.returncode, done.stdout) == (0, "1 output: 1 ok\n"), done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("formatter", ["ruff", "black"])
-def test_what_git_ignores_changes_no_byte(formatter, tmp_path):
-    tree = toy_project(tmp_path / "proj", variants=1)
-    tree.edit("pyproject.toml", "[tool.patchgen]", f'[tool.patchgen]\nformatter = "{formatter}"')
-    assert run(tree, "convert").returncode == 0
-    temporary = tmp_path / "build/dist"
-    temporary.mkdir(parents=True)
-    for folder in (temporary, tmp_path):
-        (folder / ".gitignore").write_text("*\n")
-    (tmp_path / ".git").mkdir()
-    done = run(tree, "check", "--no-cache", env={"TMPDIR": str(temporary)})
-    assert (done.returncode, done.stdout) == (0, "1 output: 1 ok\n")
-
-
 def test_a_package_of_the_project_is_its_own_from_everywhere(tmp_path):
     tree = toy_project(tmp_path / "proj", variants=1)
     tree.write("mine/__init__.py", "x = 1\n")
@@ -164,3 +142,11 @@ def test_a_package_of_the_project_is_its_own_from_everywhere(tmp_path):
     assert run(tree, "check", "--no-cache", str(tree("modular")), cwd="/").returncode == 0
     shutil.rmtree(tree("mine"))  # it is known by its folder, which the cache must notice
     assert run(tree, "check").returncode == run(tree, "check", "--no-cache").returncode == 1
+
+
+def test_paths_of_two_projects_are_refused(tmp_path, monkeypatch, capsys):
+    for name in ("one", "two"):
+        toy_project(tmp_path / name, variants=1)
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", "one/modular", "two/modular/v1/modular_v1.py"]) == 2
+    assert "PG913 the paths belong to several projects" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from patchgen.cli.errors_page import as_markdown
+from patchgen.cli.commands.errors import as_markdown
 from patchgen.syntax.errors import catalogue
 from tests.toytree import REPOSITORY
 

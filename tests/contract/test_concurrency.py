@@ -61,20 +61,6 @@ def test_the_number_of_workers_changes_nothing(jobs, tree, expected):
     assert (done.returncode, tree.contents()) == (0, expected)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"PYTHONHASHSEED": "0", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"},
-    ],
-    ids=["locale", "zone"],
-)
-def test_neither_hash_seed_nor_locale_nor_time_zone_changes_anything(more, tmp_path, expected):
-    other = toy_project(tmp_path / "a folder with spaces ü", variants=VARIANTS)
-    done = run(other, "convert", "--jobs", "1", env=more)
-    assert (done.returncode, other.contents()) == (0, expected)
-
-
 def test_current_folder_changes_nothing(tree, expected):
     assert run(tree, "convert", "../../modular", cwd=tree("lib/toy")).returncode == 0
     assert tree.contents() == expected
@@ -193,14 +179,6 @@ def test_interrupted_at_any_time(when, tree):
     )
     assert (done.returncode, (done.stdout + done.stderr).lstrip("\n")) == (130, INTERRUPTED)
     assert main(["convert", "-q"]) == 0
-
-
-def test_interrupted_before_anything_is_said(tree):
-    argv = [sys.executable, "-c", INTERRUPTS_ITSELF.replace("WHEN", "'patchgen.cli'")]
-    done = subprocess.run(
-        argv, cwd=tree.top, env=environment(), capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout + done.stderr) == (130, "")
 
 
 def test_a_worker_that_dies_costs_its_file_alone(tree, monkeypatch, capsys):

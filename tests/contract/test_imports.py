@@ -114,7 +114,7 @@ TABLE = COMPILER | {
         "verify",
         "compiler.flat",
     },
-    "cli.page": {"syntax.errors", "syntax", "project", *ALL_OF_THE_COMPILER},
+    "pages": {"syntax.errors", "syntax", "project", *ALL_OF_THE_COMPILER},
     "cli": {
         "syntax.errors",
         "project.markdown",
@@ -126,7 +126,7 @@ TABLE = COMPILER | {
         "training",
         "rescuing",
         "unpatching",
-        "cli.page",
+        "pages",
         "gallery",
         *ALL_OF_THE_COMPILER,
     },
@@ -134,7 +134,7 @@ TABLE = COMPILER | {
     "__main__": {"cli"},
 }
 # Looked at apart from the package that they stand in: what they import is less, or who imports them is more.
-ON_THEIR_OWN = {"syntax.errors", "project.markdown", "cli.page"}
+ON_THEIR_OWN = {"syntax.errors", "project.markdown"}
 # The statements of a class, which `edits` changes before `merge` goes on with them.
 ON_THEIR_OWN |= {"compiler.merge.text", "compiler.merge.members"}
 # Packages from outside the standard library, and the parts that may import them.
@@ -148,10 +148,10 @@ OUTSIDE = {
     "filelock": {"project", "training"},
     "huggingface_hub": {"parts", "runtime"},
     "liger_kernel": {"parts", "verify"},
-    "jinja2": {"cli.page"},
+    "jinja2": {"pages"},
     "libcst": {"compiler.edits", "lint", "rescuing"},
     "lsprotocol": {"cli"},
-    "markupsafe": {"cli.page"},
+    "markupsafe": {"pages"},
     "numpy": {"training", "verify"},
     "optimum": {"verify"},
     "optuna": {"training"},
@@ -159,7 +159,7 @@ OUTSIDE = {
     "platformdirs": {"project"},
     "psutil": {"system"},
     "pygls": {"cli"},
-    "pygments": {"cli.page"},
+    "pygments": {"pages"},
     "rich": {"cli"},
     "safetensors": {"rescuing", "training"},
     "tokenizers": {"training"},

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from patchgen.cli import main
-from patchgen.cli.init import _patchgen_requirement
+from patchgen.cli.commands.init import _patchgen_requirement
 from tests import standin
 from tests.toytree import Tree
 
@@ -46,11 +46,6 @@ def test_an_empty_folder_becomes_a_project(tree, capsys):
     assert "\nnext:\n  " in out
     assert main(["check"]) == 1
     assert "modular: PG505 holds no modular file" in capsys.readouterr().out
-
-
-def test_a_folder_that_does_not_exist_is_made(tree):
-    assert main(["init", "new/models"]) == 0
-    assert tree.files("new/models") == [f"new/models/{name}" for name in MADE]
 
 
 def test_again_it_changes_nothing(tree, capsys):
@@ -97,12 +92,6 @@ def test_a_table_that_is_there_decides_on_the_folders(tree):
     assert main(["init"]) == 0
     assert tree.read("pyproject.toml") == table
     assert {"src/thin/README.md", "src/flat/.gitattributes"} < {*tree.files()}
-
-
-def test_outputs_beside_their_modular_files_are_not_all_called_generated(tree):
-    tree.write("pyproject.toml", '[tool.patchgen]\nsources = ["models"]\n')
-    assert main(["init"]) == 0
-    assert not tree("models/.gitattributes").exists()
 
 
 @pytest.mark.parametrize("name", MADE[:-1])
@@ -166,7 +155,7 @@ def test_the_workflow_installs_what_is_installed_here(record, requirement, monke
         def locate_file(self, path):
             raise NotImplementedError
 
-    monkeypatch.setattr("patchgen.cli.init.distribution", lambda name: Installed())
+    monkeypatch.setattr("patchgen.cli.commands.init.distribution", lambda name: Installed())
     assert _patchgen_requirement().startswith(requirement)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from patchgen.project.lock import Record, read_lock
 from patchgen.syntax.errors import Location
-from patchgen.syntax.lines import changed_lines, code_lines
+from patchgen.syntax.lines import changed_lines
 from patchgen.syntax.locate import make_environment
 from tests.toytree import REPOSITORY
 
@@ -46,32 +46,11 @@ def longest_run(lines: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
     return best, first
 
 
-def test_longest_run():
-    assert longest_run(list("xabcab"), list("abcxab")) == (3, 1)
-    assert longest_run(list("xyz"), list("abc"))[0] == 0
-
-
-def test_lines_of_code():
-    text = '"""What it is for."""\n\nimport os\n\n\n# why\ndef f(\n    a,  # one\n):\n    """Says."""\n    return "x"\n'
-    assert code_lines(text) == 5
-    assert code_lines("") == 0
-
-
-def test_changed_lines_of_a_diff():
-    diff = "--- a\n+++ b\n@@ -1,4 +1,4 @@\n same\n---- a line of dashes\n-\n+++ c\n+x\n+\n+  \n"
-    assert changed_lines(diff) == (2, 1)
-    assert changed_lines("") == (0, 0)
-
-
 def test_the_gallery_adds_few_lines_to_its_parents():
     diffs = sorted((REPOSITORY / "generated").rglob("*.diff"))
     added = {diff.stem: changed_lines(diff.read_text(encoding="utf-8"))[0] for diff in diffs}
     most = sorted(added.items(), key=lambda item: -item[1])[:5]
     assert sum(added.values()) <= ADDED, f"{sum(added.values())} lines; most: {most}"
-
-
-def test_there_are_modular_files():
-    assert len(MODULAR) >= 4
 
 
 @pytest.mark.parametrize("path", MODULAR, ids=lambda path: path.stem)

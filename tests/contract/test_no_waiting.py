@@ -100,30 +100,6 @@ def test_what_is_read_and_is_no_file(name, kind, command, tree, ends):
     ends(command)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["patchgen.lock", "patchgen.overrides.toml", "pyproject.toml", "lib/toy/modeling_toy.py"],
-)
-def test_what_is_no_file_is_named(name, tree, ends):
-    put(tree, "pipe", name)
-    code, output = ends("check")
-    assert code in (1, 2)
-    assert (
-        "is not a regular file" in output
-        or f"PG101 no module named toy.{name}" in output
-        or "PG10" in output
-    )
-
-
-@pytest.mark.parametrize("command", ["check", "convert"])
-@pytest.mark.parametrize("kind", ["pipe", "socket"])
-def test_a_lock_of_runs_that_is_no_file(kind, command, tree, ends):
-    shutil.rmtree(tree.state)
-    put(tree, kind, os.path.relpath(tree.state / "lock", tree.top))
-    tree.edit("modular/v1/modular_v1.py", "return 1", "return 3")
-    ends(command)
-
-
 def test_a_remembered_outcome_that_is_no_file(tree, ends):
     for path in (tree.state / "outcomes").iterdir():
         put(tree, "pipe", os.path.relpath(path, tree.top))

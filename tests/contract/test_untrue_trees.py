@@ -87,7 +87,6 @@ EXTRA = '\n["modular/v9/modular_v9.py"."A.f"]\nparent = "toy.A.f"\ntext = "x"\n'
 CASES: dict[str, tuple[Callable[[Tree], None], str]] = {
     "sources narrowed": (narrow, f"{OUTPUT}: PG503"),
     "sources narrowed, output edited": (narrow_and_edit, f"{OUTPUT}: PG503"),
-    "sources narrowed, record gone": (narrow_and_forget, f"{OUTPUT}: PG503"),
     "modular file in a hidden folder": (hide, f"{OUTPUT}: PG503"),
     "folder of the output's name": (
         write("generated/v1/modeling_v1/__init__.py"),
@@ -98,23 +97,14 @@ CASES: dict[str, tuple[Callable[[Tree], None], str]] = {
         "generated/v1/modeling_v1.abi3.so: PG513",
     ),
     "module of its folder's name": (write("generated/v1.py"), "generated/v1.py: PG513"),
-    "module of its top folder's name": (write("generated.py"), "generated.py: PG513"),
     "compiled, never compared": (
         compiled(UNCHECKED),
-        "generated/v1/__pycache__/modeling_v1.cpython-311.pyc: PG513",
-    ),
-    "compiled, compared by the source's hash": (
-        compiled(CHECKED),
         "generated/v1/__pycache__/modeling_v1.cpython-311.pyc: PG513",
     ),
     "copy under .PY": (copy_to("generated/v1/copy.PY"), "generated/v1/copy.PY: PG503"),
     "copy under .pyi": (
         copy_to("generated/v1/modeling_v1.pyi"),
         "generated/v1/modeling_v1.pyi: PG503",
-    ),
-    "copy in a hidden folder": (
-        copy_to("generated/.v1/modeling_v1.py"),
-        "generated/.v1/modeling_v1.py: PG503",
     ),
     "banner below many comments": (
         copy_to("generated/v1/copy.py", "# a comment\n" * 5000),

@@ -9,6 +9,7 @@ reads the case.  PATCHGEN_REFRESH=1 writes the present outputs; git then shows w
 from __future__ import annotations
 
 import ast
+import dataclasses
 import os
 import sys
 from pathlib import Path
@@ -40,15 +41,6 @@ def test_case(path: Path, tmp_path: Path) -> None:
     if REFRESH:
         _write(path, entry, found)
     assert {title: text for title, text in entry.texts.items() if _is_result(title)} == found
-
-
-def test_half_of_the_cases_must_not_change() -> None:
-    outputs = [path for path in CASES if not path.stem.startswith(("error_", "docs_"))]
-    assert len([path for path in outputs if path.stem.startswith("noop_")]) * 2 >= len(outputs)
-
-
-def test_documentation_examples_are_there() -> None:
-    assert len([path for path in CASES if path.stem.startswith("docs_")]) >= 6
 
 
 def _is_result(title: str) -> bool:
@@ -122,3 +114,21 @@ def _write(path: Path, entry: sections.Entry, found: dict[str, str]) -> None:
     texts = {title: text for title, text in entry.texts.items() if not _is_result(title)} | found
     parts += [f"# --- {title}\n{text}" for title, text in texts.items()]
     path.write_text("".join(parts), encoding="utf-8")
+
+
+IN_PLACE = [
+    "module.weight.data.normal_()",
+    "module.weight = nn.Parameter(torch.zeros(2))",
+    "nn.init.zeros_(module.weight[0])",
+    "normal_(module.weight)",
+    "fill(module)",
+    "for part in module.weight.chunk(2): nn.init.zeros_(part)",
+]
+
+
+@pytest.mark.parametrize("line", IN_PLACE)
+def test_initialisation_that_writes_over_loaded_weights(line: str, tmp_path: Path) -> None:
+    entry = sections.read(Path(__file__).with_name("flatten") / "error_initialisation_in_place_store.py")[0]
+    modular = entry.texts["modular modular_gpt2_x.py"].replace("module.weight[0] = 0.0", line)
+    changed = dataclasses.replace(entry, texts={"modular modular_gpt2_x.py": modular})
+    assert [problem.code for problem in _flatten(changed, tmp_path).problems] == ["PG414"]

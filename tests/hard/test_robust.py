@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -144,43 +143,28 @@ QUIET = {
 }
 
 
-def _from_grammar(examples: int) -> Callable[[Path], None]:
+def _generated(source: str, examples: int, folder: Path) -> None:
+    """Modules of hypothesmith's `source`."""
     import hypothesmith  # takes two seconds, and only these tests need it
 
     @settings(max_examples=examples, deadline=None, derandomize=True, database=None, **QUIET)
-    @given(text=hypothesmith.from_grammar())
-    def run(tmp_path: Path, text: str) -> None:
-        _around(tmp_path, text)
+    @given(text=getattr(hypothesmith, source)())
+    def run(text: str) -> None:
+        _around(folder, text)
 
-    return run
-
-
-def _from_nodes(examples: int) -> Callable[[Path], None]:
-    import hypothesmith
-
-    @settings(max_examples=examples, deadline=None, derandomize=True, database=None, **QUIET)
-    @given(text=hypothesmith.from_node())
-    def run(tmp_path: Path, text: str) -> None:
-        _around(tmp_path, text)
-
-    return run
+    run()
 
 
 def test_generated(tmp_path: Path) -> None:
-    _from_grammar(5)(tmp_path=tmp_path)
-    _from_nodes(4)(tmp_path=tmp_path)
+    _generated("from_grammar", 5, tmp_path)
+    _generated("from_node", 4, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
-def test_generated_grammar_many(tmp_path: Path) -> None:
-    _from_grammar(250)(tmp_path=tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3_000)
-def test_generated_nodes_many(tmp_path: Path) -> None:
-    _from_nodes(100)(tmp_path=tmp_path)
+@pytest.mark.parametrize(("source", "examples"), [("from_grammar", 250), ("from_node", 100)])
+def test_generated_many(source: str, examples: int, tmp_path: Path) -> None:
+    _generated(source, examples, tmp_path)
 
 
 def _mutated(draw: random.Random, data: bytes) -> bytes:

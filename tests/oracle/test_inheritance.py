@@ -18,105 +18,35 @@ from patchgen.syntax.locate import make_environment
 from tests.oracle import generator, judge
 from tests.oracle.case import Case
 
-QUICK, SLOW = 1, 4  # packages of a dimension: 280 and 1,100 in all
-MANY = {"wild": (6, 100), "straight": (4, 60)}
+QUICK, SLOW = 2, 8  # packages of a dimension: 250 and 1,000 in all
+MANY = {
+    "wild": (6, 100),
+    "straight": (4, 60),
+    "explicit parent of another method": (6, 40),
+    "super in semicolons": (6, 40),
+    "super in return of a generator": (6, 40),
+}
 
 EQUAL = "the generated code equals its parent's"
 
-ALWAYS, MOSTLY, HALF, SELDOM = 1.0, 0.95, 0.75, 0.45
+ALWAYS, HALF, SELDOM = 1.0, 0.75, 0.45
 """Shares with some room above what was counted over 23 packages of a dimension."""
 
 REFUSED: dict[str, float] = {
     # Not in the language, or a class that used to stay a subclass of its parent.
-    "super under another name": ALWAYS,
     "the name of the inherited method": ALWAYS,
-    "default over a class attribute": ALWAYS,
-    "class attribute computed from another": ALWAYS,
-    "class attribute in the child reads a member of the parent by name": ALWAYS,
-    "alias of a method": ALWAYS,
-    "method used in the class body": ALWAYS,
-    "static helper called in the class body": ALWAYS,
-    "super in __new__": ALWAYS,
-    "__eq__ takes the hash away": ALWAYS,
     "strings in annotations that are no types": ALWAYS,
-    "type and MRO asked for": ALWAYS,
-    "handlers by the classes of an object": ALWAYS,
-    "virtual subclasses": ALWAYS,
     "class state of a parent of two classes": ALWAYS,
-    "shared default argument": ALWAYS,
-    "late wrapper": ALWAYS,
-    "late wrapper same name": ALWAYS,
-    "init subclass in kept mixin order": ALWAYS,
     "kept base before the parent": ALWAYS,
-    "dataclass property in decorated child": ALWAYS,
     "dataclass frozen own setattr": ALWAYS,
-    "dataclass own hash unsafe": ALWAYS,
-    "dataclass post init added": ALWAYS,
-    "dataclass method over field merged field": ALWAYS,
-    "dataclass child plain order": ALWAYS,
-    "descriptor set_name not overridden": ALWAYS,
-    "descriptor instance by name": ALWAYS,
     "cached decorator registers name": ALWAYS,
-    "functools decorators in chain": ALWAYS,
-    "cached property overridden": ALWAYS,
-    "prefix methods by dir in helper function": ALWAYS,
-    "methods by vars of type": ALWAYS,
-    "methods by class dict name": ALWAYS,
-    "class body call order": ALWAYS,
-    "same name late store hidden by the child": ALWAYS,
     "base by assignment": ALWAYS,
-    "base is an alias": ALWAYS,
-    "overriding class attribute with __class__ lookups": ALWAYS,
-    "same name and other heir share table": ALWAYS,
-    "a method that the class body registers with": ALWAYS,
-    "the name and the docstring that a member has": ALWAYS,
-    "super that begins at the parents of another class": ALWAYS,
-    "names of a class by its own name": ALWAYS,
-    "environment that a carried file reads": ALWAYS,
-    "statement about the class below it": ALWAYS,
-    "item of a table set below, and read by the child": ALWAYS,
-    "item of a table set below, and replaced by the child": ALWAYS,
-    "list changed below, and read by the child": ALWAYS,
-    "list changed below, and replaced by the child": ALWAYS,
-    "class method called below, and read by the child": ALWAYS,
-    "class method called below, and replaced by the child": ALWAYS,
-    "table changed in another class body, and read by the child": ALWAYS,
-    "table changed in another class body, and replaced by the child": ALWAYS,
-    "list changed below, which a new class reads": ALWAYS,
-    "list that the parent's body holds twice, asked for by super": ALWAYS,
-    # Nothing flat does the same, or only something that no person would write.
-    "dataclass whose child is none": ALWAYS,
-    "kept mixin before and kept base behind": ALWAYS,
-    "statement that the child's member hides": ALWAYS,
-    "explicit parent as a value": ALWAYS,
-    "class attribute that reads a global of the same name": MOSTLY,
-    "super in __init_subclass__": ALWAYS,
     # One name cannot mean two things in one file; the author has to say which of them is meant.
-    "import in the child under the parent's name": ALWAYS,
-    "helper of the child imported under a parent's name": ALWAYS,
     "parent's function under an alias": ALWAYS,
-    "redefined function calls the parent's under another name": ALWAYS,
     "two parents' helpers of one name": ALWAYS,
-    "two variants with helpers of one name": ALWAYS,
-    "two variants with constants of one name": ALWAYS,
     "two variants with classes of one name": ALWAYS,
-    "two variants with copies of a helper that reads others": ALWAYS,
-    "a variant of a variant with a helper of that name": ALWAYS,
-    # A call that Python refuses at run time is refused when it is seen.
-    "unknown keyword": HALF,
-    "wrong number of arguments": HALF,
     # A class's own text does not tell what it inherits in its module from a base that stays there.
     "removed method": HALF,
-    "removed attribute": HALF,
-    "removed method that another one asks for": MOSTLY,
-    "removed dunder": HALF,
-    "partial methods": HALF,
-    "operator in the class body": HALF,
-    "class attribute through the parent's name": HALF,
-    "setter added to the parent's property": HALF,
-    "setter through the parent's property": HALF,
-    "explicit parent as statement": SELDOM,
-    "explicit parent of a staticmethod": SELDOM,
     "explicit parent of another method": SELDOM,
     "explicit parent": SELDOM,
     # A zero-argument `super()` in a scope of its own.

@@ -1,11 +1,7 @@
-"""Where models once left their fast path, and which tests show that they do not any more.
-
-`POINTS` has a sentence for each, and its tests.  Those that no other file has stand below.
-"""
+"""Where models once left their fast path: they do not any more.  Further such tests are in unit/parts."""
 
 from __future__ import annotations
 
-import ast
 import inspect
 import math
 from importlib import import_module
@@ -29,77 +25,6 @@ from patchgen.training.rate.flops import count_forward_flops
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.observe.evidence import traced
 from tests.gallery import GALLERY
-from tests.toytree import REPOSITORY
-
-POINTS: dict[str, tuple[str, ...]] = {
-    "A packed Llama runs one attention a layer under autocast, which narrows values alone": (
-        "tests/unit/verify/test_recipes.py::test_a_packed_model_keeps_its_path_under_autocast",
-        "tests/unit/parts/test_flash.py::test_one_call_of_attention_a_layer_under_dropout_and_autocast",
-    ),
-    "A padding-free BERT runs one attention a layer with dropout, and compiled": (
-        "tests/unit/verify/test_recipes.py::test_one_call_for_each_text_is_off_the_fast_path",
-        "tests/unit/parts/test_flash.py::test_all_layers_in_one_graph_for_every_mask",
-    ),
-    "The benchmark has float32 weights under autocast": (
-        "tests/recipes/test_points.py::test_the_benchmark_trains_as_people_do",
-        "tests/recipes/test_points.py::test_a_packed_variant_is_measured_where_it_takes_padding_out",
-    ),
-    "A precision has one name in all commands, and memory predicts what train holds": (
-        "tests/recipes/test_points.py::test_commands_share_the_names_of_precisions",
-        "tests/train/test_precision.py::test_memory_predicts_what_train_holds",
-    ),
-    "A loss without logits compiles as often as the parent's, whatever the lengths": (
-        "tests/unit/parts/test_loss.py::test_one_graph_takes_every_length",
-    ),
-    "The release of transformers follows from the lock, and another one is named": (
-        "tests/use/test_use.py::test_the_extra_asks_for_the_release_of_the_lock",
-        "tests/use/test_use.py::test_a_file_of_another_release_says_which",
-    ),
-    "Operations are counted on shapes, before step 1 and without weights": (
-        "tests/recipes/test_points.py::test_operations_of_a_model_that_no_machine_holds",
-        "tests/rate/test_rate.py::test_is_what_torch_counts_in_a_real_forward",
-    ),
-    "train and bench say one MFU, and the data sheet's beside the measured peak": (
-        "tests/rate/test_rate.py::test_train_and_bench_say_the_same",
-        "tests/rate/test_rate.py::test_rates",
-    ),
-    "Groups of heads are not asked for together with a mask, which the fast kernels do not take": (
-        "tests/recipes/test_points.py::test_groups_of_heads_are_repeated_beside_a_mask",
-        "tests/unit/parts/test_sdpa.py::test_key_heads_are_native_without_a_mask_only",
-    ),
-    "BLOOM adds its bias to one mask for all layers": (
-        "tests/parity/test_attention_interface.py::test_alibi_is_added_to_one_mask_for_all_layers",
-    ),
-    "A loss without logits keeps no copy of the weight, neither between the passes nor backward": (
-        "tests/unit/parts/test_loss.py::"
-        "test_states_and_a_number_a_token_are_kept_and_neither_logits_nor_a_copy_of_the_weight",
-        "tests/recipes/test_points.py::test_the_backward_pass_makes_no_wide_copy_of_the_weight",
-    ),
-    "Experts are stacked when they are loaded, and a step keeps no copy of them": (
-        "tests/recipes/test_points.py::test_a_step_keeps_no_copy_of_the_experts",
-        "tests/unit/parts/test_stacked.py::test_checkpoints_go_both_ways_and_the_parent_stays_as_it_is",
-    ),
-    "A mixture compiles as one graph": (
-        "tests/unit/parts/test_moe.py::test_it_compiles_as_one_graph_as_its_parent_does",
-    ),
-    "Variants do what transformers' own tests ask of their parents": (
-        "tests/unit/parts/test_checkpoint.py::test_a_layer_whose_forward_is_wrapped",
-        "tests/unit/parts/test_checkpoint.py::test_a_reentrant_recompute_gives_the_same",
-        "tests/unit/parts/test_flash.py::test_no_dict_is_a_tuple_only_where_it_is_asked_for",
-        "tests/parity/test_attention_interface.py::test_weights_without_a_mask_are_the_parents",
-        "tests/recipes/test_points.py::test_a_variant_supports_what_its_parent_does",
-        "tests/use/test_model_tests.py::test_passes_what_its_parent_passes",
-    ),
-}
-
-
-def test_the_tests_of_each_point_exist():
-    for names in POINTS.values():
-        for name in names:
-            path, _, test = name.partition("::")
-            tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
-            defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
-            assert test in defined, name
 
 
 def test_the_benchmark_trains_as_people_do():

@@ -1,60 +1,72 @@
-"""The commands of the command line: names, options and help texts, one module for each.
+"""The commands of the command line, one module for each; `outputs` has the five on outputs.
 
-A command takes its options, calls the module of `patchgen.cli` that does the work, and returns the
-exit code.  Those modules are imported inside the commands, because neither `--help` nor completion
-in a shell needs them.
+A command's docstring is its help below the line that `COMMANDS` has.  Its module is imported when
+it is named: `--help`, completion and `check` do without the others.
 
 What can be piped goes to stdout: code, diffs, reports.  Messages about the run go to stderr.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+from inspect import cleandoc
 
 import click
+from click.shell_completion import CompletionItem
 
-# The module of each command.
 COMMANDS = {
-    "adopt": "adopt",
-    "bench": "bench",
-    "check": "outputs",
-    "completion": "completion",
-    "convert": "outputs",
-    "diff": "outputs",
-    "errors": "errors",
-    "explain": "explain",
-    "export": "export",
-    "init": "init",
-    "lint": "outputs",
-    "list": "outputs",
-    "lsp": "lsp",
-    "memory": "memory",
-    "new": "new",
-    "page": "page",
-    "rebase": "rebase",
-    "rescue": "rescue",
-    "survive": "survive",
-    "train": "train",
-    "unpatch": "unpatch",
-    "verify": "verify",
+    "adopt": "Write the changes in a copied modeling file as a modular file.",
+    "bench": "Time variants on this GPU beside their alternatives.",
+    "check": "Fail unless the generated files are up to date.",
+    "completion": "Print the script that completes commands and options in SHELL.",
+    "convert": "Write the models of modular files, with a diff beside each.",
+    "diff": "Print what `convert` would change; write nothing.",
+    "errors": "Explain error codes; without one, list all of them.",
+    "explain": "Print how a modular file is read, or where a line comes from.",
+    "export": "Write VARIANT into DIR, so that it loads without patchgen.",
+    "init": "Make DIR, by default the current folder, a patchgen project.",
+    "lint": "Print what is wrong with modular files.",
+    "list": "Print how large each variant is.",
+    "lsp": "Serve an editor: diagnostics, the parent's method, lenses.",
+    "memory": "Predict the memory of a training step of MODEL.",
+    "new": "Write the modular file that puts parts into MODEL.",
+    "page": "Show variants beside their parents, with their lines linked.",
+    "rebase": "Make modular files fit another release of transformers.",
+    "rescue": "Port model code from transformers 4 to the installed release.",
+    "survive": "Say on which releases of transformers a variant converts.",
+    "train": "Train a variant, another model or a checkpoint.",
+    "unpatch": "Write what a program patches as a modular file.",
+    "verify": "Compare outputs, losses and gradients with the parent's.",
 }
+_OUTPUTS = ("check", "convert", "diff", "lint", "list")
 
 
+@cache
 def load_command(name: str) -> click.Command:
     """The command `name`, one of `COMMANDS`."""
-    module = import_module(f"{__name__}.{COMMANDS[name]}")
+    module = import_module(f"{__name__}.{'outputs' if name in _OUTPUTS else name}")
     commands = (value for value in vars(module).values() if isinstance(value, click.Command))
-    return next(command for command in commands if command.name == name)
+    command = next(command for command in commands if command.name == name)
+    command.help = f"{COMMANDS[name]}\n\n{cleandoc(command.help or '')}"
+    return command
 
 
 class _Commands(click.Group):
-    """Imports the module of a command when somebody names it: `check` does without the others."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return load_command(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [name for name in sorted(COMMANDS) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=COMMANDS[name]) for name in names]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -68,11 +80,22 @@ class _Commands(click.Group):
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        from patchgen.cli.about import version_text
+    """Print the releases that an output depends on; parents are read from that of transformers."""
+    if not wanted or context.resilient_parsing:
+        return
+    from pathlib import Path
 
-        click.echo(version_text())
-        context.exit()
+    from patchgen import __version__
+    from patchgen.project.versions import release_of, tool_versions
+    from patchgen.syntax.locate import make_environment
+
+    click.echo(f"patchgen {__version__}")
+    for name, version in sorted(tool_versions().items()):
+        click.echo(f"{name} {version}")
+    click.echo(
+        f"transformers {release_of('transformers', make_environment(Path.cwd())) or 'not found'}"
+    )
+    context.exit()
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,50 +1,48 @@
-"""`patchgen bench`."""
+"""`patchgen bench`: run the cases, or print what would run on a card."""
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import errno
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 
-from patchgen.cli.options import ABOVE_0
+from patchgen.cli.options import ABOVE_0, NEW_FOLDER, option
+from patchgen.cli.report import table
 from patchgen.cli.requirements import needs_models
+from patchgen.syntax.errors import Location, PatchgenError
+
+# Errors of a full or failing disk, or of a limit on the size of files.
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[CASE]...")
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="NAME",
-    help="Only this entry or variant, and its baseline; may be repeated.",
+@option(
+    "--only NAME", "Only this entry or variant, and its baseline; may be repeated.", multiple=True
 )
-@click.option(
-    "--plan", "planned", is_flag=True, help="Only print what would run on --card, without a GPU."
-)
-@click.option("--card", default="h100", show_default=True, metavar="NAME", help="For --plan.")
-@click.option("--tiny", is_flag=True, help="Tiny models on the CPU: checked, not timed.")
-@click.option(
-    "--folder",
-    metavar="DIR",
-    default="bench",
-    show_default=True,
-    type=click.Path(file_okay=False),
-    help="Where results and pages are.",
-)
-@click.option(
-    "--seconds",
-    type=ABOVE_0,
-    metavar="S",
-    default=450.0,
-    show_default=True,
-    help="Time for the whole run.",
-)
-@click.option("--again", is_flag=True, help="Measure what has a result already.")
+@option("--plan planned", "Only print what would run on --card, without a GPU.")
+@option("--card NAME", "For --plan.", default="h100")
+@option("--tiny", "Tiny models on the CPU: checked, not timed.")
+@option("--folder DIR", "Where results and pages are.", default="bench", type=NEW_FOLDER)
+@option("--seconds S", "Time for the whole run.", default=450.0, type=ABOVE_0)
+@option("--again", "Measure what has a result already.")
 @needs_models()
-def bench(ids: tuple[str, ...], **rest: Any) -> int:
-    """Time variants on this GPU beside their alternatives.
-
-    Each CASE is sized so that its baseline fits the card; docs/benchmarks.md describes them, and
+def bench(
+    ids: tuple[str, ...],
+    *,
+    only: tuple[str, ...],
+    tiny: bool,
+    folder: str,
+    seconds: float,
+    again: bool,
+    planned: bool,
+    card: str,
+) -> int:
+    """Each CASE is sized so that its baseline fits the card; docs/benchmarks.md describes them, and
     the default is all.  The same command continues an interrupted run.  Exit code 1: an entry
     failed or computed something wrong.
 
@@ -54,6 +52,78 @@ def bench(ids: tuple[str, ...], **rest: Any) -> int:
       patchgen bench --tiny
       patchgen bench L1 B1 --seconds 500
     """
-    from patchgen.cli.bench import bench as run
+    from patchgen.training.bench.cases import choose_cases
 
-    return run(ids, **rest)
+    cases = choose_cases(ids, only, tiny=tiny)
+    if planned:
+        return _print_plan(cases, card)
+
+    from patchgen.project.write import replace_file
+    from patchgen.training.bench.page import as_markdown, draw
+    from patchgen.training.bench.run import has_gpu, open_record, run
+
+    if not tiny and not has_gpu():
+        hint = "--tiny checks on the CPU, without timing; --plan prints what fits a card"
+        raise click.UsageError(f"torch finds no CUDA device here: {hint}")
+    device = "cpu" if tiny else "cuda"
+    path = Path(folder) / f"bench{'-tiny' if tiny else ''}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        record = open_record(path, device, again=again)
+    except (ValueError, KeyError) as error:
+        hint = "--again replaces it; --folder names another place"
+        raise PatchgenError("PG817", Location(str(path)), f"{error}", hint) from error
+    with _explain_full_disk(path):
+        try:
+            limit = seconds * (10 if tiny else 1)  # a CPU is slow, and nothing is timed
+            run(cases, device, record, only=only, seconds=limit, say=_say)
+        finally:
+            every = choose_cases((), (), tiny=tiny)
+            replace_file(path.with_suffix(".md"), as_markdown(record, every).encode())
+            draw(record, every, path.parent)
+    counted: dict[str, int] = {}
+    for case in cases:
+        for entry in case.entries:
+            status = record.results.get(case.id, {}).get(entry.name, {"status": "no time"})[
+                "status"
+            ]
+            counted[status] = counted.get(status, 0) + 1
+    click.echo(", ".join(f"{number} {status}" for status, number in counted.items()))
+    click.echo(f"{path} and {path.with_suffix('.md').name}")
+    return int("wrong" in counted or "failed" in counted)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _print_plan(cases: Sequence[object], card: str) -> int:
+    """Print each entry with its rows and its predicted peak; 1 if a baseline does not fit."""
+    from patchgen.training.bench.plan import plan, room_of
+    from patchgen.training.memory.report import format_size
+
+    room = room_of(card)
+    rows, fits = [], True
+    for each in plan(cases, room):  # type: ignore[arg-type]
+        fits = fits and each.rows > 0
+        size = format_size(each.peak) if each.peak is not None else "-"
+        most = str(each.most) if each.most is not None else "-"
+        rows.append((each.case.id, each.entry.name, str(each.rows * each.entry.times), size, most))
+        _say(f"{each.case.id} {each.entry.name}")
+    sys.stdout.write(table(("case", "entry", "rows", "predicted peak", "most rows"), rows))
+    click.echo(f"{card}: {format_size(room)} to plan with; every baseline fits: {fits}")
+    return int(not fits)
+
+
+@contextlib.contextmanager
+def _explain_full_disk(path: Path) -> Iterator[None]:
+    """Turn an error of the disk into a PatchgenError: the results before it are saved."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        hint = "earlier results are saved: free some space and run the same command again"
+        raise PatchgenError(
+            "PG910", Location(str(path)), f"cannot be written: {error.strerror}", hint
+        ) from error

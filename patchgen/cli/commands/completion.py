@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import click
-
-SHELLS = ("bash", "zsh", "fish")
+from click.shell_completion import get_completion_class
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:
-    """Print the script that completes commands and options in SHELL.
-
-    \b
+    """\b
     bash: add to ~/.bashrc      eval "$(patchgen completion bash)"
     zsh:  add to ~/.zshrc       eval "$(patchgen completion zsh)"
     fish: patchgen completion fish > ~/.config/fish/completions/patchgen.fish
@@ -22,8 +19,6 @@ def completion(context: click.Context, shell: str) -> int:
     Example:
       patchgen completion bash
     """
-    from click.shell_completion import get_completion_class
-
     kind = get_completion_class(shell)
     assert kind is not None, f"click has no completion for {shell}"
     script = kind(context.find_root().command, {}, "patchgen", "_PATCHGEN_COMPLETE")

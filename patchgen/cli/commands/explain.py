@@ -1,25 +1,128 @@
-"""`patchgen explain`."""
+"""`patchgen explain`: how a modular file is read, or where a line of an output comes from."""
 
 from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
 
 import click
 
 from patchgen.cli.options import package_root
+from patchgen.cli.report import plural
+from patchgen.cli.session import Request, open_project
+from patchgen.compiler.plan.declare import ModulePlan
+from patchgen.project.files import MODULAR, Project, make_modular
+from patchgen.project.lock import Record, load_records
+from patchgen.project.outcome import digest_of, digest_of_file
+from patchgen.syntax.errors import Location
+from patchgen.syntax.text import read_source
 
 
 @click.command()
 @click.argument("target", metavar="FILE[:LINE]")
 @package_root
 def explain(target: str, package_root: str | None) -> int:
-    """Print how a modular file is read, or where a line comes from.
-
-    For a modular FILE: its plan, and the classes after each pass that changes them.  For FILE:LINE
-    of an output: the line of the modular file or of the parent that it was made from.
+    """For a modular FILE: its plan, and the classes after each pass that changes them.  For
+    FILE:LINE of an output: the line of the modular file or of the parent that it was made from.
 
     \b
     Example:
       patchgen explain generated/llama/modeling_llama_loss.py:581
     """
-    from patchgen.cli.explaining import explain_what
+    found = re.fullmatch(r"(.+?):(\d+)(?::\d+)?", target)
+    name, line = (found[1], int(found[2])) if found else (target, 0)
+    project = open_project(Request((name,), package_root=package_root))
+    path = Path.cwd() / name
+    if not path.is_file():
+        raise click.UsageError(f"{name} does not exist")
+    if found:
+        _require_line(path, name, line)
+    if MODULAR.fullmatch(path.name):
+        return _explain_plan(project, path)
+    return _explain_lines(project, path.resolve(), line)
 
-    return explain_what(target, package_root=package_root)
+
+def _explain_plan(project: Project, path: Path) -> int:
+    """Print the plan, the text of each class after each pass, and the blocks of each output."""
+    from patchgen.compiler.flatten import link_file
+
+    steps = link_file(path, project.environment(), project.config.settings)
+    sections = {"plan": _outline_plan(steps.builder.naming.plan), **steps.texts}
+    for module in steps.modules:
+        blocks = ""
+        for block in module.blocks:
+            paths = dict.fromkeys(rewritten.source.path for rewritten in block.rewritten)
+            blocks += f"{block.kind:7} {block.name or '-':40} {' + '.join(paths)}\n"
+        sections[f"{module.kind}: the blocks in order"] = blocks
+    before: dict[str, str] = {}
+    for title, text in sections.items():
+        name, is_pass, _ = title.partition(": after ")
+        # A pass that changes nothing is not shown.
+        if not is_pass or before.get(name) != text:
+            sys.stdout.write(f"== {title}\n{text.rstrip()}\n\n")
+        before[name] = text
+    return 0
+
+
+def _outline_plan(plan: ModulePlan) -> str:
+    lines = [f"{kind} follows {module}" for kind, module in plan.bases.items()]
+    for module, prefix in plan.prefixes.items():
+        lines.append(f"{module}: {prefix or 'names kept'}")
+    for declaration in plan.declarations:
+        name, bases = declaration.symbol.name, ", ".join(map(str, declaration.rest))
+        if declaration.why:
+            lines.append(f"class {name} stays a subclass of {bases}: {declaration.why}")
+        else:
+            lines.append(f"class {name} = {' + '.join(map(str, declaration.chain))}; bases {bases}")
+    return "\n".join(lines)
+
+
+def _require_line(path: Path, name: str, line: int) -> None:
+    count = len(path.read_bytes().splitlines())
+    if not 1 <= line <= count:
+        raise click.UsageError(f"{name} has no line {line}: it has {plural(count, 'line')}")
+
+
+def _explain_lines(project: Project, path: Path, line: int) -> int:
+    record = load_records(project).get(path)
+    if record is None:
+        raise click.UsageError(
+            f"{project.display_path(path)} is neither a modular file nor a recorded output"
+        )
+    if not line:
+        raise click.UsageError(f"name a line of it, such as {record.output}:9")
+    origin = _find_origin(project, record, path, line)
+    if origin is None:
+        sys.stdout.write(f"{record.output}:{line}: a blank line, or written by patchgen itself\n")
+        return 0
+    sys.stdout.write(f"{record.output}:{line} comes from {origin}\n")
+    sys.stdout.write(_quoted(project, origin.path, origin.line))
+    return 0
+
+
+def _find_origin(project: Project, record: Record, path: Path, line: int) -> Location | None:
+    """Where a line of the output at `path` comes from; its modular file is read again."""
+    from patchgen.compiler.flatten import flatten
+
+    modular = make_modular(project, project.home / record.modular)
+    flattened = flatten(modular.path, project.environment(), project.config.settings)
+    for file in flattened.files:
+        if (file.name, digest_of(file.text)) == (path.name, digest_of_file(path)):
+            for origin in file.lines:
+                if origin.first <= line <= origin.last:
+                    return Location(origin.path, origin.line + line - origin.first, 1)
+            return None
+    why = "it was edited by hand"
+    if digest_of_file(path) == record.digest:
+        why = f"{record.modular} does not give it now"
+    raise click.ClickException(f"{record.output}: {why}; `patchgen convert` writes it anew")
+
+
+def _quoted(project: Project, display_path: str, line: int) -> str:
+    """The line itself, if the file is found below one of the roots."""
+    for root in project.environment().roots:
+        if (root / display_path).is_file():
+            lines = read_source(root / display_path, allow_bidi=True).lines
+            return f"    {lines[line - 1].rstrip()}\n" if line <= len(lines) else ""
+    return ""

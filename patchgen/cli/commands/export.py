@@ -1,30 +1,37 @@
-"""`patchgen export`."""
+"""`patchgen export`: write a variant as a folder that loads without patchgen."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+from patchgen.cli.options import NEW_FOLDER, option
 from patchgen.cli.requirements import needs_models
 
 
 @click.command()
-@click.argument("variant")
-@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
-@click.option(
-    "--checkpoint",
-    metavar="SRC",
-    help="A folder or an id of the Hub: its weights, tokenizer and settings.",
-)
+@click.argument("name", metavar="VARIANT")
+@click.argument("folder", metavar="DIR", type=NEW_FOLDER)
+@option("--checkpoint SRC", "A folder or an id of the Hub: its weights, tokenizer and settings.")
 @needs_models()
-def export(variant: str, folder: str, checkpoint: str | None) -> int:
-    """Write VARIANT into DIR, so that it loads without patchgen.
-
-    transformers loads DIR with trust_remote_code=True.
+def export(name: str, folder: str, checkpoint: str | None) -> int:
+    """transformers loads DIR with trust_remote_code=True.
 
     \b
     Example:
       patchgen export llama_loss exported --checkpoint my/llama
     """
-    from patchgen.cli.export import export as run
+    from patchgen.runtime.export import export as write
 
-    return run(variant, folder, checkpoint)
+    target = Path(folder)
+    try:
+        variant = write(name, target, checkpoint)
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+    for path in sorted(target.iterdir()):
+        click.echo(f"wrote {Path(folder, path.name)}")
+    if checkpoint is None:
+        note = f"note: {variant.name} is exported without weights; --checkpoint SRC adds them"
+        click.echo(note, err=True)
+    return 0

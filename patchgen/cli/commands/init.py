@@ -1,8 +1,39 @@
-"""`patchgen init`."""
+"""`patchgen init`: what a new project starts with, the files of `cli/starter/`."""
 
 from __future__ import annotations
 
+import json
+import string
+import textwrap
+import tomllib
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
 import click
+
+import patchgen
+from patchgen.project.config import FILE, TABLE, Config, make_config, nearest_config, read_config
+from patchgen.project.versions import release_of
+from patchgen.project.write import replace_file
+from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.locate import make_environment
+from patchgen.syntax.regular import read_regular
+
+STARTER = Path(__file__).parents[1] / "starter"
+CLONE = "path/to/patchgen"
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """A file that a project starts with: `path` is relative to the project.
+
+    `instead` is what a user has to add by hand where the file exists already.
+    """
+
+    path: str
+    text: str
+    instead: str = ""
 
 
 @click.command()
@@ -10,16 +41,136 @@ import click
     "folder", metavar="[DIR]", default=".", type=click.Path(file_okay=False, resolve_path=True)
 )
 def init(folder: str) -> int:
-    """Make DIR, by default the current folder, a patchgen project.
-
-    Adds a commented [tool.patchgen] to pyproject.toml, and makes the folders, a pre-commit hook and
-    a GitHub workflow that runs `patchgen check`.  Files that exist are kept; a pyproject.toml
-    without [tool.patchgen] gets it at its end.
+    """Adds a commented [tool.patchgen] to pyproject.toml, and makes the folders, a pre-commit hook
+    and a GitHub workflow that runs `patchgen check`.  Files that exist are kept; a
+    pyproject.toml without [tool.patchgen] gets it at its end.
 
     \b
     Example:
       patchgen init my-models
     """
-    from patchgen.cli.init import init_project
+    home = Path(folder)
+    _refuse_inner(home)
+    config = _configure(home)
+    patchgen_from = _patchgen_requirement()
+    transformers = release_of("transformers", make_environment(home))
+    for starter in _starters(config, patchgen_from, transformers):
+        _write_missing(home, starter)
+    click.echo(_next_steps(config, patchgen_from, transformers), nl=False)
+    return 0
 
-    return init_project(folder)
+
+def _refuse_inner(home: Path) -> None:
+    """A second table below another one would hide it from the files of `home`."""
+    outer = nearest_config(home)
+    if outer is not None and outer.home != home.resolve():
+        raise click.UsageError(f"{home} lies in a project: {outer.home / FILE} has [{TABLE}]")
+
+
+def _configure(home: Path) -> Config:
+    """The configuration of `home`, which gets one if it has none."""
+    config = read_config(home)
+    if config is not None:
+        click.echo(f"kept {FILE}: it has [{TABLE}]")
+        return config
+    table = (STARTER / "table.toml").read_text(encoding="utf-8")
+    path = (home / FILE).resolve()
+    exists = path.exists()
+    new = _appended(read_regular(path) if exists else b"", table)
+    home.mkdir(parents=True, exist_ok=True)
+    replace_file(path, new)
+    click.echo(f"added [{TABLE}] to {FILE}" if exists else f"wrote {FILE}")
+    return make_config(tomllib.loads(table)["tool"]["patchgen"], home)
+
+
+def _appended(old: bytes, table: str) -> bytes:
+    """The bytes of a pyproject.toml, then a blank line, then `table` with the file's line ends.
+
+    Raises PatchgenError PG901 where TOML does not allow that.
+    """
+    newline = b"\r\n" if b"\r\n" in old else b"\n"
+    if old and not old.endswith(b"\n"):
+        old += newline
+    new = old + (newline if old else b"") + table.encode().replace(b"\n", newline)
+    try:
+        tomllib.loads(new.decode("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        hint = f"write the table yourself:\n{textwrap.indent(table, '        ')}"
+        what = f"[{TABLE}] cannot be added at the end: {error}"
+        raise PatchgenError("PG901", Location(FILE), what, hint.rstrip()) from error
+    return new
+
+
+def _starters(config: Config, patchgen_from: str, transformers: str) -> tuple[Starter, ...]:
+    """The files besides pyproject.toml."""
+    source = config.sources[0] if config.sources else "modular"
+    output = dict(config.outputs).get(source, source)
+    release = f"transformers=={transformers}" if transformers else "transformers"
+    workflow = string.Template(_starter("workflow.yml")).substitute(
+        patchgen=patchgen_from, transformers=release
+    )
+    hook = _starter("pre-commit.yaml")
+    starters = [
+        Starter(f"{source}/README.md", _starter("modular.md")),
+        Starter(".pre-commit-config.yaml", hook, instead=hook),
+        Starter(".github/workflows/patchgen.yml", workflow),
+    ]
+    if output != source:  # it would call the modular files generated as well
+        starters.insert(1, Starter(f"{output}/.gitattributes", _starter("gitattributes")))
+    return tuple(starters)
+
+
+def _starter(name: str) -> str:
+    return (STARTER / name).read_text(encoding="utf-8")
+
+
+def _write_missing(home: Path, starter: Starter) -> None:
+    path = home / starter.path
+    if path.exists() or path.is_symlink():
+        click.echo(f"kept {starter.path}")
+        if starter.instead and "patchgen" not in path.read_text("utf-8", "replace"):
+            click.echo(f"    to check before each commit, add:\n{_indented(starter.instead)}")
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, starter.text.encode())
+    click.echo(f"wrote {starter.path}")
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(text.rstrip("\n"), "        ")
+
+
+def _patchgen_requirement() -> str:
+    """What to give to `pip install` on another machine to get this patchgen.
+
+    pip records where a package came from in `direct_url.json` (PEP 610), unless it came from an
+    index.
+    """
+    try:
+        record = distribution("patchgen").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return CLONE
+    if record is None:
+        return f"patchgen=={patchgen.__version__}"
+    origin = json.loads(record)
+    version_control = origin.get("vcs_info")
+    if version_control is None:
+        return CLONE
+    return f"{version_control['vcs']}+{origin['url']}@{version_control['commit_id']}"
+
+
+def _next_steps(config: Config, patchgen_from: str, transformers: str) -> str:
+    steps = []
+    if not config.sources:
+        steps.append(f'add sources = ["modular"] to [{TABLE}] of {FILE}')
+    if not transformers:
+        steps.append("pip install --no-deps transformers  # its files are read, never imported")
+    steps += [
+        "patchgen new llama --with loss  # writes a modular file; `patchgen new --help` has more",
+        "patchgen convert                # writes its model",
+        "patchgen check                  # says whether the two agree",
+    ]
+    if patchgen_from == CLONE:
+        where = ".github/workflows/patchgen.yml"
+        steps.append(f"in {where}, replace {CLONE} by where your CI finds patchgen")
+    return "".join(["\nnext:\n", *(f"  {step}\n" for step in steps)])

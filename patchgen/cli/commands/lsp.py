@@ -7,11 +7,10 @@ import click
 
 @click.command()
 def lsp() -> int:
-    """Serve an editor: diagnostics, the parent's method, lenses.
-
-    It speaks the language server protocol over stdin and stdout.  In modular files, an editor gets
-    what `check` says as you type, the parent's method by "go to definition", and lenses that open
-    the flat file, its diff and the parent's classes.  It needs pygls: pip install "patchgen[lsp]".
+    """It speaks the language server protocol over stdin and stdout.  In modular files, an editor
+    gets what `check` says as you type, the parent's method by "go to definition", and lenses that
+    open the flat file, its diff and the parent's classes.  It needs pygls: pip install
+    "patchgen[lsp]".
 
     \b
     Example:

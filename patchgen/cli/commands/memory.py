@@ -1,118 +1,167 @@
-"""`patchgen memory`."""
+"""`patchgen memory`: predict the memory of a training step, measure it, print and draw it."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from patchgen.cli.options import option
 from patchgen.cli.requirements import needs_models
-from patchgen.training import precision
+from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.training import precision as precisions
+
+if TYPE_CHECKING:
+    from patchgen.training.memory.figures import Figures
+    from patchgen.training.memory.step import Setup, StepTrace
+    from patchgen.training.memory.target import Target
+    from patchgen.training.parallel.engine import Engine
+
+ABOVE_0 = click.IntRange(1)
 
 
 @click.command()
 @click.argument("name", metavar="MODEL")
-@click.option(
-    "--head",
-    metavar="CLASS",
-    help="The class, or the end of its name; default: a language-model head, if any.",
+@option(
+    "--head CLASS", "The class, or the end of its name; default: a language-model head, if any."
 )
-@click.option(
-    "--config", metavar="SIZE|FILE", help="A published size, such as llama-1b, or a config.json."
+@option("--config SIZE|FILE", "A published size, such as llama-1b, or a config.json.")
+@option("--tiny", "A configuration that any machine can run.")
+@option("--set changes NAME=VALUE", "Change the configuration; may be repeated.", multiple=True)
+@option("--batch N", "Rows of a batch.", type=ABOVE_0, default=1)
+@option(
+    "--length N",
+    "Tokens of a row; default: 512, or fewer if the model has fewer positions.",
+    type=ABOVE_0,
 )
-@click.option("--tiny", is_flag=True, help="A configuration that any machine can run.")
-@click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Change the configuration; may be repeated.",
-)
-@click.option(
-    "--batch",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Rows of a batch.",
-)
-@click.option(
-    "--length",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Tokens of a row; default: 512, or fewer if the model has fewer positions.",
-)
-@click.option(
+@option(
     "--precision",
-    type=click.Choice(precision.NAMES),
+    "As in `train`; amp: autocast over float32 weights; pure: weights and states too.",
+    type=click.Choice(precisions.NAMES),
     default="fp32",
-    show_default=True,
-    help="As in `train`; amp: autocast over float32 weights; pure: weights and states too.",
 )
-@click.option(
-    "--optimizer",
-    metavar="NAME",
-    default="adamw",
-    show_default=True,
-    help="The optimizer: adamw, sgd, momentum, adafactor, ...",
-)
-@click.option(
-    "--checkpoint",
-    metavar="POLICY",
+@option("--optimizer NAME", "The optimizer: adamw, sgd, momentum, adafactor, ...", default="adamw")
+@option(
+    "--checkpoint POLICY",
+    "What the backward pass computes again: none, full or selective.",
     default="none",
-    show_default=True,
-    help="What the backward pass computes again: none, full or selective.",
 )
-@click.option(
-    "--every", type=click.IntRange(1), default=1, metavar="K", help="Checkpoint each K-th layer."
+@option("--every K", "Checkpoint each K-th layer.", type=ABOVE_0, default=1)
+@option(
+    "--accumulate N", "Batches whose gradients are summed for one step.", type=ABOVE_0, default=1
 )
-@click.option(
-    "--accumulate",
-    type=click.IntRange(1),
-    default=1,
-    metavar="N",
-    help="Batches whose gradients are summed for one step.",
-)
-@click.option(
-    "--attention",
-    metavar="NAME",
+@option(
+    "--attention NAME",
+    "The attention: eager, sdpa, ...; default: what the model chooses.",
     default="",
-    help="The attention: eager, sdpa, ...; default: what the model chooses.",
 )
-@click.option(
+@option(
     "--device",
+    "Whose kernels run; default: cuda with --card or if there is one, else cpu.",
     type=click.Choice(["cpu", "cuda"]),
-    help="Whose kernels run; default: cuda with --card or if there is one, else cpu.",
 )
-@click.option(
-    "--engine",
-    metavar="ENGINE",
-    help="Show one rank of several, by its share of weights, gradients and states: fsdp2, ...",
+@option(
+    "--engine ENGINE",
+    "Show one rank of several, by its share of weights, gradients and states: fsdp2, ...",
 )
-@click.option("--ranks", type=int, metavar="N", help="How many ranks the engine has.")
-@click.option("--card", metavar="SIZE", help="Print the largest batch that fits: --card 24GB.")
-@click.option("--measure", is_flag=True, help="Also run the step and measure it.")
-@click.option("--predict/--no-predict", default=True, help="Predict, or only measure.")
-@click.option(
-    "--figure",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="Draw the step: .svg or .png.",
-)
+@option("--ranks N", "How many ranks the engine has.", type=int)
+@option("--card SIZE", "Print the largest batch that fits: --card 24GB.")
+@option("--measure", "Also run the step and measure it.")
+@option("--predict/--no-predict", "Predict, or only measure.", default=True, show_default=False)
+@option("--figure FILE", "Draw the step: .svg or .png.", type=click.Path(dir_okay=False))
 @click.option(
     "--output-format", "form", type=click.Choice(["text", "json", "markdown"]), default="text"
 )
 @needs_models()
-def memory(name: str, **rest: Any) -> int:
-    """Predict the memory of a training step of MODEL.
-
-    MODEL is a variant, a model type of transformers or a published size, such as llama-8b.  It
+def memory(
+    name: str,
+    *,
+    head: str | None,
+    config: str | None,
+    tiny: bool,
+    changes: tuple[str, ...],
+    card: str | None,
+    measure: bool,
+    predict: bool,
+    figure: str | None,
+    form: str,
+    device: str | None,
+    engine: str | None,
+    ranks: int | None,
+    length: int | None,
+    **setup: Any,
+) -> int:
+    """MODEL is a variant, a model type of transformers or a published size, such as llama-8b.  It
     runs on shapes only, so it need not fit on this machine.
 
     \b
     Example:
       patchgen memory llama-8b --precision pure-bf16 --checkpoint full --card 80GB
     """
-    from patchgen.cli.memory import memory as run
+    from patchgen.training.memory.figures import spread
+    from patchgen.training.memory.fits import check_device, largest_batch, parse_size
+    from patchgen.training.memory.report import Report, as_json, as_markdown, as_text, draw
+    from patchgen.training.memory.step import Setup, predict_step
+    from patchgen.training.memory.target import Choice, default_length, find_target
+    from patchgen.verify.report import find_best_device
 
-    return run(name, **rest)
+    if not predict and (not measure or card or figure):
+        raise click.UsageError(
+            "--no-predict needs --measure: --card and --figure show the prediction"
+        )
+    try:
+        choice = Choice(head, config, tiny, tuple(_change(each) for each in changes))
+        target = find_target(name, choice)
+        place = device or ("cuda" if card else find_best_device())
+        if measure:
+            check_device(place)
+        tokens = length or default_length(target.config)
+        wanted = Setup(**setup, length=tokens, device=place, engine=_engine(engine, ranks))
+        room = parse_size(card) if card else 0
+        most = largest_batch(target, wanted, room) if room else 0
+        trace = spread(predict_step(target, wanted)) if predict else None
+        measured = _measured(target, wanted, trace) if measure else None
+    except ValueError as error:
+        # transformers and torch name the value that they refuse.
+        raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
+    class_name = target.model_class.__name__
+    report = Report(name, class_name, wanted, trace, measured, room, most)
+    write = {"text": as_text, "json": as_json, "markdown": as_markdown}[form]
+    sys.stdout.write(write(report))
+    if figure and trace is not None:
+        draw(trace, Path(figure), room)
+    return 0
+
+
+def _engine(name: str | None, ranks: int | None) -> Engine:
+    from patchgen.training.parallel.engine import Engine, parse_engine
+
+    if (name is None) != (ranks is None):
+        raise click.UsageError("--engine and --ranks need each other: --engine fsdp2 --ranks 8")
+    return parse_engine(name, {"WORLD_SIZE": str(ranks)}) if name is not None else Engine()
+
+
+def _measured(target: Target, setup: Setup, trace: StepTrace | None) -> Figures:
+    from patchgen.training.memory.figures import summarize
+    from patchgen.training.memory.fits import check_free_memory
+    from patchgen.training.memory.measure import measure_step
+
+    if setup.engine.is_distributed:
+        raise click.UsageError("--measure is of one process: leave --engine out")
+    if trace is not None:
+        check_free_memory(target, summarize(trace).peak, setup.device)
+    return measure_step(target, setup)
+
+
+def _change(text: str) -> tuple[str, Any]:
+    """Split NAME=VALUE; the value is read as JSON if it is JSON, else as text."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.UsageError(f"--set takes NAME=VALUE, not {text}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

@@ -1,14 +1,26 @@
-"""`patchgen new`."""
+"""`patchgen new`: write the modular file that puts parts into a model of transformers."""
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import importlib.util
+import io
+import tempfile
+from pathlib import Path
 
 import click
 
-from patchgen.cli.options import package_root
+from patchgen.author.declare.request import Answer, answer, survey
+from patchgen.author.declare.variant import Draft
+from patchgen.author.modular_text import format_modular
+from patchgen.cli.options import option, package_root
+from patchgen.cli.report import table
+from patchgen.cli.session import Request, open_project
+from patchgen.cli.writing import refuse_another, write_new
+from patchgen.gallery import SOURCES
+from patchgen.project.files import Project
+from patchgen.syntax.errors import did_you_mean
 
-# Those of `author.declare.request`, which `--help` need not import.
 PARTS = {
     "sdpa": "attention that is written out is one call of SDPA",
     "checkpoint": "activation checkpointing",
@@ -27,38 +39,126 @@ ALSO = {"fast": "loss, flash and norm: for a decoder that is trained"}  # severa
     epilog="\b\nParts:\n" + "\n".join(f"  {part:12}{what}" for part, what in (PARTS | ALSO).items())
 )
 @click.argument("model", required=False)
-@click.option("--with", "parts", metavar="PART,...", help="The parts; default: list what fits.")
-@click.option(
-    "--name",
-    metavar="NAME",
-    help="The end of the file's name, modular_MODEL_NAME.py; default: the parts.",
-)
-@click.option(
-    "--from-gallery", "variant", metavar="VARIANT", help="Copy the modular file of this variant."
-)
-@click.option("--dry-run", is_flag=True, help="Print the file; write nothing.")
-@click.option("--no-proof", is_flag=True, help="Write it unverified: seconds less.")
-@click.option("--force", is_flag=True, help="Write redundant parts too; replace an existing file.")
+@option("--with parts PART,...", "The parts; default: list what fits.")
+@option("--name NAME", "The end of the file's name, modular_MODEL_NAME.py; default: the parts.")
+@option("--from-gallery variant VARIANT", "Copy the modular file of this variant.")
+@option("--dry-run", "Print the file; write nothing.")
+@option("--no-proof", "Write it unverified: seconds less.")
+@option("--force", "Write redundant parts too; replace an existing file.")
 @package_root
-def new(model: str | None, parts: str | None, variant: str | None, **rest: Any) -> int:
-    """Write the modular file that puts parts into MODEL.
-
-    It is verified on a tiny model first.  MODEL is a modeling module of the installed transformers,
-    such as roformer.  Code of it that patchgen does not understand is named with its line.  Without
-    --with: which parts fit MODEL, and why others do not.
+def new(
+    model: str | None,
+    parts: str | None,
+    name: str | None,
+    variant: str | None,
+    dry_run: bool,
+    no_proof: bool,
+    force: bool,
+    package_root: str | None,
+) -> int:
+    """It is verified on a tiny model first.  MODEL is a modeling module of the installed
+    transformers, such as roformer.  Code of it that patchgen does not understand is named with its
+    line.  Without --with: which parts fit MODEL, and why others do not.
 
     \b
     Example:
       patchgen new roformer --with sdpa,loss --dry-run
       patchgen new --from-gallery llama_loss
     """
-    from patchgen.cli.new import copy_from_gallery, list_parts, write_new
-
+    project = open_project(Request(package_root=package_root))
     if variant is not None:
-        return copy_from_gallery(variant, rest["force"], rest["package_root"])
+        return _copy_from_gallery(project, variant, force)
     if model is None:
         what = "patchgen new MODEL lists the parts that fit it, such as patchgen new roformer; "
         raise click.UsageError(what + "patchgen new --from-gallery VARIANT copies one of ours")
     if parts is None:
-        return list_parts(model, rest["package_root"], PARTS)
-    return write_new(model, parts, **rest)
+        return _list_parts(project, model)
+    wanted = [part.strip() for part in parts.split(",") if part.strip()]
+    found = answer(project.environment(), model, wanted, force=force)
+    for part in found.left_out:
+        click.echo(f"{part.part} is redundant: {part.redundant}", err=True)
+    if not found.parts:
+        click.echo("nothing is written; --force writes redundant parts too", err=True)
+        return 1
+    text = format_modular(found.text, project.config.settings)
+    if dry_run:
+        click.echo(text, nl=False)
+        return 0
+    path = _path(project, found, name)
+    display_path = project.environment().display_path(path)
+    refuse_another(path, text, force, display_path)
+    if not no_proof and not _is_proved(found.draft):
+        return 1
+    write_new(path, text, force, display_path)
+    for part in found.parts:
+        for missing in part.missing:
+            click.echo(f"note: {part.part}: {missing}", err=True)
+    _note_sources(project, display_path)
+    return 0
+
+
+def _list_parts(project: Project, model: str) -> int:
+    """Print which parts fit the model, and why others do not."""
+    rows = []
+    for contribution in survey(project.environment(), model):
+        fatal = [missing for missing in contribution.missing if missing.fatal]
+        if contribution.redundant:
+            rows.append((contribution.part, "redundant", contribution.redundant.split("\n")[0]))
+        elif fatal:
+            rows.append((contribution.part, "does not fit", str(fatal[0])))
+        else:
+            rows.append((contribution.part, "fits", PARTS[contribution.part]))
+    click.echo(table(("part", "", ""), rows), nl=False)
+    return 0
+
+
+def _copy_from_gallery(project: Project, name: str, force: bool) -> int:
+    """Copy the modular file of a variant of the gallery into the project."""
+    paths = {path.stem.removeprefix("modular_"): path for path in SOURCES.rglob("modular_*.py")}
+    if name not in paths:
+        hint = did_you_mean(name, paths) or f"there are: {', '.join(sorted(paths))}"
+        raise click.UsageError(f"the gallery has no {name}; {hint}")
+    copy = project.config.home / (project.config.sources or ("modular",))[0]
+    copy = copy / paths[name].relative_to(SOURCES)
+    display_path = project.environment().display_path(copy)
+    write_new(copy, paths[name].read_text(encoding="utf-8"), force, display_path)
+    _note_sources(project, display_path)
+    return 0
+
+
+def _note_sources(project: Project, display_path: str) -> None:
+    if not project.config.sources:
+        hint = 'or set sources = ["modular"] in [tool.patchgen] of pyproject.toml'
+        note = f"note: this project names no sources: run patchgen convert {display_path}, {hint}"
+        click.echo(note, err=True)
+
+
+def _is_proved(draft: Draft) -> bool:
+    """Whether nothing speaks against the draft; says what was verified, or why it was not."""
+    for package in ("torch", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            click.echo(f"not verified: that needs {package}", err=True)
+            return True
+    from patchgen.author.declare.proof import prove
+
+    with tempfile.TemporaryDirectory(prefix="patchgen-", ignore_cleanup_errors=True) as home:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            proof = prove(draft, Path(home))
+    if proof.status == "verified":
+        heads, errors = " and ".join(proof.heads), f"{len(proof.seen)} planted errors were seen"
+        click.echo(f"verified in {heads}: the same as the parent; {errors}", err=True)
+    elif proof.status == "failed":
+        click.echo(f"nothing is written, since it is wrong here: {proof.why}", err=True)
+        click.echo("hint: --no-proof writes it all the same; please report this", err=True)
+    else:
+        click.echo(f"not verified: the model {proof.why}", err=True)
+    return proof.status != "failed"
+
+
+def _path(project: Project, found: Answer, name: str | None) -> Path:
+    suffix = name or found.name
+    if not suffix.isidentifier():
+        raise click.UsageError(f"--name {suffix}: a module's name can have no such part")
+    sources = project.config.sources or ("modular",)
+    alias = found.module.alias
+    return project.config.home / sources[0] / alias / f"modular_{alias}_{suffix}.py"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli.options import common, reporting, text_or_json
+from patchgen.cli.options import common, option, reporting, text_or_json
 
 if TYPE_CHECKING:
     from patchgen.cli.printing import Style
@@ -17,33 +19,17 @@ if TYPE_CHECKING:
 @click.command()
 @common
 @reporting
-@click.option(
-    "--check", "only_check", is_flag=True, help="Write nothing; the same as `patchgen check`."
-)
-@click.option("--diff", "only_diff", is_flag=True, help="Write nothing; print what would change.")
-@click.option("--force", is_flag=True, help="Replace files that patchgen did not write.")
-@click.option(
-    "--accept",
-    is_flag=True,
-    help="Accept the changed parents of overrides; PATHS may be variants.",
-)
-@click.option(
-    "--stdin-filename",
-    metavar="FILE",
-    help="Read stdin (PATHS is -) as if it were the text of FILE.",
-)
+@option("--force", "Replace files that patchgen did not write.")
+@option("--accept", "Accept the changed parents of overrides; PATHS may be variants.")
+@option("--stdin-filename FILE", "Read stdin (PATHS is -) as if it were the text of FILE.")
 def convert(
-    only_check: bool,
-    only_diff: bool,
     force: bool,
     accept: bool,
     stdin_filename: str | None,
     **rest: Any,
 ) -> int:
-    """Write the models of modular files, with a diff beside each.
-
-    patchgen.lock records what each file was made from.  patchgen.overrides.toml keeps the parent's
-    text of each method that you override.  Commit both.
+    """patchgen.lock records what each file was made from.  patchgen.overrides.toml keeps the
+    parent's text of each method that you override.  Commit both.
 
     \b
     Example:
@@ -55,10 +41,6 @@ def convert(
         from patchgen.cli.stdin import convert_stdin
 
         return convert_stdin(stdin_filename, **rest)
-    if only_check or only_diff:
-        if accept:
-            raise click.UsageError("--accept writes, --check and --diff do not")
-        return _check(only_diff, **rest)
     if accept:
         rest["paths"] = _find_variants(**rest)
     with _session(**rest) as session:
@@ -69,12 +51,10 @@ def convert(
 @click.command()
 @common
 @reporting
-@click.option("--diff", "with_diff", is_flag=True, help="Print what would change.")
-@click.option("--fix", is_flag=True, help="Write stale and missing outputs, remove orphaned ones.")
+@option("--diff with_diff", "Print what would change.")
+@option("--fix", "Write stale and missing outputs, remove orphaned ones.")
 def check(with_diff: bool, fix: bool, **rest: Any) -> int:
-    """Fail unless the generated files are up to date.
-
-    A file is up to date if it is what its modular file gives now.  Without --fix, nothing is
+    """A file is up to date if it is what its modular file gives now.  Without --fix, nothing is
     written.  Exit code 1: a file is not up to date, or a modular file is wrong.
 
     \b
@@ -94,9 +74,7 @@ def check(with_diff: bool, fix: bool, **rest: Any) -> int:
 @common
 @reporting
 def diff(**rest: Any) -> int:
-    """Print what `convert` would change; write nothing.
-
-    \b
+    """\b
     Example:
       patchgen diff modular/llama
     """
@@ -117,9 +95,7 @@ def _check(with_diff: bool, **rest: Any) -> int:
 @common
 @text_or_json
 def list_variants(form: str, **rest: Any) -> int:
-    """Print how large each variant is.
-
-    \b
+    """\b
     declared  lines of code in the modular file, without docstrings and comments
     added     lines of the generated files that the parent lacks, without blank lines
     removed   lines of the parent that the generated files lack
@@ -143,9 +119,7 @@ def list_variants(form: str, **rest: Any) -> int:
 @common
 @reporting
 def lint(**rest: Any) -> int:
-    """Print what is wrong with modular files.
-
-    Also what converts and could be said with less.  Generated files are not looked at.
+    """Also what converts and could be said with less.  Generated files are not looked at.
 
     \b
     Example:
@@ -158,10 +132,26 @@ def lint(**rest: Any) -> int:
     return printing.print_linted(session.project, session.found, outcomes, _style(**rest))
 
 
-def _session(**options: Any) -> AbstractContextManager[Session]:
-    from patchgen.cli.progress import session_with_progress
+@contextlib.contextmanager
+def _session(
+    paths: tuple[str, ...],
+    package_root: str | None,
+    out: str | None,
+    jobs: int,
+    no_cache: bool,
+    allow_bidi: bool,
+    quiet: bool = False,
+    warnings_as_errors: bool = False,
+    **_rest: Any,
+) -> Iterator[Session]:
+    """The session that the options ask for, with a progress bar while it is open."""
+    from patchgen.cli.progress import bar
+    from patchgen.cli.session import Request, open_session
 
-    return session_with_progress(**options)
+    request = Request(paths, out, package_root, jobs, not no_cache, allow_bidi, warnings_as_errors)
+    session = open_session(request)
+    with bar(len(session.found.modulars), "flattening", quiet=quiet) as advance:
+        yield replace(session, progress=advance)
 
 
 def _find_variants(

@@ -1,43 +1,81 @@
-"""`patchgen survive`."""
+"""`patchgen survive`: on which releases of transformers each variant converts."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
-from patchgen.cli.options import FOLDER, download, text_or_json
+from patchgen.author.adopt.releases import releases_in
+from patchgen.author.survive.report import data_of, rows_of, text_of
+from patchgen.author.survive.survey import survey_of, wanted_releases
+from patchgen.cli.options import FOLDER, download, names_or_paths, option, text_or_json
+from patchgen.cli.progress import bar
+from patchgen.cli.releases import cache_folder, installed_releases, kept_releases
+from patchgen.cli.report import json_text
+from patchgen.cli.session import Request, open_project
+from patchgen.cli.variants import named_modulars
+from patchgen.project.files import Project
+from patchgen.project.lock import load_records
+from patchgen.syntax.errors import Location, PatchgenError
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[VARIANT|PATH]...")
-@click.option(
-    "--releases",
-    "--release",
-    "asked",
+@names_or_paths
+@option(
+    "--releases --release asked X|A..B",
+    "Numbers, ranges, folders or wheels; may be repeated; default: all that are here.",
     multiple=True,
-    metavar="X|A..B",
-    help="Numbers, ranges, folders or wheels; may be repeated; default: all that are here.",
 )
-@click.option(
-    "--releases-dir",
+@option(
+    "--releases-dir DIR",
+    "A folder of wheels or unpacked releases, beside those of the cache.",
     type=FOLDER,
-    metavar="DIR",
-    help="A folder of wheels or unpacked releases, beside those of the cache.",
 )
 @download
 @text_or_json
-def survive(names: tuple[str, ...], **rest: Any) -> int:
-    """Say on which releases of transformers a variant converts.
-
-    Where it does not convert, patchgen names the change of transformers that broke it.  Results are
-    kept in the cache, so the same command continues an interrupted run.  Exit code 1: a variant
-    does not convert on one of the releases, or a release that you named is not here.
+def survive(
+    names: tuple[str, ...],
+    asked: tuple[str, ...],
+    releases_dir: str | None,
+    download: bool,
+    form: str,
+) -> int:
+    """Where it does not convert, patchgen names the change of transformers that broke it.  Results
+    are kept in the cache, so the same command continues an interrupted run.  Exit code 1: a
+    variant does not convert on one of the releases, or a release that you named is not here.
 
     \b
     Example:
       patchgen survive llama_loss --releases 5.20..5.23 --releases-dir wheels
     """
-    from patchgen.cli.survive import survive as run
+    project = open_project(Request())
+    modulars = named_modulars(project, names)
+    cache = cache_folder()
+    known = [*releases_in(Path(releases_dir).resolve(), cache)] if releases_dir else []
+    known += [*kept_releases(), *installed_releases(project)]
+    wanted = wanted_releases(asked, known, cache, download=download)
+    if not wanted.releases:
+        at, what = Location("transformers"), "no release is here"
+        if wanted.missing:
+            at, what = Location(wanted.missing[0]), "is no release of transformers that is here"
+        hint = "name a folder of wheels with --releases-dir, or allow --download"
+        raise PatchgenError("PG807", at, what, hint)
+    with bar(len(modulars) * len(wanted.releases), "converting") as progress:
+        survey = survey_of(project, modulars, wanted, progress)
+    rows = rows_of(survey, _on_disk(project))
+    if form == "json":
+        click.echo(json_text(data_of(rows, survey)), nl=False)
+    else:
+        click.echo(text_of(rows, survey), nl=False)
+    is_whole = not survey.unreadable and not wanted.missing
+    return int(not is_whole or not all(row.survives for row in rows))
 
-    return run(names, **rest)
+
+def _on_disk(project: Project) -> Mapping[str, Mapping[str, str]]:
+    """The recorded digests of outputs by their names, for each modular file."""
+    found: dict[str, dict[str, str]] = {}
+    for path, record in load_records(project).items():
+        found.setdefault(record.modular, {})[path.name] = record.digest
+    return found

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import click
 
-from patchgen.cli.options import text_or_json
+from patchgen.cli.options import NEW_FOLDER, option, text_or_json
+from patchgen.cli.report import json_text
+from patchgen.cli.session import Request, open_project
+from patchgen.unpatching.unpatch import unpatch_command
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", metavar="-- python train.py ...", nargs=-1, required=True)
-@click.option(
-    "--write",
-    "folder",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Write the modular file into DIR.",
-)
-@click.option("--no-verify", is_flag=True, help="Do not compare with the patched model.")
-@click.option("--force", is_flag=True, help="Write even what does not convert; replace a file.")
+@option("--write folder DIR", "Write the modular file into DIR.", type=NEW_FOLDER)
+@option("--no-verify", "Do not compare with the patched model.")
+@option("--force", "Write even what does not convert; replace a file.")
 @text_or_json
 def unpatch(
     command: tuple[str, ...], folder: str | None, no_verify: bool, force: bool, form: str
 ) -> int:
-    """Write what a program patches as a modular file.
-
-    Runs YOUR program in a process of its own, until its model first runs forward.  Then patchgen
+    """Runs YOUR program in a process of its own, until its model first runs forward.  Then patchgen
     compares the model's classes and functions with the files of transformers, and writes what
     differs.  Exit code 0: all that has an effect is written, and computes the same; else 1.
 
@@ -32,10 +27,6 @@ def unpatch(
     Example:
       patchgen unpatch --write modular/llama -- python train.py --lr 1e-4
     """
-    from patchgen.cli.report import json_text
-    from patchgen.cli.session import Request, open_project
-    from patchgen.unpatching.unpatch import unpatch_command
-
     settings = open_project(Request()).config.settings
     report = unpatch_command(command, folder, settings, verify=not no_verify, force=force)
     if form == "json":

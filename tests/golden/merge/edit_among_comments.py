@@ -115,14 +115,3 @@ class C(Base):
             return -y
         # mine in the middle
         return inner(x) + 1
-# --- edited
-class P(Base):
-    def forward(self, x):
-        x = x + 3
-        for i in range(3):
-            pass
-        def inner(y):
-            return -y
-        return inner(x) + 1
-# --- probe
-print(C().forward(1), C().forward(9))

@@ -10,8 +10,6 @@ class P(Base):
         if mask is not None:
             x = x + mask
         return x * dim, kwargs
-    def by_name(self, x, *args, dim=1):
-        return x * dim, args
     def first(
         self,
         x,  # the input
@@ -24,7 +22,7 @@ class P(Base):
     def positional(self, x, /, y, z):
         return x + z
     def outer(self, x):
-        return self.last(x), self.first(x, z=1), self.by_name(x)
+        return self.last(x), self.first(x, z=1)
 # --- modular
 from patchgen.edits import New, Old, edit, new, old
 class C(P):
@@ -43,13 +41,7 @@ class C(P):
         with new:
             x = x * scale + shift
 
-    @edit("by_name")
-    def bias(self, bias: New = 0): ...
 
-    @edit("by_name")
-    def read_it(self, x, dim, bias):
-        with old: x * dim
-        with new: x * dim + bias
 
     @edit("first")
     def no_mask(self, x, mask: Old, z: Old, y=5, w: New = 4):
@@ -66,8 +58,6 @@ class C(P):
         with new: self.last(x, factor=factor)
         with old: self.first(x, ...)
         with new: self.first(x)
-        with old: self.by_name(x)
-        with new: self.by_name(x, bias=factor)
 # --- flat
 class C(Base):
     def last(self, x, dim=-1, factor: float = 1.0):
@@ -75,8 +65,6 @@ class C(Base):
     def before_the_rest(self, x, shift=0, *, dim: int = 2, scale: int = 3, **kwargs):
         x = x * scale + shift
         return x * dim, kwargs
-    def by_name(self, x, *args, dim=1, bias=0):
-        return x * dim + bias, args
     def first(
         self,
         x,  # the input
@@ -87,21 +75,4 @@ class C(Base):
     def positional(self, x, /, z):
         return x + z
     def outer(self, x, factor):
-        return self.last(x, factor=factor), self.first(x), self.by_name(x, bias=factor)
-# --- edited
-class P(Base):
-    def last(self, x, dim=-1, factor: float = 1.0):
-        return x * dim * factor
-    def before_the_rest(self, x, shift=0, *, dim: int = 2, scale: int = 3, **kwargs):
-        x = x * scale + shift
-        return x * dim, kwargs
-    def by_name(self, x, *args, dim=1, bias=0):
-        return x * dim + bias, args
-    def first(self, x, y=5, w=4) -> int:
-        return x + y + w
-    def positional(self, x, /, z):
-        return x + z
-    def outer(self, x, factor):
-        return self.last(x, factor=factor), self.first(x), self.by_name(x, bias=factor)
-# --- probe
-print(C().outer(2, 3), C().before_the_rest(1, shift=2, scale=5, mask=7), C().positional(1, 2))
+        return self.last(x, factor=factor), self.first(x)

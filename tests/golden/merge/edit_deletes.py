@@ -31,11 +31,3 @@ class C(Base):
         if x:
             pass
         return x, kwargs
-# --- edited
-class P(Base):
-    def forward(self, x, **kwargs):
-        if x:
-            pass
-        return x, kwargs
-# --- probe
-print(C().forward(1, a=2))

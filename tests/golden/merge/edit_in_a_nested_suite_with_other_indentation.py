@@ -39,16 +39,3 @@ class C(Base):
                     )
             else: text = "none"
         return text
-# --- edited
-class P(Base):
-    def forward(self, x):
-        for i in range(2):
-            if x:
-                text = """new
-  as it is
-"""
-                text += "."
-            else: text = "none"
-        return text
-# --- probe
-print(C().forward(1), C().forward(0))

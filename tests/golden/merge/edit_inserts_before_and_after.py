@@ -61,19 +61,3 @@ class C(Base):
             seen.append((x, 2))
             # the end of the loop
         return -x, seen
-# --- edited
-class P(Base):
-    def forward(self, x):
-        seen = []
-        seen.append("start")
-        x = x + 1
-        if x > 2:
-            x -= 1
-            seen.append(x)
-        seen.append("middle")
-        for i in range(3):
-            x = x * 2
-            seen.append((x, 2))
-        return -x, seen
-# --- probe
-print(C().forward(1), C().forward(3))

@@ -23,33 +23,6 @@ class P:
             return "c"
         else:
             return "d"
-    def with_what_is_below(self, x):
-        if x == 1:
-            return "a"
-        elif x == 2:
-            return "b"
-        elif x == 3:
-            # three
-            return "c"
-    def below_an_else(self, x):
-        if x == 1:
-            return "a"
-        else:
-            # two
-            if x == 2:
-                return "b"
-    def with_its_if(self, x):
-        if x == 1:
-            return "a"
-        elif x == 2:
-            return "b"
-        else:
-            return "c"
-    def its_test(self, x):
-        if x == 1:
-            return "a"
-        elif x == 2:
-            return "b"
 # --- modular
 from patchgen.edits import Hole, edit, new, old
 class C(P):
@@ -80,41 +53,6 @@ class C(P):
             # three or four
             if x in (3, 4):
                 return "C"
-    @edit("with_what_is_below")
-    def d(self, x):
-        with old:
-            if x == 2:
-                return "b"
-            else:
-                ...
-        with new:
-            x += 1
-            ...
-    @edit("below_an_else")
-    def e(self, x):
-        with old:
-            if x == 2:
-                return "b"
-        with new:
-            return "B"
-    @edit("with_its_if")
-    def f(self, x):
-        with old:
-            if x == 1:
-                return "a"
-            elif x == 2:
-                return "b"
-            else:
-                ...
-        with new:
-            ...
-    @edit("its_test")
-    def g(self, x):
-        with old:
-            x == 2
-        with new:
-            # two and more
-            x >= 2
 # --- flat
 class C:
     def deleted(self, x):
@@ -138,66 +76,3 @@ class C:
         # three or four
         elif x in (3, 4):
             return "C"
-    def with_what_is_below(self, x):
-        if x == 1:
-            return "a"
-        else:
-            x += 1
-            if x == 3:
-                # three
-                return "c"
-    def below_an_else(self, x):
-        if x == 1:
-            return "a"
-        else:
-            # two
-            return "B"
-    def with_its_if(self, x):
-        return "c"
-    def its_test(self, x):
-        if x == 1:
-            return "a"
-        # two and more
-        elif x >= 2:
-            return "b"
-# --- edited
-class P:
-    def deleted(self, x):
-        if x == 1:
-            return "a"
-        return "c"
-    def replaced_by_statements(self, x):
-        if x == 1:
-            y = "a"
-        else:
-            y = "B"
-            x += 1
-        return x
-    def replaced_by_an_if(self, x):
-        if x == 1:
-            return "a"
-        elif x == 2:
-            return "b"
-        elif x in (3, 4):
-            return "C"
-    def with_what_is_below(self, x):
-        if x == 1:
-            return "a"
-        else:
-            x += 1
-            if x == 3:
-                return "c"
-    def below_an_else(self, x):
-        if x == 1:
-            return "a"
-        return "B"
-    def with_its_if(self, x):
-        return "c"
-    def its_test(self, x):
-        if x == 1:
-            return "a"
-        elif x >= 2:
-            return "b"
-# --- probe
-names = [name for name in vars(P) if not name.startswith("_")] if False else "deleted replaced_by_statements replaced_by_an_if with_what_is_below below_an_else with_its_if its_test".split()
-print([[getattr(C(), name)(x) for x in range(5)] for name in names])

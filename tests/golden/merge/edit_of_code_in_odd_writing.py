@@ -71,15 +71,3 @@ class C(Base):
         )
         y = n if n else(total)
         return(text), y, [*x, 0], {**kwargs, 'n' : n}, (lambda a, b = n: a + b)(1)
-# --- edited
-class P(Base):
-    def forward(self, x, *, sep='-', **kwargs):
-        if (n := len(x) + 1) > 2 and (m := n * 2) > 5:
-            x = list(x)[1:n]
-        total = n * 2
-        text = f"{n!r:>{total}} of {sep.join(reversed(x))}end{{n}}"
-        text = text.strip().lower()
-        y = n if n else total
-        return text, y, [*x, 0], {**kwargs, 'n': n}, (lambda a, b=n: a + b)(1)
-# --- probe
-print(C().forward("abcd", k=1), C().forward("a"))

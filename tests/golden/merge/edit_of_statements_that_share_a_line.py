@@ -54,20 +54,3 @@ class C(Base):
         while a > 3:
             a -= 1
         return a, b, c
-# --- edited
-class P(Base):
-    def forward(self, x):
-        a = 1
-        b = 20
-        c = 3
-        if x:
-            a = 40
-            b = 0
-            b = 5
-        else:
-            c = 60
-        while a > 3:
-            a -= 1
-        return a, b, c
-# --- probe
-print(C().forward(1), C().forward(0))

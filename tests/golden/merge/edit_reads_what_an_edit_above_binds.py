@@ -32,12 +32,3 @@ class C(Base):
         x = x + (count := 1)
         y = x * 2
         return y + width, count
-# --- edited
-class P(Base):
-    def forward(self, x):
-        width = x - 1
-        x = x + (count := 1)
-        y = x * 2
-        return y + width, count
-# --- probe
-print(C().forward(3))

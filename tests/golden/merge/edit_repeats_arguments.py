@@ -66,14 +66,3 @@ class C(Base):
         fourth = other(key=self.n)
         return first, second, third, fourth
     n = 7
-# --- edited
-class P(Base):
-    def forward(self, x, *args, **kwargs):
-        first = other(self, x, 1, dim=2, **kwargs)[1][1:]
-        second = other(*args, 3, x, scale=4, last=0)
-        third = other(-4)
-        fourth = other(key=self.n)
-        return first, second, third, fourth
-    n = 7
-# --- probe
-print(C().forward(1, 2, 3, a=4))

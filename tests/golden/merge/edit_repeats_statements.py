@@ -28,10 +28,6 @@ it is"""
         # the end
         z = y
         return z, text, seen
-    def other(self, x):
-        if x: x = x + 1; x = x * 2; return x
-        y = 0
-        return y
 # --- modular
 from patchgen.edits import edit, new, old
 class C(P):
@@ -48,19 +44,6 @@ class C(P):
                 ...
             z = -y
 
-    @edit("other")
-    def be_quiet_there(self, x, y):
-        with old:
-            if x:
-                x = x + 1
-                ...
-                return x
-            y = 0
-        with new:
-            if x:
-                ...
-                return -x
-            y = 10
 # --- flat
 class C(Base):
     def forward(self, x):
@@ -81,29 +64,3 @@ class C(Base):
 it is"""
         z = -y
         return z, text, seen
-    def other(self, x):
-        if x:
-            x = x * 2
-            return -x
-        y = 10
-        return y
-# --- edited
-class P(Base):
-    def forward(self, x):
-        y = x + 2
-        with quiet():
-            y = y * 2
-            if y > 3:
-                y = y - 1
-            text = """as
-it is"""
-        z = -y
-        return z, text, seen
-    def other(self, x):
-        if x:
-            x = x * 2
-            return -x
-        y = 10
-        return y
-# --- probe
-print(C().forward(1), C().forward(5), C().other(1), C().other(0))

@@ -30,11 +30,3 @@ class C(Base):
         y = x + 1
         y = y * 10
         return y
-# --- edited
-class P(Base):
-    def forward(self, x):
-        y = x + 1
-        y = y * 10
-        return y
-# --- probe
-print(C().forward(1))

@@ -4,9 +4,6 @@ class P:
     def assigned(self, x):
         y = x
         return scale(y)
-    def imported(self, x):
-        y = x
-        return [scale(y) for _ in x]
     def closed_over(self, x):
         count = 0
         def inner(y):
@@ -14,8 +11,6 @@ class P:
             return y + z
         return inner(x)
     def into_a_comprehension(self, x):
-        return x + 1
-    def into_a_lambda(self, x):
         return x + 1
     def into_a_function(self, x):
         y = x
@@ -33,13 +28,6 @@ class C(P):
         with new:
             scale = 2
             y = x * scale
-    @edit("imported")
-    def b(self, x, y):
-        with old:
-            y = x
-        with new:
-            import math as scale
-            y = scale.floor(x)
     @edit("closed_over")
     def c(self, y, z):
         with old:
@@ -53,12 +41,6 @@ class C(P):
             return e
         with new:
             return [e for x in range(3)]
-    @edit("into_a_lambda")
-    def e(self, h: Hole):
-        with old:
-            return h
-        with new:
-            return lambda x: h
     @edit("into_a_function")
     def f(self, x, y):
         with old:
@@ -78,15 +60,11 @@ class C(P):
 # --- error
 # modular.py:8:13: PG309 scale of P.assigned would be the scale that a binds under `with new:`
 #     hint: give scale under `with new:` another name
-# modular.py:10:5: PG309 scale of P.imported would be the scale that b binds under `with new:`
-#     hint: give scale under `with new:` another name
-# modular.py:22:13: PG309 count of P.closed_over would be the count that c binds under `with new:`
+# modular.py:15:13: PG309 count of P.closed_over would be the count that c binds under `with new:`
 #     hint: give count under `with new:` another name
-# modular.py:29:27: PG309 x of P.into_a_comprehension would be the x that d binds under `with new:`
+# modular.py:22:27: PG309 x of P.into_a_comprehension would be the x that d binds under `with new:`
 #     hint: give x under `with new:` another name
-# modular.py:35:27: PG309 x of P.into_a_lambda would be the x that e binds under `with new:`
-#     hint: give x under `with new:` another name
-# modular.py:42:9: PG309 y of P.into_a_function would be the y that f binds under `with new:`
+# modular.py:29:9: PG309 y of P.into_a_function would be the y that f binds under `with new:`
 #     hint: give y under `with new:` another name
-# modular.py:51:33: PG309 x of P.arguments would be the x that g binds under `with new:`
+# modular.py:38:33: PG309 x of P.arguments would be the x that g binds under `with new:`
 #     hint: give x under `with new:` another name

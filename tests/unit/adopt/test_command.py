@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from patchgen.cli import main
-from patchgen.cli.adopt import adopt_fork
+from patchgen.cli.commands.adopt import adopt
 from patchgen.syntax.errors import PatchgenError
 
 PARENT = (Path(__file__).parent / "cases" / "edits_in_two_methods" / "parent.py").read_text(
@@ -62,7 +62,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_model_and_release_are_found(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert adopt_fork("modeling_fork.py", **OPTIONS) == 0
+    assert adopt.callback("modeling_fork.py", **OPTIONS) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["parent"], data["release"]) == ("transformers.models.toy.modeling_toy", "4.41.0")
     assert data["regenerates"] and data["definitions"]["ToyAttention"] == "unchanged"
@@ -75,13 +75,13 @@ def test_a_wheel_is_a_release(here: Path, capsys: pytest.CaptureFixture[str]) ->
         for path in folder.rglob("*.py"):
             archive.write(path, path.relative_to(folder))
     given = OPTIONS | {"package_root": None, "asked": (str(wheel),), "parent": "toy"}
-    assert adopt_fork("modeling_fork.py", **given) == 0
+    assert adopt.callback("modeling_fork.py", **given) == 0
     assert json.loads(capsys.readouterr().out)["release"] == "4.42.0"
 
 
 def test_a_page_shows_the_declaration_beside_the_release_that_was_copied(here: Path) -> None:
     given = OPTIONS | {"folder": "out", "parent": "toy", "asked": ("4.41.0",), "force": True}
-    assert adopt_fork("modeling_fork.py", **given | {"page": True}) == 0
+    assert adopt.callback("modeling_fork.py", **given | {"page": True}) == 0
     html = (here / "out" / "fork.html").read_text(encoding="utf-8")
     assert "transformers/models/toy/modeling_toy.py" in html
     # Only the newer release has it.
@@ -96,11 +96,11 @@ def test_a_page_needs_a_folder(here: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_a_declaration_is_not_overwritten(here: Path) -> None:
     given = OPTIONS | {"folder": "out", "parent": "toy", "asked": ("4.41.0",), "force": True}
-    assert adopt_fork("modeling_fork.py", **given) == 0
+    assert adopt.callback("modeling_fork.py", **given) == 0
     written = here / "out" / "modular_fork.py"
     written.write_text(f"{written.read_text()}# mine\n")
     with pytest.raises(PatchgenError) as error:
-        adopt_fork("modeling_fork.py", **given | {"force": False})
+        adopt.callback("modeling_fork.py", **given | {"force": False})
     assert error.value.problem.code == "PG804"
     assert written.read_text().endswith("# mine\n")
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_adopted_is_said(
     (here / "modeling_fork.py").write_text(text)
     (here / "cache").mkdir()
     with pytest.raises(PatchgenError) as error:
-        adopt_fork("modeling_fork.py", **OPTIONS | {"folder": "out"} | options)
+        adopt.callback("modeling_fork.py", **OPTIONS | {"folder": "out"} | options)
     assert error.value.problem.code == code
     assert says in error.value.problem.what
     assert not (here / "out").exists()
@@ -143,7 +143,7 @@ def test_what_cannot_be_adopted_is_said(
 def test_two_parents_that_fit_equally_are_named(here: Path) -> None:
     _release(here / "two", "4.41.0", toy=NEXT, toi=NEXT)
     with pytest.raises(PatchgenError) as error:
-        adopt_fork("modeling_fork.py", **OPTIONS | {"package_root": "two"})
+        adopt.callback("modeling_fork.py", **OPTIONS | {"package_root": "two"})
     assert error.value.problem.code == "PG808"
     assert "toi and toy" in error.value.problem.what
 
@@ -171,7 +171,7 @@ def test_a_file_of_subclasses_is_its_own_declaration(
 ) -> None:
     text = SUBCLASSES.replace("super().__init__(config)", "nn.Module.__init__(self)")
     (here / "modeling_bi.py").write_text("from torch import nn\n" + text)
-    assert adopt_fork("modeling_bi.py", **OPTIONS | {"folder": "modular"}) == 0
+    assert adopt.callback("modeling_bi.py", **OPTIONS | {"folder": "modular"}) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["release"], data["definitions"]["BiToyModel"]) == ("4.41.0", "edited")
     assert "from .helpers import scaled  # patchgen: keep" in data["declaration"]
@@ -183,7 +183,7 @@ def test_a_subclass_that_would_be_built_elsewhere_is_refused(
     """The file's BiToyModel has ToyAttention; the output's would have BiToyAttention."""
     text = SUBCLASSES[: SUBCLASSES.index("    def __init__")] + "    pass\n"
     (here / "modeling_bi.py").write_text(text)
-    assert adopt_fork("modeling_bi.py", **OPTIONS | {"folder": "modular"}) == 1
+    assert adopt.callback("modeling_bi.py", **OPTIONS | {"folder": "modular"}) == 1
     (problem,) = json.loads(capsys.readouterr().out)["problems"]
     assert problem.startswith(
         "modeling_bi.py:11:1: PG819 BiToyModel of the output has BiToyAttention"
@@ -197,6 +197,6 @@ def test_what_the_language_refuses_is_at_the_forks_line(
     more = "\n\nUSED = 0\n\n\ndef count():\n    global  USED\n    USED += 1\n"
     (here / "modeling_fork.py").write_text(FORK + more)
     line = FORK.count("\n") + 7
-    assert adopt_fork("modeling_fork.py", **OPTIONS | {"folder": "modular"}) == 1
+    assert adopt.callback("modeling_fork.py", **OPTIONS | {"folder": "modular"}) == 1
     problems = json.loads(capsys.readouterr().out)["problems"]
     assert any(one.startswith(f"modeling_fork.py:{line}:1: PG100 global") for one in problems)

@@ -109,7 +109,6 @@ OTHERS = {
         "s = torch.matmul(q * self.scale, k.transpose(-1, -2))",
         {"q": "q * self.scale"},
     ),
-    "the key is divided": ("s = torch.matmul(q, k.transpose(-1, -2) / 3)", {"q": "q / 3"}),
     "the key is transposed before": ("s = torch.matmul(q, k)", {"k": "k.transpose(-1, -2)"}),
     "the mask is scaled too": ("s = (q @ k.mT + mask) * self.scale", {"scaled": ["*self.scale"]}),
     "bools hide": (
@@ -128,17 +127,9 @@ OTHERS = {
         "s = q @ k.mT / 3\nr = bias @ mask.mT * self.scale\ns = s + r",
         {"scaled": ["/3"], "terms": [("add", "r", None)]},
     ),
-    "a product of another layout is a bias": (
-        "s = q @ k.mT\nr = bias @ mask.mT\nr = r.transpose(0, 1)\ns = s + r",
-        {"terms": [("add", "r", None)]},
-    ),
     "a product that goes elsewhere is a bias": (
         "s = q @ k.mT\nb = q @ bias.mT\nb = self.shift(b)\ns = s + b",
         {"terms": [("add", "b", None)]},
-    ),
-    "a factor under a condition": (
-        "s = q @ k.mT\nif self.scaled:\n    s = s / 3",
-        {"scaled": ["/3"]},
     ),
 }
 
@@ -150,34 +141,13 @@ def test_what_is_added_and_multiplied(scores, expected):
     assert {name: summary(chain)[name] for name in expected} == expected
 
 
-def test_factors_behind_a_term_are_the_terms_too():
-    (chain,), _ = found_in("s = (q @ k.mT + mask) * self.scale\nreturn s.softmax(-1) @ v")
-    assert [ast.unparse(factor.value) for factor in chain.scores.terms[0].factors] == ["self.scale"]
-
-
-def test_statements_between_are_kept():
-    (chain,), _ = found_in(
-        "s = q @ k.mT\nbias = self.table(q)\ns = s + bias\nreturn s.softmax(-1) @ v"
-    )
-    assert [ast.unparse(node) for node in chain.kept] == ["bias = self.table(q)"]
-
-
 REFUSED = {
-    "softmax over something else": (
-        "p = self.gate(q).softmax(-1)\nreturn p",
-        "its softmax is not of a product",
-    ),
-    "not the last axis": ("s = q @ k.mT\np = s.softmax(1)\nreturn p @ v", None),
     "weights are mixed": (
         "p = (q @ k.mT).softmax(-1)\np = self.mix(p)\nreturn p @ v",
         "the scores go into",
     ),
     "weights are masked": (
         "p = (q @ k.mT).softmax(-1)\np = p.masked_fill(mask, 0)\nreturn p @ v",
-        "weights are changed",
-    ),
-    "weights are zeroed that were not hidden": (
-        "p = (q @ k.mT).softmax(-1)\np = p.masked_fill(mask == 0, 0)\nreturn p @ v",
         "weights are changed",
     ),
     "a method that does more than add": (
@@ -192,10 +162,6 @@ REFUSED = {
         "s = (q @ k.mT).transpose(-1, -2)\nreturn s.softmax(-1) @ v",
         "the scores go into",
     ),
-    "scores go elsewhere": (
-        "s = q @ k.mT\nself.log(s)\nreturn s.softmax(-1) @ v",
-        "the scores go into",
-    ),
     "a scale that may be a tensor": (
         "s = q @ k.mT * bias\nreturn s.softmax(-1) @ v",
         "more than one number",
@@ -207,10 +173,6 @@ REFUSED = {
     "soft-capping": (
         "s = q @ k.mT\ns = torch.tanh(s / 3) * 3\nreturn s.softmax(-1) @ v",
         "torch.tanh",
-    ),
-    "two softmaxes of one product": (
-        "s = q @ k.mT\na = s.softmax(-1) @ v\nb = self.weigh(s)\nreturn a, b",
-        None,
     ),
     "a name changes before it is used": (
         "s = q @ k.mT\nq = self.log(q)\np = s.softmax(-1)\nreturn p @ v",

@@ -1,9 +1,9 @@
 """Class plans from plain text, a small stand-in for indexing, planning and renaming.
 
 A golden file has sections: `bases` (kept), `parent` (merged) and `modular` (the declaration, whose
-last class is the flat one), then `flat` or `error`.  The oracle reads two more: `edited`, the
-parent as its author would have written it after the edits, and `probe`.  A modular file says
-`parent.Name` or plain `Name`; every class of both is merged.
+last class is the flat one), then `flat` or `error`.  `probe` is run by Python over the classes as
+declared and over the flat one.  A modular file says `parent.Name` or plain `Name`; every class of
+both is merged.
 """
 
 import ast
@@ -44,8 +44,8 @@ def write_golden(golden: Golden, outcome: tuple[str, str]) -> None:
     sections = {
         name: text for name, text in golden.sections.items() if name not in ("flat", "error")
     }
-    order = [name for name in sections if name not in ("edited", "probe")]
-    tail = [name for name in sections if name in ("edited", "probe")]
+    order = [name for name in sections if name != "probe"]
+    tail = [name for name in sections if name == "probe"]
     sections[outcome[0]] = outcome[1]
     parts = [
         ("" if n == "reason" else f"{MARK}{n}\n") + sections[n] for n in [*order, outcome[0], *tail]

@@ -19,15 +19,6 @@ def request(body, settings=WIDE, own=()):
     return Request({"modeling_a.py": Unformatted(UNSORTED, body)}, settings, own)
 
 
-def test_texts_of_one_name_and_other_settings_come_out_as_alone():
-    body = "def f(first_argument, second_argument, third): return {'a':1}\n"
-    requests = [request(body), request("x = ( 1 )\n"), request(body, NARROW)]
-    requests.append(request(body, own=("toy",)))
-    together = format_all(requests)
-    assert together == [format_texts(each.texts, each.settings, each.own) for each in requests]
-    assert len({formatted["modeling_a.py"] for formatted in together}) == 4
-
-
 def test_a_text_that_is_refused_spoils_no_other():
     first, broken, last = format_all([request("x = 1\n"), request("x = (\n"), request("y = 2\n")])
     assert first["modeling_a.py"].endswith("x = 1\n")

@@ -1,8 +1,7 @@
 """Python is the oracle: each flat golden case does what the inherited class does.
 
-The probe of a case runs twice: over the classes as declared, with Python's own inheritance (and
-with the edits made in the parent's source by hand), and over the flat class.  Both must print the
-same.
+The probe of a case runs twice: over the classes as declared, with Python's own inheritance, and
+over the flat class.  Both must print the same.
 """
 
 import contextlib
@@ -42,8 +41,7 @@ def run(*texts: str, parent: str = "") -> str:
 
 
 def inherited(golden: Golden) -> str:
-    parent = golden.edited or golden.parent
-    return run(golden.bases, parent, golden.modular, golden.probe, parent=parent)
+    return run(golden.bases, golden.parent, golden.modular, golden.probe, parent=golden.parent)
 
 
 def flat(golden: Golden) -> str:

@@ -1,11 +1,10 @@
 """A text that is read part by part says what the whole says."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
-from patchgen.compiler.emit.parsed import parse_output, read_parts
+from patchgen.compiler.emit.parsed import read_parts
 
 TEXTS = {
     "clauses": "try:\n    import fast\nexcept ImportError:\n    fast = None\nelse:\n    x = 1\n",
@@ -26,18 +25,3 @@ def test_parts_are_the_whole(text: str) -> None:
     parts = list(read_parts(text))
     own = [(part.locate(node.lineno), ast.dump(node)) for part in parts for node in part.tree.body]
     assert own == [(node.lineno, ast.dump(node)) for node in ast.parse(text).body]
-
-
-def test_outputs_are_read_statement_by_statement() -> None:
-    text = Path("generated/mpnet/modeling_mpnet_sdpa_checkpoint.py").read_text()
-    parts = parse_output(text).parts
-    assert [ast.dump(node) for part in parts for node in part.tree.body] == [
-        ast.dump(node) for node in ast.parse(text).body
-    ]
-    assert {len(part.tree.body) for part in parts} == {1}
-
-
-@pytest.mark.parametrize("text", ["x = (\n", "x = 1\nelse:\n    y = 2\n", "x = 1\n  y = 2\n"])
-def test_what_is_not_python_is_refused(text: str) -> None:
-    with pytest.raises(SyntaxError):
-        parse_output(text)

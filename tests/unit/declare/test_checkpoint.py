@@ -66,23 +66,9 @@ def test_what_a_recompute_would_get_wrong_is_refused(model, why):
     assert all(one.fatal and one.hint and one.at.line for one in missing)
 
 
-def test_only_routers_get_a_mixin():
-    for model, mixins in (
-        ("albert", set()),
-        ("mixtral", {"ChooseOnce"}),
-        ("jetmoe", {"ChooseOnce"}),
-    ):
-        assert {name for one in declared(model).declared for name in one.mixins} == mixins
-
-
 def test_a_switch_of_old_is_taken_away():
     (says_so,) = [one for one in declared("omdet_turbo").declared if FLAG in one.members]
     assert says_so.members[1].startswith("def _set_gradient_checkpointing(self):")
-
-
-@pytest.mark.parametrize("model", HAS_IT)
-def test_what_transformers_checkpoints_needs_no_variant(model):
-    assert "keep_products" in declared(model).redundant
 
 
 def test_what_is_made_of_another_model_has_no_layers():

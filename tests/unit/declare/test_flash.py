@@ -113,11 +113,3 @@ def test_traps_are_reasons(env, model, old, new, why):
     assert not found.declared
     (missing,) = found.missing
     assert why in missing.what and missing.at.line and missing.hint
-
-
-def test_a_head_that_averages_its_states_reads_all_of_a_row(env):
-    old = "        logits = self.classifier(sequence_output)\n"
-    found = changed(env, "bert", old, "        logits = self.classifier(sequence_output.mean(1))\n")
-    assert ("BertForTokenClassification", ("KeepsPadding",)) in [
-        (one.name, one.mixins) for one in found.declared
-    ]

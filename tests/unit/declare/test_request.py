@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.author.anatomy.module import find_module
 from patchgen.author.declare import request
 from patchgen.author.declare.request import answer
 from patchgen.cli import main
-from patchgen.cli.commands.new import PARTS
 from patchgen.syntax.errors import PatchgenError, problems_of
 from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
@@ -43,14 +41,6 @@ def test_parts_of_one_model_share_its_classes(env):
         "MPNetForMaskedLM": ["LabelledTokens", "MPNetForMaskedLM"],
     }
     assert found.name == "sdpa_checkpoint_loss"
-
-
-def test_a_head_that_its_configuration_chooses_runs_where_labels_are(env):
-    found = answer(env, "deberta_v2", ["sdpa", "checkpoint", "loss"])
-    assert declared(found.text)["DebertaV2ForMaskedLM"] == [
-        "LabelledTokensOfEitherHead",
-        "DebertaV2ForMaskedLM",
-    ]
 
 
 CALLS = {
@@ -115,11 +105,6 @@ def test_masks_that_more_than_attention_reads_stay_those_of_eager(env, model):
     assert ", whole_mask=True)" in text or "sdpa_attention" not in text
 
 
-@pytest.mark.parametrize("model", ["gpt_oss", "hy_v4"])
-def test_sinks_that_the_eager_function_drops_go_with_the_call(env, model):
-    assert "sink_attention(..., eager" in answer(env, model, ["sdpa"]).text
-
-
 def test_models_of_other_files_are_let_be(env):
     assert (
         declared(answer(env, "superglue", ["sdpa"]).text)["SuperGluePreTrainedModel"][0]
@@ -149,27 +134,12 @@ def test_a_missing_is_causal_is_said(env, model):
     assert "is_causal = False" in answer(env, model, ["sdpa"]).text
 
 
-def test_what_transformers_does_is_redundant(env):
-    found = answer(env, "llama", ["sdpa", "loss"])
-    assert [part.part for part in found.left_out] == ["sdpa"]
-    assert "AttentionInterface.register" in found.left_out[0].redundant
-    forced = answer(env, "llama", ["sdpa", "loss"], force=True)
-    assert declared(forced.text)["LlamaPreTrainedModel"] == ["SdpaOrEager", "LlamaPreTrainedModel"]
-
-
 @pytest.mark.parametrize(
     ("model", "part", "code"), [("llamaa", "sdpa", "PG801"), ("llama", "sdpaa", "PG802")]
 )
 def test_what_there_is_not(env, model, part, code):
     with pytest.raises(PatchgenError, match=code):
         answer(env, model, [part])
-
-
-def test_a_head_that_is_shifted_is_never_taken_for_a_masked_one(env):
-    """BERT's causal head has the statements of its masked one, and another loss."""
-    text = answer(env, "bert", ["loss"]).text
-    assert declared(text)["BertForMaskedLM"][0] == "LabelledTokens"
-    assert declared(text).get("BertLMHeadModel", ["ChunkedLoss"])[0] != "LabelledTokens"
 
 
 @pytest.fixture
@@ -234,18 +204,6 @@ def test_a_model_alone_lists_the_parts(project, capsys):
     assert re.search(r"^loss +fits +no logits in training", out, re.M)
     assert re.search(r"^sdpa +redundant +bert calls", out, re.M)
     assert re.search(r"^grouped +does not fit +\S+: no experts", out, re.M)
-
-
-def test_help_says_what_each_part_does(capsys):
-    assert main(["new", "--help"]) == 0
-    out = capsys.readouterr().out
-    assert set(PARTS) == set(request.WRITERS)
-    assert all(re.search(rf"^ +{part} +{re.escape(PARTS[part])}$", out, re.M) for part in PARTS)
-
-
-@pytest.mark.parametrize("name", ["GPT2", "gpt-2", "gpt_2", "Gpt2"])
-def test_another_spelling_is_the_model(env, name):
-    assert find_module(env, name) == "transformers.models.gpt2.modeling_gpt2"
 
 
 def test_the_parts_that_fit_are_offered(env):

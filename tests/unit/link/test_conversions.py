@@ -8,65 +8,14 @@ import pytest
 
 from patchgen.compiler.link.footer import (
     IMPORT,
-    read_model_types,
     read_registered_names,
     render_registrations,
 )
-
-MAPPING = """
-_MODEL_TO_CONVERSION_PATTERN = {"minimax": "mixtral", "AriaModel": "LlavaModel"}
-
-def _build_checkpoint_conversion_mapping():
-    mapping = {"mixtral": [WeightRenaming("a", "b")], "LlavaModel": [f({"not": "a name"})]}
-    other = {"neither": []}
-    other["nor"] = []
-    if torch_is_new:
-        mapping["esm"] = mapping["mixtral"].copy()
-    mapping["legacy"] += [WeightRenaming("c", "d")]
-    for model_type, base_pattern in _MODEL_TO_CONVERSION_PATTERN.items():
-        mapping[model_type] = mapping[base_pattern].copy()
-    return mapping
-"""
-
-
-def test_names_come_from_the_aliases_and_from_what_the_builder_stores():
-    assert read_registered_names(MAPPING) == {
-        "minimax",
-        "AriaModel",
-        "mixtral",
-        "LlavaModel",
-        "esm",
-        "legacy",
-    }
 
 
 def test_a_text_of_another_shape_is_refused():
     with pytest.raises(ValueError, match="keeps its conversions elsewhere"):
         read_registered_names("CONVERSIONS = {}")
-
-
-def test_model_types_of_a_configuration():
-    text = """
-class TextConfig(PreTrainedConfig):
-    model_type = "mixtral_text"
-class Config(PreTrainedConfig):
-    model_type: str = "mixtral"
-    sub_configs = {"text_config": TextConfig}
-model_type = "not of a class"
-"""
-    assert read_model_types(text) == ("mixtral_text", "mixtral")
-
-
-def test_only_names_with_an_entry_are_registered():
-    sources = {name: name for name in ("mixtral", "MixtralModel", "llama")}
-    text = render_registrations({"mixtral", "legacy"}, sources)
-    assert '"mixtral"' in text and "MixtralModel" not in text and "llama" not in text
-    assert render_registrations({"legacy"}, sources) == ""
-
-
-def test_a_name_of_its_own_takes_the_entry_of_its_source():
-    text = render_registrations({"mixtral"}, {"my_mixtral": "mixtral"})
-    assert '("my_mixtral", get_checkpoint_conversion_mapping("mixtral"), overwrite=True)' in text
 
 
 @pytest.fixture
@@ -157,32 +106,6 @@ def test_a_registered_flat_module_loads_and_saves_what_its_parent_does(
             assert torch.equal(loaded.state_dict()[key], value), key
         assert keys_saved(loaded, tmp_path / "loaded") == keys
         assert keys_saved(flat(config), tmp_path / "fresh") == keys
-
-
-def described(conversions, model):
-    """What transformers would do to a checkpoint of `model`, in order."""
-    return [
-        (
-            type(c),
-            c.source_patterns,
-            c.target_patterns,
-            c.scope_prefix,
-            [type(o) for o in getattr(c, "operations", [])],
-        )
-        for c in conversions.get_model_conversion_mapping(model)
-    ]
-
-
-@pytest.mark.parametrize("family", [mixtral, vit], ids=["by model type", "by class name"])
-def test_registering_changes_nothing_for_the_parent(family, conversions, tmp_path):
-    module, name, config, sources = family()
-    parent = getattr(module, name)
-    before = described(conversions, parent(config))
-    exec(f"{IMPORT}\n{render_registrations(sources.values(), sources)}", {})
-    assert described(conversions, parent(config)) == before
-    parent(config).save_pretrained(tmp_path)
-    _, report = parent.from_pretrained(tmp_path, output_loading_info=True)
-    assert not report["missing_keys"] and not report["unexpected_keys"]
 
 
 def test_an_entry_that_the_user_registered_stays(conversions):

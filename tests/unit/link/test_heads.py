@@ -91,17 +91,6 @@ def test_the_file_builds_its_own_model(given, tmp_path):
     assert built(tmp_path, **given) == (OWN, False, False)
 
 
-def test_in_a_condition(tmp_path):
-    call = f"{CALL} if config.text_config is not None else None"
-    own = f"{OWN} if config.text_config is not None else None"
-    assert built(tmp_path, call=call) == (own, False, False)
-
-
-def test_auto_model_stays_imported_for_another_part(tmp_path):
-    more = "\n        self.seen = AutoModel.from_config(config.vision_config)"
-    assert built(tmp_path, more=more) == (OWN, True, True)
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -153,3 +142,16 @@ def test_a_generic_head_without_its_base_model_is_said(model, noted, tmp_path):
     (file,) = flatten(path, make_environment(tmp_path, search=sys.path), Settings()).files
     assert any("AutoModel" in note.what for note in file.notes) == noted
     assert ("TinyModel._from_config(config)" in file.text) != noted
+
+
+def test_a_kernel_of_a_replaced_function_is_dropped_with_a_note(tmp_path):
+    pytest.importorskip("transformers")
+    path = Tree(tmp_path).write(
+        "modular_llama_x.py",
+        "from transformers.models.llama import modeling_llama as llama\n\n\n"
+        "def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):\n    return q, k\n\n\n"
+        "class LlamaMLP(llama.LlamaMLP):\n    def forward(self, x):\n        return 2 * x\n",
+    )
+    (file,) = flatten(path, make_environment(tmp_path, search=sys.path), Settings()).files
+    assert "use_kernelized_func" not in file.text
+    assert any("use_kernelized_func" in note.what for note in file.notes), file.notes

@@ -4,14 +4,13 @@ import pytest
 
 from patchgen.compiler.link.flatblock import Builder
 from patchgen.compiler.link.gather import gather_blocks, list_kinds
-from patchgen.compiler.link.header import render_exports
 from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.merge.merge import merge_class
 from patchgen.compiler.plan.declare import make_plan
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.naming import Naming
 from patchgen.syntax.errors import PatchgenError
-from tests.unit.plan.toy import read_modular
+from tests.unit.link.toy import read_modular
 
 HEAD = "from own import modeling_toy as toy\n"
 MLP = "class ToyMLP(toy.ToyMLP):\n    pass\n"
@@ -57,9 +56,3 @@ def test_statements_that_need_each_other_have_no_order(tmp_path):
         ordered(builder_of(tmp_path, text))
     assert caught.value.problem.code == "PG403"
     assert "ToyMLP and ToyModel" in caught.value.problem.what
-
-
-def test_exports_are_the_parents_and_the_modular_files(tmp_path):
-    builder = builder_of(tmp_path, f'{MLP}__all__ = ["ToyMLP"]\n')
-    rendered = render_exports(gather_blocks("modeling", (), builder), builder)
-    assert "ToyMLP" in rendered and "ToyModel" in rendered

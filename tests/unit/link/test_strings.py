@@ -5,14 +5,10 @@ import ast
 import pytest
 
 from patchgen.compiler.link.strings import (
-    TextChange,
-    apply_changes,
-    find_words,
     quote_own_name,
     rename_in_text,
     rename_words,
 )
-from patchgen.compiler.plan.model import Edit
 
 
 def renamed(text: str) -> str:
@@ -63,26 +59,6 @@ def test_noop_what_may_be_data(text):
 def test_annotations_that_name_the_class_itself_are_quoted(before, after):
     head = "class A:\n    "
     assert quote_own_name(head + before, "A") == head + after
-
-
-def test_columns_are_bytes_before_and_characters_after():
-    line = 'name = "größe", MLP(x), MLP'
-    first, second = (
-        len(line[:place].encode()) for place in (line.index("MLP"), line.rindex("MLP"))
-    )
-    changes = {TextChange(1, first, first + 3, "TinyMLP"), TextChange(1, second, second + 3, "A")}
-    text, edits = apply_changes([line, "untouched"], changes)
-    assert text == 'name = "größe", TinyMLP(x), A\nuntouched'
-    assert edits == (
-        Edit(1, line.index("MLP"), "MLP", "TinyMLP"),
-        Edit(1, line.rindex("MLP"), "MLP", "A"),
-    )
-
-
-def test_words_are_whole_and_stand_in_strings_or_comments():
-    text = 'LlamaMLP = """a\nö LlamaMLP LlamaMLPs"""  # LlamaMLP, x.LlamaMLP\n'
-    found = [(line, at, *rest) for line, at, _, *rest in find_words(text, ["LlamaMLP"])]
-    assert found == [(2, 3, False), (2, len('ö LlamaMLP LlamaMLPs"""  # '.encode()), True)]
 
 
 def test_the_longest_name_is_renamed():

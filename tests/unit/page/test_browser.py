@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from patchgen.cli.page.render import render_index, render_page
-from patchgen.cli.page.verdicts import judge_models, read_report
+from patchgen.pages.render import render_index, render_page
+from patchgen.pages.verdicts import judge_models, read_report
 from tests.toytree import REPOSITORY
 from tests.unit.page.variants import traced
 

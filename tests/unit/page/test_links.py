@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from patchgen.cli.page.links import Sources, link_lines
-from patchgen.cli.page.statements import read_statements
-from patchgen.cli.page.trace import Variant
 from patchgen.compiler.plan.model import Lines
+from patchgen.pages.links import Sources, link_lines
+from patchgen.pages.statements import read_statements
+from patchgen.pages.trace import Variant
 from tests.toytree import REPOSITORY
 from tests.unit.page.variants import MODULARS, QUICK, name_of, traced
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from patchgen.cli import main
-from patchgen.cli.page.render import LIMIT, render_page
-from patchgen.cli.page.verdicts import (
+from patchgen.pages.render import LIMIT, render_page
+from patchgen.pages.verdicts import (
     judge_gains,
     judge_models,
     judge_releases,
@@ -91,13 +91,6 @@ def test_the_data_counts_every_line() -> None:
     covered = [line for first, last, *_ in runs for line in range(first, last + 1)]
     assert covered == list(range(1, len(variant.outputs[0].links) + 1))
     assert sum(data["counts"].values()) == len(covered)
-
-
-def test_code_is_escaped() -> None:
-    html = render_page(traced("mpnet_sdpa_checkpoint"), [])
-    variant = traced("mpnet_sdpa_checkpoint")
-    assert any("->" in text for text in variant.texts.values())
-    assert "-&gt;" in html
 
 
 def test_the_command_writes_pages_and_an_index(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from patchgen.cli.page.trace import Variant, trace_variant
 from patchgen.cli.session import Request, open_session
+from patchgen.pages.trace import Variant, trace_variant
 from tests.toytree import REPOSITORY
 
 MODULARS = sorted((REPOSITORY / "modular").rglob("modular_*.py"))

@@ -111,13 +111,6 @@ def test_the_loss_is_that_of_transformers(form, dtype, items):
         assert apart(expected, model.candidate(num_items_in_batch=items)) < NEAR[dtype]
 
 
-def test_a_float64_model_has_a_float32_loss_as_in_transformers():
-    model = Model(dtype=torch.float64)
-    found, expected = model.candidate(), model.reference()
-    assert found["loss"].dtype == expected["loss"].dtype == torch.float32
-    assert apart(expected, found) < NEAR[torch.float32]
-
-
 @each_form
 def test_bfloat16_is_as_near_to_the_truth_as_transformers(form):
     narrow, wide = Model(**form, dtype=torch.bfloat16), Model(**form)
@@ -215,15 +208,6 @@ def test_states_and_a_number_a_token_are_kept_and_neither_logits_nor_a_copy_of_t
         value = model.without_logits()(None, model.labels, WORDS)
     assert saved and max(tensor.numel() for tensor in saved) == ROWS * TOKENS * SIZE
     value.backward()
-
-
-def test_a_frozen_weight_gets_no_gradient_and_states_get_theirs():
-    model = Model()
-    expected = model.reference()
-    model.lm_head.requires_grad_(False)
-    found = model.candidate()
-    assert found.keys() == {"loss", "gradient of states"}
-    assert apart({name: expected[name] for name in found}, found) < 2e-6
 
 
 def test_the_graph_can_be_walked_twice_but_not_differentiated_twice():
@@ -428,15 +412,6 @@ def seen(model, **inputs):
 
 
 @pytest.mark.parametrize("name", GALLERY)
-@pytest.mark.parametrize("how", [{}, {"num_items_in_batch": 20}], ids=["mean", "sum"])
-def test_a_model_trains_as_its_parent(name, how):
-    with compute_in_float64():
-        expected = seen(built(name, "parent", torch.float64), **given(name, **how))
-        found = seen(built(name, "variant", torch.float64, loss_chunk_size=4), **given(name, **how))
-    assert apart(expected, found) < 10 * NEAR[torch.float64]
-
-
-@pytest.mark.parametrize("name", GALLERY)
 def test_logits_have_their_place_where_they_are_not_computed(name):
     model, parent = built(name, "variant"), built(name, "parent")
     inputs = given(name, output_hidden_states=True)
@@ -469,34 +444,6 @@ def test_code_that_reads_logits_is_told_what_brings_them(name):
     for read in (lambda: logits[:, :-1], lambda: logits.argmax(-1), lambda: logits.shape):
         with pytest.raises(AttributeError, match="loss_chunk_size = 0"):
             read()
-
-
-def test_trainers_gather_outputs_without_logits():
-    accelerate = pytest.importorskip("accelerate")
-    from torch.nn.parallel.scatter_gather import gather
-    from transformers.trainer_pt_utils import nested_detach
-
-    out = built("llama", "variant").eval()(**given("llama", use_cache=False))
-    assert nested_detach(out[1:]) == ((),) == accelerate.utils.convert_to_fp32(out[1:])
-    assert accelerate.utils.pad_across_processes(out.logits) == ()
-    assert gather([out.logits, out.logits], "cpu") == ()
-
-
-@pytest.mark.parametrize("name", GALLERY)
-def test_logits_can_be_kept_in_training(name):
-    model, parent = built(name, "variant", loss_chunk_size=0), built(name, "parent")
-    assert torch.equal(model(**given(name)).logits, parent(**given(name)).logits)
-
-
-def test_two_variants_in_one_process_have_an_operator_each():
-    names = {built(name, "variant") and _operator(name) for name in ("llama", "gpt2")}
-    assert len(names) == 2
-    for name in ("llama", "gpt2"):
-        assert seen(built(name, "variant"), **given(name))["loss"].isfinite()
-
-
-def _operator(name):
-    return importlib.import_module(f"generated.{name}.modeling_{name}_loss").linear_losses._qualname
 
 
 def test_an_adapter_on_the_head_is_trained():

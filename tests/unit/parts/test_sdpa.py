@@ -154,11 +154,6 @@ def call(owner, mask=None, **kwargs):
     )
 
 
-def test_the_output_is_laid_out_as_transformers_wants_it_and_no_weights_are_made():
-    out, weights = call(module())
-    assert out.shape == (B, 5, H, D) and weights is None
-
-
 @pytest.mark.parametrize(
     ("owner", "kwargs"),
     [
@@ -175,12 +170,6 @@ def test_what_has_weights_comes_from_the_parent(owner, kwargs):
     )
     # Under eager transformers makes a causal mask; none means that all keys are seen.
     assert (call(owner, **kwargs)[1] is None) == (owner.config._attn_implementation == "eager")
-
-
-def test_a_caller_may_say_whether_it_is_causal():
-    bidirectional, _ = call(module(is_causal=True), is_causal=False)
-    assert torch.equal(bidirectional, call(module(is_causal=False))[0])
-    assert not torch.equal(bidirectional, call(module(is_causal=True))[0])
 
 
 def test_a_module_that_does_not_say_whether_it_is_causal_is_an_error():
@@ -231,12 +220,6 @@ def test_a_mask_for_eager_is_the_one_that_transformers_makes_for_it(name, padded
     for mask in masks.values():
         assert mask is wanted is None or torch.equal(mask, wanted) and mask.dtype == wanted.dtype
     assert "causal" not in name or wanted is not None
-
-
-def test_a_whole_mask_says_all():
-    several = call(module(is_causal=True), whole_mask=True)[0]
-    assert torch.equal(several, call(module(is_causal=False))[0])
-    assert not torch.equal(several, call(module(is_causal=True))[0])
 
 
 @pytest.mark.parametrize(

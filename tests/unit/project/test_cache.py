@@ -32,14 +32,6 @@ def test_noop_nothing_is_flattened_again(flattened, cli):
     assert flattened == []
 
 
-def test_problems_are_remembered_too(tree, flattened, cli):
-    tree.edit("modular/one/modular_one.py", "from toy", "from toi")
-    first = cli("check")
-    assert flattened == ["modular_one"]
-    assert cli("check") == first
-    assert flattened == ["modular_one"]
-
-
 @pytest.mark.parametrize(
     "name, old, new, expected",
     [
@@ -63,35 +55,6 @@ def test_a_change_of(name, old, new, expected, tree, flattened, cli):
     tree.edit(name, old, new)
     cli("check", "-q")
     assert set(flattened) == expected
-
-
-def test_noop_the_same_bytes_at_another_time(tree, flattened, cli):
-    for name in ("modular/one/modular_one.py", "lib/toy.py"):
-        tree.write(name, tree.read(name))
-    cli("check")
-    assert flattened == []
-
-
-def test_a_module_that_appears_before_the_one_that_was_found(tree, flattened, cli):
-    tree.write("toy.py", standin.PARENT)  # the project's top is looked through before its `lib`
-    cli("check")
-    assert set(flattened) == {"modular_one", "modular_two"}
-
-
-def test_a_parent_that_was_missing_appears(tree, flattened, cli):
-    tree.edit("modular/one/modular_one.py", "from toy", "from toi")
-    assert cli("check")[0] == 1
-    tree.write("lib/toi.py", standin.PARENT)
-    flattened.clear()
-    cli("check")
-    assert flattened[0] == "modular_one"
-
-
-def test_a_parent_that_could_not_be_read_is_read_again(tree, flattened, cli):
-    tree.write("lib/toy.py", "class A(:\n")
-    assert cli("check")[0] == 1
-    tree.write("lib/toy.py", standin.PARENT)
-    assert cli("check")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -128,19 +91,6 @@ def test_a_file_that_changes_while_it_is_flattened_is_not_remembered(
     assert "modular_two" in flattened
 
 
-def test_an_entry_of_another_project_is_not_believed(tree, flattened, cli, tmp_path, monkeypatch):
-    other = tmp_path / "copy"
-    shutil.copytree(tree.top, other)
-    monkeypatch.chdir(other)
-    cli("check")
-    assert set(flattened) == {"modular_one", "modular_two"}
-
-
-def test_entries_hold_no_texts(tree, flattened):
-    for path in (tree.state / "outcomes").iterdir():
-        assert b"class A" not in path.read_bytes()
-
-
 @pytest.fixture
 def reads(tmp_path, monkeypatch):
     """A file that holds "old", and the contents that `digest_of_file` has read."""
@@ -153,13 +103,6 @@ def reads(tmp_path, monkeypatch):
 def later(monkeypatch):
     """The run goes on when all that was written is old."""
     monkeypatch.setattr(outcome, "TICK", -60 * 10**9)
-
-
-def test_noop_a_file_is_read_once_in_a_run(reads, monkeypatch):
-    path, seen = reads
-    later(monkeypatch)
-    assert outcome.digest_of_file(path) == outcome.digest_of_file(str(path))
-    assert seen == [b"old"]
 
 
 @pytest.mark.parametrize(
@@ -180,14 +123,6 @@ def test_a_file_that_changed_is_read_again(change, reads, monkeypatch):
     change(path)
     outcome.digest_of_file(path)
     assert seen == [b"old", path.read_bytes()]
-
-
-def test_a_file_that_has_just_been_written_is_read_each_time(reads):
-    """A second change may come at the same time of a slow clock, and leave no trace but the bytes."""
-    path, seen = reads
-    outcome.digest_of_file(path)
-    outcome.digest_of_file(path)
-    assert seen == [b"old", b"old"]
 
 
 STAR = {

@@ -53,11 +53,6 @@ def test_nothing_of_the_project_is_touched(tree, foreign, argv, cli):
     assert tree.snapshot() == before
 
 
-def test_trees_of_one_name_have_different_places(tmp_path):
-    project = Project(Config(tmp_path / "proj"))
-    assert state_of(project, tmp_path / "a/tree") != state_of(project, tmp_path / "b/tree")
-
-
 def test_without_a_home_the_place_is_private(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.touch()

@@ -10,7 +10,7 @@ import pytest
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.lines import changed_lines, code_lines
 from patchgen.syntax.regular import read_regular_text
-from patchgen.syntax.text import decode, make_source, parse, read_source, require_compilable
+from patchgen.syntax.text import decode, make_source, read_source
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a", "a\n", "a\nb", "a\n\n", "a\x0cb\x1c\nc\n"])
@@ -18,16 +18,6 @@ def test_lines_are_those_of_the_tokenizer(text: str) -> None:
     source = make_source(text, "toy.py")
     assert "".join(source.lines) == text
     assert len(source.lines) == text.count("\n") + (bool(text) and not text.endswith("\n"))
-
-
-def test_line_ends_do_not_change_the_digest() -> None:
-    unix, windows = (decode(data, "toy.py") for data in (b"a = 1\nb = 2\n", b"a = 1\r\nb = 2\r"))
-    assert make_source(unix, "x").digest == make_source(windows, "x").digest
-
-
-def test_columns_count_characters() -> None:
-    source = make_source("é = ab\n", "toy.py")
-    assert source.at(1, len("é = ".encode())).column == 5
 
 
 @pytest.mark.parametrize(
@@ -48,10 +38,6 @@ def test_what_cannot_be_decoded_is_refused(data: bytes, code: str) -> None:
     assert caught.value.problem.code == code
 
 
-def test_a_declared_encoding_counts() -> None:
-    assert decode("# coding: latin-1\nx = 'é'\n".encode("latin-1"), "toy.py").endswith("'é'\n")
-
-
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "none.py", tmp_path):
         with pytest.raises(PatchgenError) as caught:
@@ -59,19 +45,6 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
         assert caught.value.problem.code == "PG001"
     with pytest.raises(IsADirectoryError):
         read_regular_text(tmp_path)
-
-
-def test_invalid_python_is_located() -> None:
-    with pytest.raises(PatchgenError) as caught:
-        parse(make_source("x = 1\ny = (\n", "toy.py"))
-    assert (caught.value.problem.code, caught.value.problem.at.line) == ("PG006", 2)
-
-
-def test_what_parses_may_not_compile() -> None:
-    source = make_source("return 1\n", "toy.py")
-    parse(source)
-    with pytest.raises(PatchgenError):
-        require_compilable(source)
 
 
 def test_lines_of_code_leave_out_comments_and_docstrings() -> None:

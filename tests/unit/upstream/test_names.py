@@ -18,30 +18,6 @@ TABLE = make_table(
 )
 
 
-@pytest.mark.parametrize(
-    ("lower", "cased"),
-    [
-        pytest.param("glm4v", "Glm4v", id="the table knows what title() would not"),
-        pytest.param("data2vec_audio", "Data2VecAudio", id="found with a hyphen"),
-        pytest.param("x_clip2b", "XClip2B", id="not in the table"),
-    ],
-)
-def test_cased(lower, cased):
-    assert TABLE.cased(lower) == cased
-
-
-@pytest.mark.parametrize(
-    ("cased", "lower"),
-    [("CLIP", "clip"), ("AXK2Gate", "a_x_k2_gate"), ("Data2VecAudio", "data2vec-audio")],
-)
-def test_lower(cased, lower):
-    assert TABLE.lower(cased) == lower
-
-
-def test_the_last_of_several_types_with_one_class_counts():
-    assert make_table([("a", "XConfig"), ("b", "XConfig")]).lower("X") == "b"
-
-
 def test_table_of_two_files():
     mappings = 'CONFIG_MAPPING_NAMES = OrderedDict([("a", "AConfig"), ("b", "BConfig")])\n'
     configuration = (
@@ -102,25 +78,3 @@ def test_apply(text, expected):
 def test_capitals_where_the_cased_name_is_all_capitals():
     # x_clip, altclip: the next character decides.
     assert renamed("clip", "x_clip", "CLIPModel CLIP_X CLIP") == "XClipModel X_CLIP_X X_CLIP"
-
-
-def test_matches_run_into_words():
-    assert renamed("sam", "sam2", '"points per sample"') == '"points per sam2ple"'
-
-
-def test_names_of_the_kernel_package_stay():
-    text = 'import mamba_ssm\nx = use_mambapy("mamba_ssm", "the mamba_ssm package", mamba)'
-    expected = 'import mamba_ssm\nx = use_mambapy("mamba_ssm", "the llama_ssm package", llama)'
-    assert renamed("mamba", "llama", text) == expected
-
-
-def test_both_spellings_are_looked_for():
-    assert renamed("minimax_m3_vl", "llama", "MiniMaxM3VLModel minimax_m3_vl") == "LlamaModel llama"
-
-
-def test_docs_leave_identifiers():
-    text = 'class Llama:  # llama\n    "Llama"\n    llama = 1\n'
-    assert (
-        Renaming("llama", "sam", TABLE).docs(text)
-        == 'class Llama:  # sam\n    "Sam"\n    llama = 1\n'
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.upstream.convert import header, split_all, split_getattr
+from patchgen.upstream.convert import split_getattr
 from patchgen.upstream.facts import ImportText
 from patchgen.upstream.imports import make_named_text, select_imports, used_names
 from patchgen.upstream.style import style
@@ -92,11 +92,6 @@ def test_imports_of_a_body(pool, body, wanted):
     assert select_imports(pool, [make_named_text(body)], "modeling", frozenset()) == wanted
 
 
-def test_what_the_body_defines_is_not_imported():
-    body = [make_named_text("def f(): ...\n"), make_named_text("f()\n")]
-    assert select_imports([plain("from a import f")], body, "modeling", frozenset({"f"})) == ""
-
-
 @pytest.mark.parametrize("kind", ["image_processing_pil", "feature_extraction"])
 def test_torch_is_guarded_in_kinds_that_load_without_it(kind):
     pool = [
@@ -114,33 +109,8 @@ def test_a_function_local_import_is_a_use():
     assert used_names([piece], {"torch"}) == {"torch"}
 
 
-def test_header():
-    text = header("models/x/modular_x.py", "# licence\n\n")
-    lights = "#" + " " * 16 + "\U0001f6a8" * 48
-    assert text.split("\n")[0] == text.split("\n")[5] == lights
-    assert "from src/transformers/models/x/modular_x.py.\n" in text and text.endswith(
-        "\n# licence\n\n"
-    )
-
-
 def route(name):
     return "configuration" if name.endswith("Config") else "modeling"
-
-
-def test_all_is_split_in_order():
-    ends = split_all(
-        '__all__ = [\n    "XModel",  # lost\n    "XConfig",\n    "XHead",\n    other,\n]\n',
-        "\n",
-        route,
-    )
-    assert ends == {
-        "modeling": "\n__all__ = ['XModel', 'XHead']\n",
-        "configuration": "\n__all__ = ['XConfig']\n",
-    }
-
-
-def test_noop_all_that_is_no_list():
-    assert split_all("__all__ = a + b\n", "", route) == {}
 
 
 def test_getattr_is_split_and_written_on_one_line():

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.cli.verify import has_failed
+from patchgen.cli.commands.verify import has_failed
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.mutation.lines import (
     find_executable_lines,

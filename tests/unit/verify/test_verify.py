@@ -174,7 +174,7 @@ def test_an_edited_file_and_what_differs_are_said_first():
 def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
     monkeypatch.setattr("patchgen.verify.run.children.verify", lambda *args: results)
     monkeypatch.setattr("patchgen.verify.variants.find_variants", lambda *args: (LLAMA,))
-    from patchgen.cli.verify import verify as command
+    from patchgen.cli.commands.verify import verify as command
 
     switches = {
         "everything": True,
@@ -185,7 +185,9 @@ def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
         "form": "text",
     }
     switches |= {"mutants": "none", "seed": 0}
-    assert command([], **switches, report=None, verbose=False, seconds=1, megabytes=1) == code
+    assert (
+        command.callback([], **switches, report=None, verbose=False, seconds=1, megabytes=1) == code
+    )
     assert ("nothing was compared" in capsys.readouterr().err) == (
         SILENT in results and RESULTS[0] not in results
     )

@@ -19,31 +19,6 @@ keys(model)
 model(words()).logits
 gradients(model, model(words()).logits)
 
-# === llama: attention around the parent's
-# parent: transformers.models.llama.modeling_llama
-# overrides: LlamaAttention
-# --- modular_neo.py
-from torch import nn
-
-from transformers.models.llama.modeling_llama import LlamaAttention as Upstream
-
-
-class LlamaAttention(Upstream):
-    def __init__(self, config, layer_idx):
-        super().__init__(config, layer_idx)
-        self.gate = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
-
-    def forward(self, hidden_states, *args, **kwargs):
-        attn_output, weights = super().forward(hidden_states, *args, **kwargs)
-        return attn_output * self.gate(hidden_states).sigmoid(), weights
-# --- probe
-from oracle_models import *
-model = fill(LlamaForCausalLM(config("llama")))
-keys(model)
-model(words(), output_attentions=True).attentions
-gradients(model, model(words()).logits)
-model.generate(words(), max_new_tokens=3, do_sample=False)
-
 # === llama: norm with another signature
 # parent: transformers.models.llama.modeling_llama
 # overrides: LlamaRMSNorm
@@ -70,80 +45,6 @@ from oracle_models import *
 model = fill(LlamaForCausalLM(config("llama")))
 keys(model)
 repr(model.model.norm)
-model(words()).logits
-
-# === llama: layer with an early return and a super in a branch
-# parent: transformers.models.llama.modeling_llama
-# overrides: LlamaDecoderLayer
-# --- modular_neo.py
-from transformers.models.llama import modeling_llama as llama
-
-
-class LlamaDecoderLayer(llama.LlamaDecoderLayer):
-    def __init__(self, config, layer_idx):
-        super().__init__(config, layer_idx)
-        self.skipped = layer_idx == 1
-
-    def forward(self, hidden_states, **kwargs):
-        if self.skipped:
-            return hidden_states
-        out = super().forward(hidden_states, **kwargs)
-        return hidden_states + (out - hidden_states) / <1>
-# --- probe
-from oracle_models import *
-model = fill(LlamaForCausalLM(config("llama")))
-keys(model)
-model(words()).logits
-gradients(model, model(words()).logits)
-
-# === llama: function and constant redefined
-# parent: transformers.models.llama.modeling_llama
-# overrides: rotate_half, LlamaMLP
-# --- modular_neo.py
-import torch
-
-from transformers.models.llama import modeling_llama as llama
-
-
-def rotate_half(x):
-    x1, x2 = x[..., ::2], x[..., 1::2]
-    return torch.stack((-x2, x1), dim=-1).flatten(-2)
-
-
-class LlamaMLP(llama.LlamaMLP):
-    def forward(self, x):
-        return super().forward(x)[..., :] + 0.5 * x
-# --- probe
-from oracle_models import *
-model = fill(LlamaForCausalLM(config("llama")))
-model(words()).logits
-
-# === llama: edit of the gate
-# parent: transformers.models.llama.modeling_llama
-# overrides: LlamaMLP
-# --- modular_neo.py
-from patchgen.edits import Hole, edit, new, old
-
-from transformers.models.llama import modeling_llama as llama
-
-
-class LlamaMLP(llama.LlamaMLP):
-    @edit("forward")
-    def clamped(self, gate: Hole):
-        with old:
-            self.act_fn(gate)
-        with new:
-            self.act_fn(gate.clamp(max=0.<1>))
-# --- oracle modular_neo.py
-from transformers.models.llama import modeling_llama as llama
-
-
-class LlamaMLP(llama.LlamaMLP):
-    def forward(self, x):
-        return self.down_proj(self.act_fn(self.gate_proj(x).clamp(max=0.<1>)) * self.up_proj(x))
-# --- probe
-from oracle_models import *
-model = fill(LlamaForCausalLM(config("llama")))
 model(words()).logits
 
 # === llama: new model
@@ -182,31 +83,6 @@ keys(model)
 model(words()).logits
 model._no_split_modules
 
-# === qwen3: attention and model
-# parent: transformers.models.qwen3.modeling_qwen3
-# overrides: Qwen3Attention, Qwen3Model
-# --- modular_neo.py
-from transformers.models.qwen3 import modeling_qwen3 as qwen3
-
-
-class Qwen3Attention(qwen3.Qwen3Attention):
-    def forward(self, hidden_states, position_embeddings, attention_mask, past_key_values=None, **kwargs):
-        out = super().forward(
-            hidden_states, position_embeddings, attention_mask, past_key_values=past_key_values, **kwargs
-        )
-        return out[0] * <1>, out[1]
-
-
-class Qwen3Model(qwen3.Qwen3Model):
-    def __init__(self, config):
-        super().__init__(config)
-        self.layers = self.layers[:1]
-# --- probe
-from oracle_models import *
-model = fill(Qwen3ForCausalLM(config("qwen3")))
-keys(model)
-model(words()).logits
-
 # === bert: embeddings and self attention
 # parent: transformers.models.bert.modeling_bert
 # overrides: BertEmbeddings, BertSelfAttention, BertPooler
@@ -243,29 +119,3 @@ keys(model)
 positions = torch.arange(7).expand(2, 7)
 model(words(), position_ids=positions).last_hidden_state
 model(words(), position_ids=positions).pooler_output
-
-# === bert: removed members and a mixin
-# parent: transformers.models.bert.modeling_bert
-# overrides: BertIntermediate, BertOutput
-# --- modular_neo.py
-from transformers.models.bert import modeling_bert as bert
-
-
-class Halved:
-    def forward(self, *args, **kwargs):
-        return super().forward(*args, **kwargs) * 0.5
-
-
-class BertIntermediate(Halved, bert.BertIntermediate):
-    pass
-
-
-class BertOutput(bert.BertOutput):
-    def forward(self, hidden_states, input_tensor):
-        hidden_states = self.dense(hidden_states)
-        return self.LayerNorm(hidden_states + <1> * input_tensor)
-# --- probe
-from oracle_models import *
-model = fill(BertModel(config("bert")))
-keys(model)
-model(words()).last_hidden_state

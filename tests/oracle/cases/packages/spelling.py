@@ -1,55 +1,6 @@
 # Valid Python that is written as nobody writes it: names on lines of their own, other spellings, tabs and form feeds.
 # The format is told in ../../packages.py.
 
-# === definitions over two lines
-# classes: NeoBlock
-# overrides: ToyBlock > NeoBlock
-# renames: Toy > Neo
-# --- modeling_toy.py
-class \
-    ToyOther:
-    def \
-        step(self, x):
-        if x > 5:
-            return 0
-        return x + <1>
-
-
-class ToyBlock:
-    n = 2
-
-    async \
-    def \
-      wait(self, x): return x * self.n
-
-    def other(self):
-        return ToyOther().step(self.n)
-
-    def \
-        run(self, x):
-        if x > 5:
-            return 0
-        return x * 2
-# --- modular_neo.py
-from .modeling_toy import ToyBlock
-
-
-class \
-  NeoBlock \
-  (ToyBlock):
-    def run(self, x):
-        y = super().run(x)
-        return y + <2>
-
-    async def wait(self, x):
-        y = await super().wait(x)
-        return y + <3>
-# --- probe
-NeoBlock().other()
-NeoBlock().run(1)
-NeoBlock().run(9)
-run(NeoBlock().wait(3))
-
 # === names that Python reads as others
 # classes: NeoBlock
 # overrides: ToyBlock > NeoBlock

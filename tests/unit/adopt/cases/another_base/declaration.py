@@ -1,8 +1,0 @@
-"""A fork."""
-
-from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.models.toy import modeling_toy as toy
-
-
-class ToyLayer(toy.ToyLayer, GradientCheckpointingLayer):
-    pass
