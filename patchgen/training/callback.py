@@ -148,7 +148,9 @@ class VariantCallback(TrainerCallback):
 
     def _tokens_of(self, state: Any) -> int:
         # Trainer adds up the tokens of all processes, also of those that compute the same rows.
-        return int(state.num_input_tokens_seen // self.engine.tp)
+        return (
+            int(state.num_input_tokens_seen) * self.engine.data_groups // self.engine.launch.world
+        )
 
     def _resume_clock(self, state: Any) -> None:
         self.since, self.tokens_before = time.perf_counter(), self._tokens_of(state)
@@ -170,7 +172,7 @@ def _engine(trainer: Any) -> Engine:
         return Engine()
     if trainer.is_fsdp_enabled:
         # Accelerate chooses the dtypes that weights are gathered in.
-        return Engine("fsdp2", launch, fsdp=launch.world, mixed=None)
+        return Engine("fsdp2", launch, mixed=None)
     if trainer.is_distributed_loading_by_transformers:
         what = "the model is laid out by transformers: say how"
         hint = 'VariantCallback(trainer, "tp")'

@@ -17,7 +17,7 @@ from patchgen.training.parallel import process_group as meet
 from patchgen.training.parallel.engine import Engine, Launch
 
 TWO = Engine("ddp", Launch(2, 1, 1))
-FSDP2 = Engine("fsdp2", Launch(2, 1, 1), fsdp=2)
+FSDP2 = Engine("fsdp2", Launch(2, 1, 1))
 ALONE = Engine()
 
 
@@ -108,7 +108,7 @@ def test_one_process_meets_nobody(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "1")
     meet.join(ALONE, "cpu")
     assert "WORLD_SIZE" not in os.environ and "RANK" not in os.environ
-    assert meet.gather(ALONE, 7) == (7,) and meet.broadcast_from_first(ALONE, lambda: 7) == 7
+    assert meet.gather(ALONE, 7) == (7,) and meet.first_process_first(ALONE, lambda: 7) == 7
     assert not meet.first_reports_same(ALONE, "text")
     meet.wait(ALONE)
     meet.leave(ALONE)

@@ -1,4 +1,4 @@
-"""DeepSpeed's configuration, refusals, and checkpoints to resume; without DeepSpeed."""
+"""DeepSpeed's configuration and refusals, without DeepSpeed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from patchgen.syntax.errors import PatchgenError
 from patchgen.training.parallel import zero
 from patchgen.training.parallel.engine import Engine, Launch
 from patchgen.training.parallel.zero import (
-    check_checkpoint,
     check_deepspeed,
     check_sizes,
     configuration,
@@ -95,41 +94,3 @@ def test_a_model_without_sizes():
     check_sizes(configured(width=8), engine("fsdp2"))
     with pytest.raises(PatchgenError, match="PG849.*no hidden_size"):
         check_sizes(configured(width=8), engine())
-
-
-def checkpoint(folder, zero_stage, world):
-    step = folder / "global_step2"
-    step.mkdir()
-    for rank in range(world):
-        (step / f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt").touch()
-        if zero_stage == 3:
-            (step / f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt").touch()
-    return folder
-
-
-@pytest.mark.parametrize(("written", "asked"), [(1, 2), (2, 1), (3, 3)])
-def test_checkpoints_that_go_on(tmp_path, written, asked):
-    check_checkpoint(checkpoint(tmp_path, written, 2), engine(f"zero{asked}"))
-
-
-@pytest.mark.parametrize(
-    ("written", "asked", "message"),
-    [
-        (3, engine("zero3", 4), "states of zero3 on 2 processes"),
-        (3, engine("zero2"), "--engine zero3 on 2 processes goes on"),
-        (1, engine("zero3"), "--engine zero1 or zero2 on 2 processes goes on"),
-        (1, engine("ddp"), "goes on with whole states or DTensors"),
-        (3, Engine(), "--engine single goes on with whole states or DTensors"),
-    ],
-)
-def test_checkpoints_of_another_engine(tmp_path, written, asked, message):
-    with pytest.raises(PatchgenError, match="PG848") as refused:
-        check_checkpoint(checkpoint(tmp_path, written, 2), asked)
-    assert message in f"{refused.value} {refused.value.problem.hint}"
-
-
-def test_zero_does_not_go_on_with_what_others_wrote(tmp_path):
-    check_checkpoint(tmp_path, engine("fsdp2"))
-    with pytest.raises(PatchgenError, match="PG848.*whole") as refused:
-        check_checkpoint(tmp_path, engine())
-    assert "go on without ZeRO" in refused.value.problem.hint

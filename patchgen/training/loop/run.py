@@ -38,7 +38,7 @@ from patchgen.training.parallel.distribute import distribute
 from patchgen.training.parallel.engine import Engine, parse_engine
 from patchgen.training.parallel.engine_check import check_layout
 from patchgen.training.parallel.process_group import (
-    broadcast_from_first,
+    PATIENCE,
     first_process_first,
     gather,
     ignore_termination,
@@ -47,7 +47,6 @@ from patchgen.training.parallel.process_group import (
     wait,
 )
 from patchgen.training.parallel.zero import (
-    check_checkpoint,
     check_deepspeed,
     check_sizes,
     engine_at_end,
@@ -136,18 +135,17 @@ def train(
     """
     engine = engine or parse_engine(options.engine, os.environ)
     check_engine_arguments(options, given, engine)
-    join(engine, "cuda" if _on_cuda(given) else "cpu")
+    join(engine, "cuda" if _on_cuda(given) else "cpu", given.get("ddp_timeout", PATIENCE))
     folder = output_of(options, given)
     resumed = given.get("resume_from_checkpoint")
     with guard(folder, engine, claims=not resumed):
-        with first_process_first(engine):
-            start = _start(folder, resumed, engine) if resumed else None
+        start = None
+        if resumed:
+            start = first_process_first(engine, lambda: _start(folder, resumed, engine))
         job = prepare(options, given, engine)
         model = job.build()
         if options.search:
             return search(job, model, given)
-        if start is not None:
-            check_checkpoint(start, engine)
         scale_loss = job.ignores_label_count(model)
         check_sizes(model, engine)
         model = distribute(model, engine, job.arguments.device.type)
@@ -181,8 +179,10 @@ def prepare(options: Options, given: Mapping[str, Any], engine: Engine) -> Job:
         more["parallelism_config"] = rows
     arguments = make_arguments(options, given, from_weights=bool(source.checkpoint), **more)
     evaluated = arguments.do_eval or "loss" in options.search
-    with first_process_first(engine):  # it fills the caches, and the others read them
-        data = prepare_data(options, source.checkpoint, evaluated=evaluated)
+    # The first fills the caches, and the others read them.
+    data = first_process_first(
+        engine, lambda: prepare_data(options, source.checkpoint, evaluated=evaluated)
+    )
     digests = gather(engine, data.digest)
     if len(set(digests)) > 1:
         rank = next(rank for rank, digest in enumerate(digests) if digest != digests[0])
@@ -206,16 +206,26 @@ class OnAnyDevice(ParallelismConfig):
 
 def make_parallelism_config(engine: Engine) -> ParallelismConfig | None:
     """Return which processes get the same rows; None where each has its own."""
-    return OnAnyDevice(tp_size=engine.tp, dp_shard_size=engine.fsdp) if engine.tp > 1 else None
+    return OnAnyDevice(tp_size=engine.launch.world) if engine.name == "tp" else None
 
 
 def _start(folder: Path, resumed: str, engine: Engine) -> Path | None:
-    """Return the checkpoint to go on from; None where the run has none yet."""
+    """Return the checkpoint to go on from; None where the run has none yet.
+
+    Raises PatchgenError PG848 where another engine, or another number of processes, wrote it.
+    """
     by_name = str(resumed).lower() not in ("true", "last")
     if engine.is_first:
         for unfinished in discard_unfinished(folder):
             note(f"{unfinished.name} was being written when the run ended, and is removed")
     start = find_checkpoint(resumed if by_name else folder)
+    record = start.parent / RUN if start is not None else None
+    if record is not None and record.is_file():
+        written = json.loads(record.read_text(encoding="utf-8"))["layout"]
+        if written != engine.layout:
+            what = f"it is of {written}, and this is {engine.layout}"
+            hint = f"--engine {written} goes on; --weights {start} begins a run with its weights"
+            raise PatchgenError("PG848", Location(str(start)), what, hint)
     if engine.is_first:
         note(
             "the run has no checkpoint yet and starts again"
@@ -245,7 +255,8 @@ def _record(job: Job) -> None:
     attempts = [*before.get("attempts", []), describe_environment(job.arguments.device.type)]
     wait(job.engine)
     if first:
-        found = {"data": digest, "rows": [len(job.data.train), len(job.data.kept)]}
+        rows = [len(job.data.train), len(job.data.kept)]
+        found = {"data": digest, "rows": rows, "layout": job.engine.layout}
         _write(path, {**found, "attempts": attempts})
 
 
@@ -343,7 +354,7 @@ def guard(folder: Path, engine: Engine, *, claims: bool) -> Iterator[None]:
             what = f"cannot be made: {error}"
             raise PatchgenError("PG817", where, what, "give --output_dir another folder") from error
 
-    broadcast_from_first(engine, take)
+    first_process_first(engine, lambda: take() if engine.is_first else None)
     collecting = gc.isenabled()
     gc.enable()  # the command line switches it off, but a run is long
     try:

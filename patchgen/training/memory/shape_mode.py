@@ -12,10 +12,11 @@ import builtins
 import inspect
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,6 @@ from transformers.utils import import_utils
 
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.memory.values import NOT_KNOWN, Values
-from patchgen.training.patching import Patch, patched
 
 aten = torch.ops.aten
 
@@ -144,15 +144,14 @@ def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
     (`modules` ask for their type), modules that already have the right dtype would get new
     parameters, and a number that becomes part of a name would be formatted as a tensor.
     """
-    patches: list[Patch] = [
-        (nn.Module, "_apply", _converted),
-        (FakeTensor, "__format__", _formatted),
-        *((module, "type", OrdinaryType) for module in modules),
-    ]
-    if hasattr(import_utils, "is_fake_tensor"):
-        patches.append((import_utils, "is_fake_tensor", lambda tensor: False))
     known = Known(device)
-    with FakeTensorMode(allow_non_fake_inputs=True), known, patched(*patches):
+    with FakeTensorMode(allow_non_fake_inputs=True), known, ExitStack() as stack:
+        stack.enter_context(patch.object(nn.Module, "_apply", _converted))
+        stack.enter_context(patch.object(FakeTensor, "__format__", _formatted))
+        for module in modules:
+            stack.enter_context(patch.object(module, "type", OrdinaryType))
+        if hasattr(import_utils, "is_fake_tensor"):
+            stack.enter_context(patch.object(import_utils, "is_fake_tensor", lambda tensor: False))
         yield known
 
 

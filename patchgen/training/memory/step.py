@@ -19,9 +19,8 @@ from patchgen.runtime.checkpointing import options_of, switch_on
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision
 from patchgen.training.memory.cuda_kernels import device_label, use_kernels
-from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.shape_mode import is_code_of_a_model, shapes_only
-from patchgen.training.memory.target import Target, setup_error
+from patchgen.training.memory.target import Target, batch_for, setup_error
 from patchgen.training.memory.tracker import Allocation, Tracker
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.parallel.engine import Engine

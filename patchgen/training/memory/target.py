@@ -1,4 +1,4 @@
-"""Finds the class and the configuration that a model's name means, without building it."""
+"""Finds the class and the configuration that a model's name means, and makes inputs for it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import functools
 import importlib
 import inspect
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant, known_variants
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.arguments import ANSWER, ROWS, CannotBuild, takes
+from patchgen.verify.inputs.arguments import LENGTH as FEW
+from patchgen.verify.inputs.arguments import batch as tokens
+from patchgen.verify.inputs.dummy import make_inputs
+from patchgen.verify.parts.part_check import Scenario
 from patchgen.verify.variants import find_heads
 
 LENGTH = 512  # tokens of a row, by default
@@ -227,3 +234,38 @@ def _check_settings_exist(config: PreTrainedConfig, changes: Mapping[str, Any]) 
                 did_you_mean(name, config.to_dict()) or "its settings are those of its config.json"
             )
             raise setup_error(f"--set {name}", f"{type(config).__name__} has no {name}", hint)
+
+
+# The decoder of an encoder-decoder needs one of them.
+_ANSWERS = frozenset({"labels", "decoder_input_ids"})
+
+
+def batch_for(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, batch: int, length: int
+) -> dict[str, Tensor]:
+    """Return the arguments of forward on the CPU: `batch` rows of `length` tokens, without padding.
+
+    Images and audio have the size that the configuration says.  Raises ValueError where no inputs
+    are known for the class.
+    """
+    try:
+        small = make_inputs(model_class, config, Scenario())
+    except CannotBuild as error:
+        raise ValueError(f"{model_class.__name__}: {error}") from error
+    if (
+        config.is_encoder_decoder
+        and "labels" in takes(model_class)
+        and not _ANSWERS & small.given.keys()
+    ):
+        small.given["labels"] = tokens(rows=ROWS, length=ANSWER).input_ids
+    return {name: _stretched(tensor, batch, length) for name, tensor in small.given.items()}
+
+
+def _stretched(tensor: Tensor, batch: int, length: int) -> Tensor:
+    """Repeat the tensor along the rows, and along the tokens where it has such an axis."""
+    sizes = [batch, *tensor.shape[1:]]
+    if tensor.dim() > 1 and not tensor.is_floating_point():
+        sizes[1:] = [length if size in (FEW, ANSWER) else size for size in sizes[1:]]
+    times = [math.ceil(wanted / size) for wanted, size in zip(sizes, tensor.shape, strict=True)]
+    many = tensor.repeat(times)[tuple(slice(size) for size in sizes)]
+    return many.float() if many.is_floating_point() else many.clone()

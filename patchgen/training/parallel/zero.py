@@ -1,6 +1,7 @@
-"""Configures DeepSpeed for `--engine zero1`, `zero2` and `zero3`, and checks that it is installed.
+"""Configures DeepSpeed for `--engine zero1`, `zero2` and `zero3`, and checks that it runs.
 
-Trainer replaces each "auto" by a value from its own arguments.  `zero_check` checks what runs.
+Stage 1 divides the optimizer's states, stage 2 also gradients, stage 3 also weights.  Trainer
+replaces each "auto" by a value from its own arguments.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import os
 import shutil
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
+
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
@@ -22,9 +26,7 @@ DEEPSPEED = "deepspeed"
 ACCELERATOR = "DS_ACCELERATOR"  # the device for DeepSpeed, which otherwise takes what it finds
 # Trainer derives the sizes of buckets from one of these in the configuration.
 SIZES = ("hidden_size", "hidden_sizes")
-# A checkpoint has a folder for each step with a file of each process; in stage 3 also of weights.
-STEPS = "global_step*"
-STATES, PARTS = "*zero_pp_rank_*_optim_states.pt", "*zero_pp_rank_*_model_states.pt"
+SLACK = 1.1  # of a process's part: it is padded, and may end anywhere in a weight
 
 
 def make_zero_arguments(engine: Engine, bf16: bool, device: str) -> dict[str, Any]:
@@ -124,45 +126,54 @@ def engine_at_end(engine: Engine) -> Engine:
     return replace(engine, name="ddp", offload="") if engine.zero_stage in (1, 2) else engine
 
 
-def check_checkpoint(folder: Path, engine: Engine) -> None:
-    """Raise PG848 where another stage, or another number of processes, has saved the states.
+@contextmanager
+def whole_weights(model: Any) -> Iterator[None]:
+    """Have all weights on each process for a while.
 
-    Each process saves its part of one flat buffer of all states, which ends anywhere in a weight.
+    In stage 3 transformers builds a model with this process's part of each weight only.
     """
-    written = _written(folder)
-    asked = (_kind(engine.zero_stage), engine.launch.world) if engine.zero_stage else None
-    if written == asked:
+    if not is_deepspeed_zero3_enabled():
+        yield
         return
-    has, wants = _describe_states(written), _describe_states(asked)
-    what = f"it has {has}, and --engine {engine.name} goes on with {wants}"
-    again = (
-        f"--engine {written[0]} on {written[1]} processes goes on"
-        if written
-        else "go on without ZeRO"
-    )
-    raise PatchgenError(
-        "PG848",
-        Location(str(folder)),
-        what,
-        f"{again}; --weights {folder} begins a run with its weights",
-    )
+    from deepspeed.zero import GatheredParameters
+
+    with GatheredParameters(list(model.parameters())):
+        yield
 
 
-def _written(folder: Path) -> tuple[str, int] | None:
-    """Return the kind of ZeRO and the number of processes that saved it; None without ZeRO."""
-    for step in sorted(folder.glob(STEPS)):
-        return _kind(3 if any(step.glob(PARTS)) else 1), len(list(step.glob(STATES)))
-    return None
+def bytes_updated(wrapped: Any) -> int:
+    """Return the bytes of float32 weights that this process's optimizer updates."""
+    in_stage_3 = wrapped.zero_optimization_stage() == 3
+    name = "fp32_partitioned_groups_flat" if in_stage_3 else "single_partition_of_fp32_groups"
+    return sum(part.nbytes for part in getattr(wrapped.optimizer, name))
 
 
-def _kind(zero_stage: int) -> str:
-    """Return the kind of a stage: 1 and 2 save the same files."""
-    return "zero3" if zero_stage == 3 else "zero1 or zero2"
+def find_zero_problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
+    """Yield how what runs differs from the stage and the offloading that were asked for."""
+    from deepspeed import DeepSpeedEngine
 
-
-def _describe_states(written: tuple[str, int] | None) -> str:
-    return (
-        "whole states or DTensors"
-        if written is None
-        else f"states of {written[0]} on {written[1]} processes"
-    )
+    if not isinstance(wrapped, DeepSpeedEngine):
+        yield f"what is called is a {type(wrapped).__name__}, and no engine of DeepSpeed"
+        return
+    zero_stage, world = wrapped.zero_optimization_stage(), engine.launch.world
+    if zero_stage != engine.zero_stage:
+        yield f"DeepSpeed runs stage {zero_stage}"
+        return
+    if wrapped.module is not model:
+        yield f"DeepSpeed's engine runs another {type(wrapped.module).__name__}"
+    if wrapped.dp_world_size != world:
+        yield f"DeepSpeed makes {wrapped.dp_world_size} parts for {world} processes"
+    if not type(wrapped.basic_optimizer).__module__.startswith("torch.optim"):
+        yield f"the optimizer is DeepSpeed's own {type(wrapped.basic_optimizer).__name__}"
+    numbers = (getattr(weight, "ds_numel", weight.numel()) for weight in model.parameters())
+    whole, updated = 4 * sum(numbers), bytes_updated(wrapped)
+    if updated > SLACK * whole / world:
+        yield f"a process updates {updated:,} bytes of {whole:,}: more than its part"
+    offload = wrapped.zero_offload_param()
+    device = "none" if offload is None else getattr(offload.device, "value", offload.device)
+    for what, wanted, runs in (
+        ("the optimizer's states", bool(engine.offload), bool(wrapped.zero_use_cpu_optimizer())),
+        ("parameters", engine.offload == "parameters", device != "none"),
+    ):
+        if wanted != runs:
+            yield f"{what} are {'on the device' if wanted else 'offloaded'}"

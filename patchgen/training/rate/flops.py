@@ -23,8 +23,8 @@ from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.syntax.errors import PatchgenError
-from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.shape_mode import shapes_only
+from patchgen.training.memory.target import batch_for
 from patchgen.training.silence import silence_models
 from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 from patchgen.verify.observe.step import takes_cache
