@@ -22,7 +22,6 @@ TEMPLATES = {
     "eval_accuracy": "{:.3f}",
     "tokens_a_second": "{:,.0f}",
     "mfu": "{:.1%}",
-    "mfu_datasheet": "{:.1%}",
 }
 
 

@@ -15,12 +15,13 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import math
 import os
 import sys
 import time
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from patchgen.training.parallel.engine import Engine, parse_engine, read_launch
 from patchgen.training.parallel.engine_check import EngineReport, check_engine
 from patchgen.training.parallel.process_group import wait
 from patchgen.training.rate.flops import count_forward_flops, count_pairs
-from patchgen.training.rate.peak import datasheet_flops, product_flops
+from patchgen.training.rate.peak import product_flops
 
 __all__ = ["VariantCallback", "find_checkpoint"]
 
@@ -60,7 +61,7 @@ class VariantCallback(TrainerCallback):
         if trainer.args.include_num_input_tokens_seen == "no":
             trainer.args.include_num_input_tokens_seen = "non_padding"
         self.report: EngineReport | None = None
-        self.rates: tuple[float, float, float | None] | None = None
+        self.rates: tuple[float, float] | None = None
         self.seconds, self.tokens, self.warm = 0.0, 0, WARM
         self.window = (0.0, 0)
         self.since, self.tokens_before = 0.0, 0
@@ -80,11 +81,9 @@ class VariantCallback(TrainerCallback):
         """Return speed, MFU where the FLOPs are known, and the peak memory of this process."""
         figures = {"tokens_a_second": round(tokens_a_second, 1)} if tokens_a_second else {}
         if self.rates is not None and tokens_a_second:
-            per_token, peak, datasheet = self.rates
+            per_token, peak = self.rates
             done = tokens_a_second * per_token / self.engine.launch.world
             figures["mfu"] = round(done / peak, 5)
-            if datasheet is not None:
-                figures["mfu_datasheet"] = round(done / datasheet, 5)
         return {**figures, "peak_bytes": peak_memory(self.device)}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
@@ -162,12 +161,11 @@ def _engine(trainer: Any) -> Engine:
     if trainer.is_deepspeed_enabled:
         plugin = trainer.accelerator.state.deepspeed_plugin
         config = plugin.deepspeed_config["zero_optimization"]
-        offloads = [
-            part
-            for key, part in (("offload_optimizer", "optimizer"), ("offload_param", "parameters"))
-            if config.get(key, {}).get("device", "none") != "none"
-        ]
-        return Engine(f"zero{config['stage']}", launch, offload=(offloads or [""])[-1])
+        offload = ""
+        for key, part in (("offload_optimizer", "optimizer"), ("offload_param", "parameters")):
+            if config.get(key, {}).get("device", "none") != "none":
+                offload = part
+        return Engine(f"zero{config['stage']}", launch, offload=offload)
     if launch.world == 1:
         return Engine()
     if trainer.is_fsdp_enabled:
@@ -223,8 +221,8 @@ def check_loss(logs: Mapping[str, Any], step: int) -> None:
             raise PatchgenError("PG820", Location("patchgen train"), what, hint)
 
 
-def measure_rates(trainer: Any, device: str) -> tuple[float, float, float | None] | None:
-    """Return the FLOPs of a token, and the FLOP/s of the device: measured, and by its data sheet.
+def measure_rates(trainer: Any, device: str) -> tuple[float, float] | None:
+    """Return the FLOPs of a token, and the FLOP/s of the device in a product of this precision.
 
     None where the FLOPs do not follow from shapes, or rows are not read from a list.
     """
@@ -234,9 +232,8 @@ def measure_rates(trainer: Any, device: str) -> tuple[float, float, float | None
         return None
     weights = next(model.parameters()).dtype
     dtype = "bfloat16" if args.bf16 else "float16" if args.fp16 else str(weights).partition(".")[2]
-    name = torch.cuda.get_device_name() if device == "cuda" else ""
     tf32 = torch.get_float32_matmul_precision() != "highest"
-    return per_token, product_flops(device, dtype, tf32=tf32), datasheet_flops(name, dtype)
+    return per_token, product_flops(device, dtype, tf32=tf32)
 
 
 def _flops_per_token(model: Any, rows: Any) -> float | None:
@@ -274,18 +271,13 @@ def _labelled(row: Mapping[str, Any]) -> int:
 
 def describe_environment(device: str) -> dict[str, Any]:
     """Return the device, and the releases of the packages that a run depends on."""
-    from importlib import metadata
-
-    names = "torch transformers accelerate tokenizers datasets peft deepspeed".split()
-    installed = {dist.metadata["Name"].lower() for dist in metadata.distributions()}
+    packages = {}
+    for name in "torch transformers accelerate tokenizers datasets peft deepspeed".split():
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
     return {
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "threads": torch.get_num_threads(),
         "python": sys.version.partition(" ")[0],
-        "packages": {name: metadata.version(name) for name in names if name in installed},
+        "packages": packages,
     }
-
-
-def record(report: EngineReport | None) -> dict[str, Any]:
-    """Return the engine that ran, for a file."""
-    return {} if report is None else dataclasses.asdict(report)

@@ -217,8 +217,7 @@ def _loaded(source: Source, options: Options, data: TrainingData, dtype: torch.d
     held = getattr(words, "ds_shape", words.shape)[0]  # DeepSpeed may have taken it apart
     if len(data.tokenizer) > held:
         what = f"the tokenizer has {len(data.tokenizer)} tokens, and the model {held}"
-        hint = f"--tokenizer of the checkpoint's family, or --vocabulary {held} where it has none"
-        raise PatchgenError("PG813", where, what, hint)
+        raise PatchgenError("PG813", where, what, "--tokenizer of the checkpoint's family")
     _check_positions(model.config, options)
     if model.config.pad_token_id is None:
         model.config.pad_token_id = data.tokenizer.pad_token_id
@@ -232,19 +231,14 @@ def _adapted(model: Any, options: Options) -> Any:
         hint = "pip install 'patchgen[train]'"
         where = Location(f"--lora_rank {options.lora_rank}")
         raise PatchgenError("PG814", where, "needs the package peft", hint) from error
-    targets: Any = options.lora_targets
-    config = peft.LoraConfig(
-        task_type=PEFT_TASKS.get(options.task),
-        r=options.lora_rank,
-        lora_alpha=options.lora_alpha,
-        lora_dropout=options.lora_dropout,
-        target_modules=targets[0] if targets == ["all-linear"] else targets,
-        target_parameters=options.lora_parameters or None,
-    )
     try:
+        asked = {"lora_alpha": 16, "target_modules": "all-linear"} | json.loads(options.lora_kwargs)
+        config = peft.LoraConfig(
+            task_type=PEFT_TASKS.get(options.task), r=options.lora_rank, **asked
+        )
         return peft.get_peft_model(model, config)
-    except ValueError as error:
-        refuse("lora_targets", " ".join(targets), " ".join(str(error).split()))
+    except (ValueError, TypeError) as error:
+        refuse("lora_kwargs", options.lora_kwargs, " ".join(str(error).split()))
 
 
 def check_isolation(model: Any, vocabulary: int) -> None:

@@ -21,7 +21,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.training.callback import VariantCallback, describe_environment, record
+from patchgen.training.callback import VariantCallback, describe_environment
 from patchgen.training.loop.checkpoints import (
     checkpoint_step,
     complete_checkpoints,
@@ -291,7 +291,8 @@ def _ended(job: Job, trainer: Any, callback: VariantCallback) -> dict[str, Any]:
     if job.engine.is_first:
         path = job.folder / RUN
         attempts = json.loads(path.read_text(encoding="utf-8"))
-        attempts["attempts"][-1]["engine"] = record(callback.report)
+        ran = callback.report
+        attempts["attempts"][-1]["engine"] = dataclasses.asdict(ran) if ran else {}
         _write(path, {**attempts, "figures": figures})
     wait(job.engine)
     return figures
@@ -308,24 +309,19 @@ def check_engine_arguments(options: Options, given: Mapping[str, Any], engine: E
     spread = engine.shards_weights or bool(engine.zero_stage)
     alone = "works on one process"
     whole = f"has been shown with whole weights and states alone, and {engine.name} spreads them"
-    for name, wrong, what, hint in (
-        ("search", bool(options.search), alone, "search on one, and train on several"),
-        ("auto_find_batch_size", given.get("auto_find_batch_size"), alone, "`patchgen memory`"),
-        ("lora_rank", spread and options.lora_rank, whole, "--engine ddp"),
-        ("muon", spread and options.muon, whole, "--engine ddp"),
-        ("fp16", spread and given.get("fp16"), whole, "--bf16"),
-        ("dtype", spread and options.dtype != "float32", whole, "--bf16, or --engine fsdp2,mixed"),
-        ("torch_compile", spread and given.get("torch_compile"), whole, "--engine ddp"),
-        (
-            "optim",
-            spread and given.get("optim", SPREAD_OPTIMIZERS[0]) not in SPREAD_OPTIMIZERS,
-            whole,
-            "--optim adamw_torch_fused, adamw_torch or sgd",
-        ),
+    asked = {**given, **dataclasses.asdict(options)}
+    for name, goes, what, hint in (
+        ("search", ([],), alone, "search on one, and train on several"),
+        ("auto_find_batch_size", (None, False), alone, "`patchgen memory`"),
+        ("lora_rank", (0,), whole, "--engine ddp"),
+        ("muon", (False,), whole, "--engine ddp"),
+        ("fp16", (None, False), whole, "--bf16"),
+        ("dtype", ("float32",), whole, "--bf16, or --engine fsdp2,mixed"),
+        ("torch_compile", (None, False), whole, "--engine ddp"),
+        ("optim", (None, *SPREAD_OPTIMIZERS), whole, f"one of {', '.join(SPREAD_OPTIMIZERS)}"),
     ):
-        if wrong:
-            value = getattr(options, name, None) or given.get(name)
-            refuse(name, value, what, hint, code="PG837")
+        if asked.get(name) not in goes and (spread or what is alone):
+            refuse(name, asked[name], what, hint, code="PG837")
 
 
 @contextlib.contextmanager
@@ -444,20 +440,13 @@ def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     objectives, args = job.options.search, job.arguments
     directions = [DIRECTIONS[objective] for objective in objectives]
-    path = str(job.folder / TRIALS)
-    storage = JournalStorage(JournalFileBackend(path))
-    study = optuna.create_study(
-        storage=storage,
-        study_name="patchgen",
-        load_if_exists=True,
-        directions=directions,
-    )
-    if [each.name.lower() for each in study.directions] != directions:
-        raise PatchgenError("PG817", Location(path), "was begun with other objectives")
+    # Other objectives are another study.
+    kept: dict[str, Any] = {"study_name": " and ".join(objectives), "load_if_exists": True}
+    kept["storage"] = JournalStorage(JournalFileBackend(str(job.folder / TRIALS)))
+    study = optuna.create_study(directions=directions, **kept)
     complete = (optuna.trial.TrialState.COMPLETE,)
     done = len(study.get_trials(deepcopy=False, states=complete))
     batch = args.per_device_train_batch_size
-
     scale_loss = job.ignores_label_count(model)
     args.save_strategy = "no"
     trainer = job.trainer(model_init=lambda trial=None: job.build(), scale_loss=scale_loss)
@@ -477,9 +466,7 @@ def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
             n_trials=job.options.trials - done,
             direction=directions if len(directions) > 1 else directions[0],
             backend="optuna",
-            study_name="patchgen",
-            storage=storage,
-            load_if_exists=True,
+            **kept,
             # With the same seed, a search that goes on would repeat its first settings.
             sampler=optuna.samplers.TPESampler(seed=args.seed + done),
         )

@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.training.loop.options import Options, refuse
+from patchgen.training.loop.options import Options
 
 Row: TypeAlias = "dict[str, Any]"  # names of a model's inputs, and one array of tokens for each
 IGNORED = -100  # the label that transformers' losses ignore
@@ -77,11 +77,8 @@ def prepare_data(options: Options, checkpoint: str, *, evaluated: bool) -> Train
     """
     parts, source = load(options)
     column = _text_column(options, parts["train"], source)
-    tokenizer = load_tokenizer(options.tokenizer or checkpoint)
-    if tokenizer is None:
-        if options.tokenizer:
-            refuse("tokenizer", options.tokenizer, "is no tokenizer that can be loaded")
-        tokenizer = train_tokenizer(_texts(parts["train"], column, source), options.vocabulary)
+    name = options.tokenizer or checkpoint
+    tokenizer = load_tokenizer(name) if name else shipped_tokenizer()
     if options.task == "masked-lm" and tokenizer.mask_token_id is None:
         raise PatchgenError("PG812", Location(tokenizer.name_or_path), "its tokenizer has no mask")
     labels = _labels(options, parts["train"], source) if options.task == "classification" else ()
@@ -187,16 +184,6 @@ def _text_column(options: Options, part: Any, source: str) -> str:
         what = f"has no column {' or '.join(names)}, but {', '.join(part.column_names) or 'none'}"
         raise PatchgenError("PG815", Location(source), what, "--text_column NAME")
     return column
-
-
-def _texts(part: Any, column: str, source: str) -> Iterator[str]:
-    """Yield the texts that a tokenizer is trained on."""
-    for number, value in enumerate(part[column]):
-        if isinstance(value, list):
-            what = f"row {number} of {column} is a conversation, and there is no tokenizer"
-            hint = "--tokenizer NAME, of one that has a chat template"
-            raise PatchgenError("PG815", Location(source), what, hint)
-        yield _text(value, number, column, source)
 
 
 def _text(value: Any, number: int, column: str, source: str) -> str:
@@ -442,53 +429,35 @@ def text_lengths(row: Mapping[str, Any]) -> list[int]:
     return [int(end - begin) for begin, end in zip(begins, begins[1:], strict=False)]
 
 
-# In the order of their ids.  `<s>` and `</s>` are also BERT's class and separator tokens.
-SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "mask_token": "<mask>"}
-BYTES = 256
+def shipped_tokenizer() -> Any:
+    """Return the byte-level tokenizer of 1,024 tokens that patchgen ships with its text.
 
-
-def train_tokenizer(texts: Iterable[str], size: int) -> Any:
-    """Train a tokenizer of at most `size` tokens that puts `<s>` and `</s>` around a text."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-
-    if size < BYTES + len(SPECIAL):
-        least = BYTES + len(SPECIAL)
-        refuse("vocabulary", size, f"every byte and {len(SPECIAL)} special tokens are {least}")
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=list(SPECIAL.values()),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    first, last = SPECIAL["bos_token"], SPECIAL["eos_token"]
-    around = [(token, tokenizer.token_to_id(token)) for token in (first, last)]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{first} $A {last}", special_tokens=around
-    )
+    It puts `<s>` and `</s>` around a text, which are also BERT's class and separator tokens.
+    """
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        **SPECIAL,
-        cls_token=first,
-        sep_token=last,
+        tokenizer_file=str(SHIPPED / "tokenizer.json"),
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        mask_token="<mask>",
+        cls_token="<s>",
+        sep_token="</s>",
         model_input_names=["input_ids", "attention_mask"],
         clean_up_tokenization_spaces=False,
     )
 
 
-def load_tokenizer(name: str) -> Any | None:
-    """Return the tokenizer of that name or checkpoint; None where it has none, or "" is given."""
-    if not name:
-        return None
+def load_tokenizer(name: str) -> Any:
+    """Return the tokenizer of that name or checkpoint.
+
+    Raises PatchgenError PG813 where there is none, and PG812 where it cannot pad.
+    """
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError, KeyError):  # what transformers raises where it finds none
-        return None
-    if len(tokenizer) < 2:  # made of nothing but a name, without a vocabulary
-        return None
+        tokenizer = ()
+    if len(tokenizer) < 2:  # none, or one made of nothing but a name, without a vocabulary
+        raise PatchgenError("PG813", Location(f"--tokenizer {name}"), "is no tokenizer to be had")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.pad_token_id is None:

@@ -24,24 +24,7 @@ from patchgen.training.memory.figures import (
 from patchgen.training.memory.step import Setup, StepTrace
 
 MOST = 2**16  # rows; no larger batch is tried
-PARTS = {
-    "weights": "weights",
-    "buffers": "buffers",
-    "optimizer": "optimizer states",
-    "gradients": "gradients",
-    "saved": "saved activations",
-}
-# Roles that are drawn as one area, from bottom to top; every role is in one of them.
-LAYERS = {
-    "weights": ("weights", "buffers", "inputs"),
-    "optimizer": ("optimizer",),
-    "gradients": ("gradients",),
-    "copies": ("casts",),
-    "activations": ("activations",),
-    "recomputed": ("recomputed",),
-    "logits": ("logits",),
-    "temporary": ("temporary",),
-}
+PARTS = ("weights", "buffers", "optimizer", "gradients", "saved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +118,10 @@ def _tables(report: Report) -> Iterable[Table]:
 def _compared(figures: dict[str, Figures]) -> Table:
     """Return the figures, predicted and measured."""
     columns = list(figures.values())
-    rows = [(label, [getattr(each, name) for each in columns]) for name, label in PARTS.items()]
+    rows = [
+        (ROLES.get(name, "saved activations"), [getattr(each, name) for each in columns])
+        for name in PARTS
+    ]
     for phase, _ in columns[0].peaks:
         rows.append((f"peak in {phase}", [dict(each.peaks)[phase] for each in columns]))
     rows.append(("peak", [each.peak for each in columns]))
@@ -211,19 +197,18 @@ def _aligned(table: Table) -> str:
 
 
 def over_time(trace: StepTrace) -> tuple[list[int], dict[str, list[int]]]:
-    """Return the moments of a step, and the bytes of each layer of the picture at each of them."""
-    layer_of = {role: name for name, roles in LAYERS.items() for role in roles}
+    """Return the moments of a step, and the bytes of each role at each of them."""
     changes: dict[int, list[tuple[str, int]]] = {}
     for each in trace.allocations:
-        layer = layer_of[find_role(each, trace)]
-        changes.setdefault(each.born, []).append((layer, each.bytes))
+        role = find_role(each, trace)
+        changes.setdefault(each.born, []).append((role, each.bytes))
         if each.died is not None:
-            changes.setdefault(each.died, []).append((layer, -each.bytes))
-    held, moments = dict.fromkeys(LAYERS, 0), []
-    heights: dict[str, list[int]] = {name: [] for name in LAYERS}
+            changes.setdefault(each.died, []).append((role, -each.bytes))
+    held, moments = dict.fromkeys(ROLES, 0), []
+    heights: dict[str, list[int]] = {role: [] for role in ROLES}
     for moment in sorted(changes):
-        for layer, change in changes[moment]:
-            held[layer] += change
+        for role, change in changes[moment]:
+            held[role] += change
         if moment >= trace.starts[0][0]:
             moments.append(moment)
             for name, height in heights.items():
@@ -241,9 +226,9 @@ def draw(trace: StepTrace, path: Path, room: int = 0) -> None:
     moments, heights = over_time(trace)
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.add_subplot()
-    names = [name for name in LAYERS if any(heights[name])]
-    gigabytes = [[count / 1e9 for count in heights[name]] for name in names]
-    axes.stackplot(moments, gigabytes, labels=names, step="post")
+    roles = [role for role in ROLES if any(heights[role])]
+    gigabytes = [[count / 1e9 for count in heights[role]] for role in roles]
+    axes.stackplot(moments, gigabytes, labels=[ROLES[role] for role in roles], step="post")
     for moment, phase in trace.starts:
         axes.axvline(moment, color="gray", linewidth=0.6)
         axes.annotate(phase, (moment, 1), xycoords=("data", "axes fraction"), va="top")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,8 +65,7 @@ def configuration(engine: Engine, bf16: bool, device: str) -> dict[str, Any]:
 def check_deepspeed(engine: Engine, device: str) -> None:
     """Let DeepSpeed use the device.
 
-    Raises PatchgenError PG845 where DeepSpeed is missing or uses another device, and PG846 where it
-    cannot compile its operators.
+    Raises PatchgenError PG845 where DeepSpeed is missing or uses another device.
     """
     if not engine.zero_stage:
         return
@@ -77,8 +74,6 @@ def check_deepspeed(engine: Engine, device: str) -> None:
         raise PatchgenError(
             "PG845", where, "needs the package deepspeed", "pip install 'patchgen[deepspeed]'"
         )
-    if device == "cpu":
-        _check_compiler(where)
     os.environ.setdefault(ACCELERATOR, device)
     # DeepSpeed calls deprecated functions of torch in every step.
     warnings.filterwarnings("ignore", message="`torch.distributed", category=FutureWarning)
@@ -92,19 +87,6 @@ def check_deepspeed(engine: Engine, device: str) -> None:
         setting = f"{ACCELERATOR}={os.environ[ACCELERATOR]}"
         what = f"deepspeed takes {found} ({setting}), and the run is on {device}"
         raise PatchgenError("PG845", where, what, f"{ACCELERATOR}={device}, or none at all")
-
-
-def _check_compiler(where: Location) -> None:
-    """Raise PG846 without a compiler: on a Linux CPU DeepSpeed compiles its communication."""
-    if sys.platform != "linux":
-        return
-    compilers = (os.environ.get("CXX", ""), "c++", "g++", "clang++")
-    if not any(name and shutil.which(name) for name in compilers):
-        what = "deepspeed compiles C++ for a CPU, and no compiler is found (CXX, c++, g++, clang++)"
-        raise PatchgenError("PG846", where, what, "install one; --engine ddp and fsdp2 need none")
-    if shutil.which("ninja") is None:
-        what = "deepspeed compiles C++ for a CPU by ninja, which is not found in PATH"
-        raise PatchgenError("PG846", where, what, "pip install ninja")
 
 
 def check_sizes(model: Any, engine: Engine) -> None:
@@ -135,9 +117,9 @@ def whole_weights(model: Any) -> Iterator[None]:
     if not is_deepspeed_zero3_enabled():
         yield
         return
-    from deepspeed.zero import GatheredParameters
+    from deepspeed import zero
 
-    with GatheredParameters(list(model.parameters())):
+    with zero.GatheredParameters(list(model.parameters())):
         yield
 
 
