@@ -164,10 +164,8 @@ def test_rates():
     callback.engine = Engine("ddp", Launch(2))
     callback.rates = None
     assert "mfu" not in callback.figures(100)
-    callback.rates = (1e9, 1e12, None)
+    callback.rates = (1e9, 1e12)
     assert callback.figures(100)["mfu"] == 0.05
-    callback.rates = (1e9, 1e12, 2e12)
-    assert callback.figures(100)["mfu_datasheet"] == 0.025
 
 
 def test_a_product_is_measured():

@@ -29,7 +29,6 @@ from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.training.device_memory import GIB, free_memory
 from patchgen.training.loop.options import Options, refuse
 from patchgen.training.loop.texts import TrainingData
-from patchgen.training.parallel.zero import whole_weights
 from patchgen.verify.configs.tiny import tiny_config
 
 HEADS: dict[str, Any] = {
@@ -213,8 +212,7 @@ def _loaded(source: Source, options: Options, data: TrainingData, dtype: torch.d
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         what = f"cannot be loaded: {' '.join(str(error).split())}"
         raise PatchgenError("PG811", where, what) from error
-    words = model.get_input_embeddings().weight
-    held = getattr(words, "ds_shape", words.shape)[0]  # DeepSpeed may have taken it apart
+    held = model.get_input_embeddings().weight.shape[0]
     if len(data.tokenizer) > held:
         what = f"the tokenizer has {len(data.tokenizer)} tokens, and the model {held}"
         raise PatchgenError("PG813", where, what, "--tokenizer of the checkpoint's family")
@@ -251,7 +249,7 @@ def check_isolation(model: Any, vocabulary: int) -> None:
     place = torch.cat([torch.arange(7), torch.arange(9)])[None]
     was_training = model.training
     model.eval()
-    with torch.no_grad(), whole_weights(model):
+    with torch.no_grad():
         packed = model(input_ids=torch.cat([first, second], 1), position_ids=place).logits[:, 7:]
         alone = model(input_ids=second, position_ids=place[:, 7:]).logits
     model.train(was_training)
@@ -273,7 +271,7 @@ def ignores_label_count(model: Any, batch: Mapping[str, Any]) -> bool:
     was_training = model.training
     model.eval()
     try:
-        with torch.no_grad(), whole_weights(model):
+        with torch.no_grad():
             once, twice = (
                 float(model(**batch, num_items_in_batch=torch.tensor(n)).loss) for n in (1, 2)
             )

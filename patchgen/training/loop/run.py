@@ -47,6 +47,7 @@ from patchgen.training.parallel.process_group import (
     wait,
 )
 from patchgen.training.parallel.zero import (
+    built_whole,
     check_deepspeed,
     check_sizes,
     engine_at_end,
@@ -91,7 +92,8 @@ class Job:
 
     def build(self) -> Any:
         """Return a model with its initial weights."""
-        return build(self.source, self.options, self.data, self.arguments.seed)
+        with built_whole(self.arguments):
+            return build(self.source, self.options, self.data, self.arguments.seed)
 
     def trainer(self, **more: Any) -> EngineTrainer:
         """Return a Trainer with the rows of the job."""
@@ -178,7 +180,7 @@ def prepare(options: Options, given: Mapping[str, Any], engine: Engine) -> Job:
     if rows is not None:
         more["parallelism_config"] = rows
     arguments = make_arguments(options, given, from_weights=bool(source.checkpoint), **more)
-    evaluated = arguments.do_eval or "loss" in options.search
+    evaluated = arguments.do_eval or bool(options.search)
     # The first fills the caches, and the others read them.
     data = first_process_first(
         engine, lambda: prepare_data(options, source.checkpoint, evaluated=evaluated)

@@ -14,7 +14,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+from transformers.integrations.deepspeed import (
+    set_hf_deepspeed_config,
+    unset_hf_deepspeed_config,
+)
 
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
@@ -109,18 +112,17 @@ def engine_at_end(engine: Engine) -> Engine:
 
 
 @contextmanager
-def whole_weights(model: Any) -> Iterator[None]:
-    """Have all weights on each process for a while.
+def built_whole(arguments: Any) -> Iterator[None]:
+    """Build a model with the weights that a run on one process begins with.
 
-    In stage 3 transformers builds a model with this process's part of each weight only.
+    In stage 3 transformers would draw other ones, of which each process has its part only.
     """
-    if not is_deepspeed_zero3_enabled():
+    unset_hf_deepspeed_config()
+    try:
         yield
-        return
-    from deepspeed import zero
-
-    with zero.GatheredParameters(list(model.parameters())):
-        yield
+    finally:
+        if config := getattr(arguments, "hf_deepspeed_config", None):
+            set_hf_deepspeed_config(config)
 
 
 def bytes_updated(wrapped: Any) -> int:
