@@ -39,7 +39,7 @@ def memory(
     """Print the memory of a training step of one model; the exit code."""
     from patchgen.training.memory.figures import spread
     from patchgen.training.memory.fits import check_device, largest_batch, parse_size
-    from patchgen.training.memory.report import Report, as_json, as_markdown, as_text, draw
+    from patchgen.training.memory.report import Report, as_json, as_text, draw
     from patchgen.training.memory.step import Setup, predict_step
     from patchgen.training.memory.target import Choice, default_length, find_target
     from patchgen.verify.report import find_best_device
@@ -65,8 +65,7 @@ def memory(
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
     class_name = target.model_class.__name__
     report = Report(name, class_name, wanted, trace, measured, room, most)
-    write = {"text": as_text, "json": as_json, "markdown": as_markdown}[form]
-    sys.stdout.write(write(report))
+    sys.stdout.write(as_json(report) if form == "json" else as_text(report))
     if figure and trace is not None:
         draw(trace, Path(figure), room)
     return 0

@@ -99,9 +99,7 @@ from patchgen.training import precision
     type=click.Path(dir_okay=False),
     help="Draw the step: .svg or .png.",
 )
-@click.option(
-    "--output-format", "form", type=click.Choice(["text", "json", "markdown"]), default="text"
-)
+@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
 @needs_models()
 def memory(name: str, **rest: Any) -> int:
     """Predict the memory of a training step of MODEL.

@@ -258,25 +258,3 @@ def check_isolation(model: Any, vocabulary: int) -> None:
         what = "in this model the documents of a packed row see each other"
         hint = "take --packing concatenated, or a variant that isolates documents"
         raise PatchgenError("PG812", Location("--packing isolated"), what, hint)
-
-
-def ignores_label_count(model: Any, batch: Mapping[str, Any]) -> bool:
-    """Return whether the model's loss is a mean over its own batch only, by trying it.
-
-    Trainer passes the number of labels in a whole step (`num_items_in_batch`), so that the losses
-    of several batches add up to the mean over all of them.  It assumes that every model with
-    keyword arguments uses the number.  Some ignore it, such as BERT's, and then a step of two
-    batches has twice the loss and twice the gradient.
-    """
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            once, twice = (
-                float(model(**batch, num_items_in_batch=torch.tensor(n)).loss) for n in (1, 2)
-            )
-    except TypeError:  # it takes no such keyword
-        return True
-    finally:
-        model.train(was_training)
-    return twice > 0.75 * once

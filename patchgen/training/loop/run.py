@@ -29,7 +29,7 @@ from patchgen.training.loop.checkpoints import (
     find_checkpoint,
     list_checkpoints,
 )
-from patchgen.training.loop.models import Source, build, find_source, ignores_label_count, note
+from patchgen.training.loop.models import Source, build, find_source, note
 from patchgen.training.loop.options import ARGUMENTS, Options, make_arguments, output_of, refuse
 from patchgen.training.loop.texts import TrainingData, prepare_data
 from patchgen.training.loop.trainer import EngineTrainer
@@ -49,7 +49,6 @@ from patchgen.training.parallel.process_group import (
 from patchgen.training.parallel.zero import (
     built_whole,
     check_deepspeed,
-    check_sizes,
     engine_at_end,
     make_zero_arguments,
 )
@@ -58,7 +57,6 @@ RUN = "run.json"  # what each attempt ran on, and which rows
 SEARCH = "search.json"
 TRIALS = "search.log"
 LOCK = ".lock"
-SHORT = 16  # tokens that are enough to ask what a loss is a mean of
 AROUND = 10.0  # learning rates from a tenth of the one asked for to ten times that
 DIRECTIONS = {"loss": "minimize", "throughput": "maximize"}
 # Errors of a full or failing disk, or of a limit on the size of files.
@@ -111,14 +109,6 @@ class Job:
             **more,
         )
 
-    def ignores_label_count(self, model: Any) -> bool:
-        """Return whether the loss of the model is a mean over its own batch only."""
-        rows = [
-            {name: each if numpy.ndim(each) == 0 else each[:SHORT] for name, each in row.items()}
-            for row in self.data.train[:2]
-        ]
-        return ignores_label_count(model, self.data.collate(rows))
-
 
 def accuracy(predicted: Any) -> dict[str, float]:
     """Return the share of texts with the right label."""
@@ -145,14 +135,12 @@ def train(
         if resumed:
             start = first_process_first(engine, lambda: _start(folder, resumed, engine))
         job = prepare(options, given, engine)
-        model = job.build()
         if options.search:
-            return search(job, model, given)
-        scale_loss = job.ignores_label_count(model)
-        check_sizes(model, engine)
+            return search(job, given)
+        model = job.build()
         model = distribute(model, engine, job.arguments.device.type)
         check_layout(model, engine)
-        trainer = job.trainer(model=model, scale_loss=scale_loss)
+        trainer = job.trainer(model=model)
         callback = VariantCallback(trainer, engine)
         trainer.add_callback(callback)
         write_arguments(options, given, engine)
@@ -424,7 +412,7 @@ def resume_hint(folder: Path) -> str:
     return f"patchgen train {path} --resume_from_checkpoint last goes on after step {step}"
 
 
-def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def search(job: Job, given: Mapping[str, Any]) -> dict[str, Any]:
     """Search for settings by Trainer and Optuna, and return what was tried, the best first.
 
     The given settings are the middle of the space.  Each trial is stored when it ends, so a search
@@ -449,9 +437,8 @@ def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     complete = (optuna.trial.TrialState.COMPLETE,)
     done = len(study.get_trials(deepcopy=False, states=complete))
     batch = args.per_device_train_batch_size
-    scale_loss = job.ignores_label_count(model)
     args.save_strategy = "no"
-    trainer = job.trainer(model_init=lambda trial=None: job.build(), scale_loss=scale_loss)
+    trainer = job.trainer(model_init=lambda trial=None: job.build())
     callback = VariantCallback(trainer, job.engine)
     trainer.add_callback(callback)
     write_arguments(job.options, given, job.engine)

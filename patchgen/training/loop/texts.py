@@ -9,6 +9,7 @@ Axes: B rows of a batch, L tokens of a row.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -126,8 +127,10 @@ def load(options: Options) -> tuple[Mapping[str, Any], str]:
             parts = datasets.Dataset.from_dict({"text": list(_files(paths))})
         elif len(kinds) > 1:
             raise ValueError(f"{' and '.join(sorted(kinds))} together: name files of one kind")
+        elif kinds == {"csv"}:
+            parts = datasets.Dataset.from_list(list(_lines(names)))
         else:
-            parts = _table(datasets, kinds.pop(), names)
+            parts = datasets.load_dataset(*kinds, data_files=names)
     except PatchgenError:
         raise
     except Exception as error:  # file systems, the Hub and parsers raise errors of their own
@@ -141,24 +144,12 @@ def load(options: Options) -> tuple[Mapping[str, Any], str]:
     return splits, source
 
 
-def _table(datasets: Any, kind: str, names: list[str]) -> Any:
-    if kind != "csv":
-        return datasets.load_dataset(kind, data_files=names)
-    separator = "\t" if names[0].endswith(".tsv") else ","
-    with open(names[0], encoding="utf-8", newline="") as file:
-        import csv
-
-        columns = next(csv.reader(file, delimiter=separator), [])
-    # A reader that guesses types would make 7 of 007, and nothing of NA.
-    features = datasets.Features({column: datasets.Value("string") for column in columns})
-    return datasets.load_dataset(
-        kind,
-        data_files=names,
-        features=features,
-        sep=separator,
-        na_filter=False,
-        keep_default_na=False,
-    )
+def _lines(names: Iterable[str]) -> Iterator[dict[str, str]]:
+    """Yield the rows of CSV files as text; a reader that guesses types would make 7 of 007."""
+    csv.field_size_limit(2**31 - 1)
+    for name in names:
+        with open(name, encoding="utf-8-sig", newline="") as file:
+            yield from csv.DictReader(file, delimiter="\t" if name.endswith(".tsv") else ",")
 
 
 def _files(paths: Iterable[Path]) -> Iterator[str]:
@@ -211,7 +202,8 @@ def _documents(
     options: Options, part: Any, column: str, tokenizer: Any, labels: Sequence[str], source: str
 ) -> Iterator[Document]:
     named = labels and hasattr(part.features[options.label_column], "names")
-    numbers = {label: number for number, label in enumerate(labels)}
+    keys = range(len(labels)) if named else labels
+    numbers = {str(key): number for number, key in enumerate(keys)}
     for number, row in enumerate(part):
         value = row[column]
         if isinstance(value, list):
@@ -225,14 +217,12 @@ def _documents(
         tokens = tokenizer(
             text, add_special_tokens=False, split_special_tokens=True, verbose=False
         )["input_ids"]
-        label = row[options.label_column] if labels else 0
-        if labels and not named:
-            if str(label) not in numbers:
-                what = f"row {number} has the label {label}, which no row for training has"
-                raise PatchgenError("PG815", Location(source), what)
-            label = numbers[str(label)]
+        label = str(row[options.label_column]) if labels else ""
+        if labels and label not in numbers:
+            what = f"row {number} has the label {label}, which no row for training has"
+            raise PatchgenError("PG815", Location(source), what)
         if tokens:
-            yield Document(tokens, label)
+            yield Document(tokens, numbers.get(label, 0))
 
 
 def conversation(messages: list[Any], tokenizer: Any, source: str) -> Document:
@@ -295,11 +285,18 @@ def make_rows(documents: Sequence[Document], tokenizer: Any, options: Options) -
     pieces = [
         piece for document in documents for piece in _pieces(document, before, behind, options)
     ]
+    rows: Iterable[Row] = pieces
     if options.packing == "concatenated":
-        return list(_concatenated(pieces, options.length))
-    if options.packing == "isolated":
-        return list(_isolated(pieces, options.length, tokenizer.pad_token_id))
-    return pieces
+        rows = _concatenated(pieces, options.length)
+    elif options.packing == "isolated":
+        rows = _isolated(pieces, options.length, tokenizer.pad_token_id)
+    # From a row without a label nothing can be learned; of its first token there is no loss.
+    return [row for row in rows if options.task != "causal-lm" or has_label(row)]
+
+
+def has_label(row: Row) -> bool:
+    """Return whether a token behind the first has a label."""
+    return bool((row["labels"][1:] != IGNORED).any())
 
 
 def _pieces(
@@ -310,8 +307,7 @@ def _pieces(
     if document.answers is not None:  # the template has written what is around it
         tokens = numpy.asarray(document.tokens[:length], dtype=numpy.int64)
         answers = numpy.asarray(document.answers[:length])
-        if answers.any():
-            yield {"input_ids": tokens, "labels": numpy.where(answers, tokens, IGNORED)}
+        yield {"input_ids": tokens, "labels": numpy.where(answers, tokens, IGNORED)}
         return
     tokens = document.tokens
     if options.task == "causal-lm":

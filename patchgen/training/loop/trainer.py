@@ -25,26 +25,26 @@ STATES = "optimizer"  # the folder of a sharded optimizer's states
 
 
 class EngineTrainer(Trainer):
-    """Trainer on an engine.
+    """Trainer on an engine, with a loss that is the mean over all labels of a step.
 
-    With `scale_loss`, each batch counts by its share of the step's labels, for models that ignore
-    the number of labels.
+    Trainer hands the number of these labels to the model (`num_items_in_batch`), and some models
+    ignore it, such as BERT: a step of two batches then has twice the gradient.  Here each batch
+    counts by its share of the labels, whatever the model does.
     """
 
-    def __init__(self, *, engine: Engine, args: Any, scale_loss: bool = False, **rest: Any) -> None:
-        self.engine, self.scale_loss = engine, scale_loss
+    def __init__(self, *, engine: Engine, args: Any, **rest: Any) -> None:
+        self.engine = engine
         keeps = args.save_only_model
         args.save_only_model = keeps or engine.shards_weights
         super().__init__(args=args, **rest)
         self.args.save_only_model = keeps
-        if scale_loss:
-            self.model_accepts_loss_kwargs = True  # so that Trainer counts the labels of a step
+        self.model_accepts_loss_kwargs = True  # so that Trainer counts the labels of a step
 
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Scale the loss where the model does not."""
-        if not self.scale_loss or num_items_in_batch is None:
+        """Weigh the mean loss of a batch; in an evaluation there is nothing to weigh."""
+        if num_items_in_batch is None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         labels = inputs["labels"]
         counted = labels[..., 1:] if self._loss_shifts_labels and labels.dim() > 1 else labels

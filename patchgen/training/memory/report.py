@@ -1,4 +1,4 @@
-"""Formats figures as text, Markdown and JSON, and draws a step."""
+"""Formats figures as text and JSON, and draws a step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen.project.markdown import table_lines
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.memory.figures import (
     ROLES,
@@ -60,13 +59,6 @@ def format_size(count: float) -> str:
 def as_text(report: Report) -> str:
     """Return tables aligned by spaces."""
     parts = [_aligned(table) for table in _tables(report)]
-    return "\n".join([_head(report), *parts, *_notes(report)])
-
-
-def as_markdown(report: Report) -> str:
-    """Return tables in Markdown."""
-    lines = [table_lines(t.heads, t.rows, numbers=t.heads[1:]) for t in _tables(report)]
-    parts = ["".join(f"{line}\n" for line in each) for each in lines]
     return "\n".join([_head(report), *parts, *_notes(report)])
 
 

@@ -34,9 +34,8 @@ aten = torch.ops.aten
 class Known(TorchDispatchMode):
     """A mode above a `FakeTensorMode`; `assumed` lists the places where a condition was assumed."""
 
-    def __init__(self, device: str = "cpu") -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.device = device  # whose kernels run
         self.assumed: list[str] = []
         self.values = Values()
 
@@ -61,9 +60,6 @@ class Known(TorchDispatchMode):
         elif torch.Tag.dynamic_output_shape in func.tags:
             return self._of_unknown_shape(func, args, given)
         out = func(*args, **given)
-        if func is aten.native_batch_norm.default and self.device == "cpu":
-            # torch's shape rule uses the memory format of the input, but the kernel does not.
-            out = (torch.empty_like(args[0], memory_format=_laid_out(args[0])), *out[1:])
         self.values.learn(func, args, given, out)
         if func is aten._is_all_true.default and self.values.of(out) is None:
             self.values.fill(out, 1)  # only checks ask for it, and raise where it is false
@@ -136,15 +132,15 @@ class Known(TorchDispatchMode):
 
 
 @contextmanager
-def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
-    """Create tensors without memory, by the rules of `device`; yields what is known of them.
+def shapes_only(*modules: ModuleType) -> Iterator[Known]:
+    """Create tensors without memory; yields what is known of them.
 
     Fake tensors pass as plain ones, so that code runs as in a real step: transformers makes masks
     for fake tensors that it omits for real ones, some models take a shorter way with plain tensors
     (`modules` ask for their type), modules that already have the right dtype would get new
     parameters, and a number that becomes part of a name would be formatted as a tensor.
     """
-    known = Known(device)
+    known = Known()
     with FakeTensorMode(allow_non_fake_inputs=True), known, ExitStack() as stack:
         stack.enter_context(patch.object(nn.Module, "_apply", _converted))
         stack.enter_context(patch.object(FakeTensor, "__format__", _formatted))
@@ -193,17 +189,6 @@ def _product_of_groups(
         else [left.shape[0] if offsets is None else offsets.shape[0]]
     )
     return left.new_empty([*groups, left.shape[-2], right.shape[-1]])
-
-
-def _laid_out(given: Tensor) -> torch.memory_format:
-    """Return the memory format that most CPU kernels give their result."""
-    if (
-        given.dim() == 4
-        and given.is_contiguous(memory_format=torch.channels_last)
-        and not given.is_contiguous()
-    ):
-        return torch.channels_last
-    return torch.contiguous_format
 
 
 def _unknowable(what: str) -> PatchgenError:

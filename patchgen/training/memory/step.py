@@ -114,11 +114,7 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
     given = batch_for(target.model_class, target.config, setup.batch, setup.length)
     module = sys.modules[target.model_class.__module__]
     label = device_label(setup.device)
-    with (
-        silence_models(),
-        shapes_only(module, device=setup.device) as known,
-        use_kernels(setup.device),
-    ):
+    with silence_models(), shapes_only(module) as known, use_kernels(setup.device):
         model = build_model(target, setup)
         known.assumed.clear()  # of initial values, which change no size
         inputs = {}

@@ -100,14 +100,7 @@ def _kind(name: str) -> str | None:
     """Return the model type of `name`, which may be a published size."""
     if name in load_sizes():
         return str(load_sizes()[name]["model_type"])
-    return next(
-        (
-            each
-            for each in (name, name.replace("-", "_"), name.replace("_", "-"))
-            if each in CONFIG_MAPPING
-        ),
-        None,
-    )
+    return name if name in CONFIG_MAPPING else None
 
 
 def _stock_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
@@ -115,12 +108,7 @@ def _stock_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTr
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name != module_name:
-            what = f"{module_name} needs {error.name}, which is not installed"
-            raise _no_model(config_class.model_type, what, f"pip install {error.name}") from error
-        raise _no_model(
-            config_class.model_type, "is a configuration without a model of its own"
-        ) from error
+        raise _no_model(config_class.model_type, f"has no model here: {error}") from error
     found = _heads(module)
     return {name: each for name, each in found.items() if each.config_class is config_class}
 
@@ -176,8 +164,8 @@ def _configured(
     try:
         if choice.tiny:
             config = tiny_config(config_class, DROPOUT)
-            changes = {**_all_layers(config), **changes}
             given = config.to_dict()
+            changes = {name: 0.0 for name in given if name.endswith(LAYERDROP)} | changes
         else:
             given = _read_size(size, config_class) if size is not None else {}
             config = config_class(**given)
@@ -190,10 +178,6 @@ def _configured(
         raise setup_error(
             "--set", f"{config_class.__name__} does not take this: {error}"
         ) from error
-
-
-def _all_layers(config: PreTrainedConfig) -> dict[str, float]:
-    return {name: 0.0 for name in config.to_dict() if name.endswith(LAYERDROP)}
 
 
 def _read_size(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
@@ -212,19 +196,11 @@ def _read_size(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any
 
 def _read(path: Path) -> dict[str, Any]:
     path = path / "config.json" if path.is_dir() else path
-    if not path.is_file():
-        raise _no_model(
-            str(path),
-            "is no configuration",
-            f"name a file, a folder, or one of {', '.join(load_sizes())}",
-        )
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise _no_model(str(path), f"is no JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise _no_model(str(path), "holds no configuration")
-    return config
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        hint = f"name a file, a folder, or one of {', '.join(load_sizes())}"
+        raise _no_model(str(path), f"is no configuration: {error}", hint) from error
 
 
 def _check_settings_exist(config: PreTrainedConfig, changes: Mapping[str, Any]) -> None:

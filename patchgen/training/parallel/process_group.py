@@ -53,10 +53,16 @@ def join(engine: Engine, device: str, seconds: int = PATIENCE) -> None:
         return
     if distributed.is_available() and distributed.is_initialized():
         return
-    _check_backend(engine, device)
-    if device == "cuda":
-        torch.cuda.set_device(engine.launch.local_rank)
+    where = Location(f"--engine {engine.name}")
+    if not (distributed.is_available() and distributed.is_backend_available(BACKENDS[device])):
+        what = f"this torch was built without {BACKENDS[device]}, which {device} needs"
+        raise PatchgenError("PG833", where, what)
+    if device == "cpu" and engine.shards_weights and torch.accelerator.is_available():
+        what = "transformers lays weights out on the accelerator that it finds, also with --use_cpu"
+        raise PatchgenError("PG833", where, what, "CUDA_VISIBLE_DEVICES= hides it")
     try:
+        if device == "cuda":
+            torch.cuda.set_device(engine.launch.local_rank)
         distributed.init_process_group(
             BACKENDS[device],
             timeout=timedelta(seconds=seconds),
@@ -64,25 +70,9 @@ def join(engine: Engine, device: str, seconds: int = PATIENCE) -> None:
         )
     except (RuntimeError, ValueError) as error:
         what = f"the processes do not connect: {' '.join(str(error).split())}"
-        raise PatchgenError("PG836", Location(f"--engine {engine.name}"), what) from error
+        raise PatchgenError("PG836", where, what) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _ended_by_launcher)
-
-
-def _check_backend(engine: Engine, device: str) -> None:
-    where = Location(f"--engine {engine.name}")
-    if not (distributed.is_available() and distributed.is_backend_available(BACKENDS[device])):
-        what = f"this torch was built without {BACKENDS[device]}, which {device} needs"
-        raise PatchgenError("PG833", where, what)
-    if device == "cuda" and engine.launch.local_rank >= torch.cuda.device_count():
-        count = torch.cuda.device_count()
-        what = f"process {engine.launch.local_rank} has no GPU: this machine has {count}"
-        raise PatchgenError("PG831", where, what, "launch one process for each GPU")
-    if device == "cpu" and engine.shards_weights and torch.accelerator.is_available():
-        what = (
-            "transformers lays weights out on the accelerator that it finds, whatever --device says"
-        )
-        raise PatchgenError("PG833", where, what, "CUDA_VISIBLE_DEVICES= hides it")
 
 
 def _ended_by_launcher(number: int, frame: Any) -> NoReturn:

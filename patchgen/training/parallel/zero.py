@@ -25,8 +25,6 @@ from patchgen.training.parallel.engine import Engine
 AUTO = "auto"
 DEEPSPEED = "deepspeed"
 ACCELERATOR = "DS_ACCELERATOR"  # the device for DeepSpeed, which otherwise takes what it finds
-# Trainer derives the sizes of buckets from one of these in the configuration.
-SIZES = ("hidden_size", "hidden_sizes")
 SLACK = 1.1  # of a process's part: it is padded, and may end anywhere in a weight
 
 
@@ -34,12 +32,6 @@ def make_zero_arguments(engine: Engine, bf16: bool, device: str) -> dict[str, An
     """Return Trainer's arguments for ZeRO; none for another engine."""
     if not engine.zero_stage:
         return {}
-    # Under Trainer's own `bf16` DeepSpeed would make the weights bfloat16.
-    return {"deepspeed": configuration(engine, bf16, device), "bf16": False}
-
-
-def configuration(engine: Engine, bf16: bool, device: str) -> dict[str, Any]:
-    """Return DeepSpeed's configuration."""
     zero: dict[str, Any] = {"stage": engine.zero_stage, "reduce_bucket_size": AUTO}
     if engine.zero_stage == 3:
         zero |= {
@@ -62,7 +54,9 @@ def configuration(engine: Engine, bf16: bool, device: str) -> dict[str, Any]:
         # Otherwise Accelerate replaces every optimizer by DeepSpeed's Adam.
         "zero_force_ds_cpu_optimizer": False,
     }
-    return values | ({"torch_autocast": {"enabled": True, "dtype": "bfloat16"}} if bf16 else {})
+    if bf16:  # under Trainer's own `bf16` DeepSpeed would make the weights bfloat16
+        values["torch_autocast"] = {"enabled": True, "dtype": "bfloat16"}
+    return {"deepspeed": values, "bf16": False}
 
 
 def check_deepspeed(engine: Engine, device: str) -> None:
@@ -90,17 +84,6 @@ def check_deepspeed(engine: Engine, device: str) -> None:
         setting = f"{ACCELERATOR}={os.environ[ACCELERATOR]}"
         what = f"deepspeed takes {found} ({setting}), and the run is on {device}"
         raise PatchgenError("PG845", where, what, f"{ACCELERATOR}={device}, or none at all")
-
-
-def check_sizes(model: Any, engine: Engine) -> None:
-    """Raise PG849 where the configuration lacks the size that Trainer derives buckets from."""
-    if not engine.zero_stage:
-        return
-    configs = (model.config, model.config.get_text_config())
-    if any(hasattr(config, size) for config in configs for size in SIZES):
-        return
-    what = f"the configuration of {type(model).__name__} has no {' and no '.join(SIZES)}"
-    raise PatchgenError("PG849", Location(f"--engine {engine.name}"), what, "--engine fsdp2 or ddp")
 
 
 def engine_at_end(engine: Engine) -> Engine:

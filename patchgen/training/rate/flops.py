@@ -81,7 +81,8 @@ def count_forward_flops(
     Some models have fewer positions than their configuration says; they are counted with half the
     length.
     """
-    kind, settings = find_stock_class(model_class), config.to_json_string(use_diff=False)
+    kind: Any = find_stock_class(model_class)
+    settings = config.to_json_string(use_diff=False)
     return _counted(kind, settings, length) or _counted(kind, settings, max(1, length // 2))
 
 
