@@ -35,7 +35,7 @@ from patchgen.training.device_memory import peak_memory, reset_peak_memory
 from patchgen.training.loop.checkpoints import find_checkpoint, write_seal
 from patchgen.training.loop.texts import IGNORED, text_lengths
 from patchgen.training.parallel.engine import Engine, parse_engine, read_launch
-from patchgen.training.parallel.engine_check import EngineReport, check_engine
+from patchgen.training.parallel.engine_check import check_engine
 from patchgen.training.parallel.process_group import wait
 from patchgen.training.rate.flops import count_forward_flops, count_pairs
 from patchgen.training.rate.peak import product_flops
@@ -60,7 +60,7 @@ class VariantCallback(TrainerCallback):
         self.engine: Engine = engine or _engine(trainer)
         if trainer.args.include_num_input_tokens_seen == "no":
             trainer.args.include_num_input_tokens_seen = "non_padding"
-        self.report: EngineReport | None = None
+        self.report: dict[str, Any] = {}
         self.rates: tuple[float, float] | None = None
         self.seconds, self.tokens, self.warm = 0.0, 0, WARM
         self.window = (0.0, 0)
@@ -202,9 +202,6 @@ def check_arguments(args: Any, model: Any, device: str) -> None:
         refuse("PG814", "fp16", "scales its loss, which is there for CUDA alone", "--bf16")
     if device == "cpu" and ("bnb" in optimizer or "8bit" in optimizer):
         refuse("PG814", f"optim {optimizer}", "keeps its states in 8 bits on CUDA; this is a CPU")
-    if args.torch_compile_mode and args.torch_compile_backend != "inductor":
-        what = f"is of inductor, and {args.torch_compile_backend} would pass it over"
-        refuse("PG813", f"torch_compile_mode {args.torch_compile_mode}", what)
     if args.use_liger_kernel and not type(model).__module__.startswith("transformers."):
         what = "would replace methods that the variant has changed"
         refuse("PG813", "use_liger_kernel", what, "`patchgen new MODEL --with liger`")

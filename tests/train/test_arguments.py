@@ -70,7 +70,6 @@ def test_every_argument_is_listed():
         (["--tokenizer", "nothing/at-all"], "PG813", "no tokenizer"),
         (["--fp16"], "PG814", "CUDA alone"),
         (["--optim", "adamw_bnb_8bit"], "PG814", "8 bits"),
-        (["--torch_compile_backend", "eager", "--torch_compile_mode", "x"], "PG813", "of inductor"),
         (["--use_liger_kernel"], "PG813", "the variant has changed"),
         (["--config", "hiden_size=8"], "PG813", "did you mean hidden_size"),
         (["--config", "hidden_size"], "PG813", "key=value"),

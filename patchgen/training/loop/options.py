@@ -94,8 +94,7 @@ class _Parser(HfArgumentParser):
 def make_parser() -> HfArgumentParser:
     """Return the parser; what is not given is not in its namespace."""
     usage = "patchgen train MODEL [--NAME VALUE ...]"
-    parser = _Parser((Options, TrainingArguments), usage=usage, allow_abbrev=False, add_help=False)
-    return parser
+    return _Parser((Options, TrainingArguments), usage=usage, allow_abbrev=False, add_help=False)
 
 
 def parse(argv: Sequence[str]) -> tuple[Options, dict[str, Any]]:

@@ -8,8 +8,9 @@ import errno
 import gc
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,6 @@ from patchgen.training.parallel.process_group import (
 from patchgen.training.parallel.zero import (
     built_whole,
     check_deepspeed,
-    engine_at_end,
     make_zero_arguments,
 )
 
@@ -61,16 +61,10 @@ AROUND = 10.0  # learning rates from a tenth of the one asked for to ten times t
 DIRECTIONS = {"loss": "minimize", "throughput": "maximize"}
 # Errors of a full or failing disk, or of a limit on the size of files.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
-DISK_FULL_SIGNS = (
-    "No space left",
-    "File too large",
-    "Disk quota",
-    "os error 28",
-    "os error 27",
-    "PytorchStreamWriter",
-    "inline_container",
+DISK_FULL = (
+    "No space left|File too large|Disk quota|os error 2[78]|PytorchStreamWriter|inline_container"
 )
-MEMORY_SIGNS = ("not enough memory", "out of memory")  # of torch's allocator for the CPU
+MEMORY_FULL = "not enough memory|out of memory"  # of torch's allocator for the CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +140,8 @@ def train(
         write_arguments(options, given, engine)
         _record(job)
         if start is not None and _is_the_end(trainer, start):
-            trainer.engine = callback.engine = engine_at_end(engine)
+            if engine.zero_stage in (1, 2):  # only stage 3 can evaluate without an optimizer
+                trainer.engine = callback.engine = replace(engine, name="ddp", offload="")
             trainer._load_from_checkpoint(str(start))
             trainer.state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
         else:
@@ -281,8 +276,7 @@ def _ended(job: Job, trainer: Any, callback: VariantCallback) -> dict[str, Any]:
     if job.engine.is_first:
         path = job.folder / RUN
         attempts = json.loads(path.read_text(encoding="utf-8"))
-        ran = callback.report
-        attempts["attempts"][-1]["engine"] = dataclasses.asdict(ran) if ran else {}
+        attempts["attempts"][-1]["engine"] = callback.report
         _write(path, {**attempts, "figures": figures})
     wait(job.engine)
     return figures
@@ -389,15 +383,14 @@ def _stopped(code: str, folder: Path, what: str, hint: str) -> PatchgenError:
 def _is_of_memory(error: Exception) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in MEMORY_SIGNS)
+    return isinstance(error, RuntimeError) and bool(re.search(MEMORY_FULL, str(error)))
 
 
 def _is_of_the_disk(error: BaseException | None) -> bool:
     """Return whether the error, or one of its causes, is that nothing more can be written."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in FULL:
-            return True
-        if any(sign in str(error) for sign in DISK_FULL_SIGNS):
+        full = isinstance(error, OSError) and error.errno in FULL
+        if full or re.search(DISK_FULL, str(error)):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.memory.figures import (
@@ -23,6 +23,7 @@ from patchgen.training.memory.figures import (
 from patchgen.training.memory.step import Setup, StepTrace
 
 MOST = 2**16  # rows; no larger batch is tried
+Table: TypeAlias = "list[tuple[str, ...]]"  # the headings, and rows; first columns hold no numbers
 PARTS = ("weights", "buffers", "optimizer", "gradients", "saved")
 
 
@@ -37,14 +38,6 @@ class Report:
     measured: Figures | None = None
     card: int = 0
     most: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows under headings; all columns but the first hold numbers."""
-
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def format_size(count: float) -> str:
@@ -118,7 +111,7 @@ def _compared(figures: dict[str, Figures]) -> Table:
         rows.append((f"peak in {phase}", [dict(each.peaks)[phase] for each in columns]))
     rows.append(("peak", [each.peak for each in columns]))
     cells = [(label, *map(format_size, values), *_error(values)) for label, values in rows]
-    return Table(("kind", *figures, *(["error"] if len(columns) > 1 else [])), tuple(cells))
+    return [("kind", *figures, *(["error"] if len(columns) > 1 else [])), *cells]
 
 
 def _error(values: Sequence[int]) -> list[str]:
@@ -135,7 +128,7 @@ def _at_peak(peak: Peak) -> Table:
     rows.append(("in total", format_size(peak.bytes), "100.0%"))
     where = f" in {peak.path}" if peak.path else ""
     head = f"at the peak: {peak.phase}, {peak.maker}{where}"
-    return Table((head, "size", "share"), tuple(rows))
+    return [(head, "size", "share"), *rows]
 
 
 def _activations(kinds: Sequence[Kind], setup: Setup) -> Table:
@@ -153,7 +146,7 @@ def _activations(kinds: Sequence[Kind], setup: Setup) -> Table:
         if kind.bytes
     ]
     heads = ("saved activations, made by", "layers", "size", "per token and layer", "share")
-    return Table(heads, tuple(rows))
+    return [heads, *rows]
 
 
 def _notes(report: Report) -> list[str]:
@@ -177,9 +170,9 @@ def _notes(report: Report) -> list[str]:
 
 
 def _aligned(table: Table) -> str:
-    widths = [max(map(len, column)) for column in zip(table.heads, *table.rows, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = []
-    for cells in (table.heads, *table.rows):
+    for cells in table:
         first, *rest = (
             cell.ljust(width) if at == 0 else cell.rjust(width)
             for at, (cell, width) in enumerate(zip(cells, widths, strict=True))

@@ -181,26 +181,19 @@ def _configured(
 
 
 def _read_size(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
-    """Return what a published size or a file says of a configuration."""
-    config = dict(load_sizes()[size]) if size in load_sizes() else _read(Path(size))
+    """Return what a published size, a folder or a file says of a configuration."""
+    path = Path(size, "config.json") if Path(size).is_dir() else Path(size)
+    try:
+        config = dict(load_sizes().get(size) or json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        hint = f"name a file, a folder, or one of {', '.join(load_sizes())}"
+        raise _no_model(size, f"is no configuration: {error}", hint) from error
     kind = config.pop("model_type", None)
     own = {getattr(each, "model_type", None) for each in config_class.__mro__}
     if kind is not None and kind not in own:
         raise _no_model(size, f"is a {kind}, and the model takes {config_class.model_type}")
-    return {
-        name: value
-        for name, value in config.items()
-        if name not in ("architectures", "transformers_version")
-    }
-
-
-def _read(path: Path) -> dict[str, Any]:
-    path = path / "config.json" if path.is_dir() else path
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        hint = f"name a file, a folder, or one of {', '.join(load_sizes())}"
-        raise _no_model(str(path), f"is no configuration: {error}", hint) from error
+    of_files = ("architectures", "transformers_version")
+    return {name: value for name, value in config.items() if name not in of_files}
 
 
 def _check_settings_exist(config: PreTrainedConfig, changes: Mapping[str, Any]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,26 +25,12 @@ from patchgen.verify.plans import ROWS, plan_of, splits
 SLACK = 1.1  # of a process's share of the bytes: few rows cannot be divided evenly
 
 
-@dataclass(frozen=True, slots=True)
-class EngineReport:
-    """What was found: the bytes of weights on each process, and of the whole model.
-
-    For ZeRO also the float32 bytes that the optimizer of each process updates.
-    """
-
-    engine: str
-    processes: int
-    backend: str
-    weights: int  # parameters that are sharded
-    bytes_of_model: int
-    bytes_of_process: tuple[int, ...]
-    bytes_updated: tuple[int, ...] = ()
-
-
-def check_engine(model: Any, wrapped: Any, engine: Engine) -> EngineReport:
+def check_engine(model: Any, wrapped: Any, engine: Engine) -> dict[str, Any]:
     """Return what runs; raise PatchgenError PG834 where it is not what was asked for.
 
-    `wrapped` is what Trainer calls: the model itself, or DDP or DeepSpeed's engine around it.
+    `wrapped` is what Trainer calls: the model itself, or DDP or DeepSpeed's engine around it.  What
+    runs are the bytes of weights on each process, and of the whole model; for ZeRO also the float32
+    bytes that the optimizer of each process updates.
     """
     joined = distributed.is_available() and distributed.is_initialized()
     world = distributed.get_world_size() if joined else 1
@@ -60,15 +45,16 @@ def check_engine(model: Any, wrapped: Any, engine: Engine) -> EngineReport:
     uneven = sum(math.prod(weight.shape[1:]) * weight.element_size() for weight in weights)
     if engine.name in ("fsdp2", "zero3") and max(held) > SLACK * whole / world + uneven:
         _fell_back(engine, f"a process holds {max(held):,} bytes of {whole:,}: more than its share")
-    return EngineReport(
-        engine=engine.name,
-        processes=world,
-        backend=distributed.get_backend() if engine.is_distributed else "none",
-        weights=sum(isinstance(each, DTensor) or hasattr(each, "ds_tensor") for each in weights),
-        bytes_of_model=whole,
-        bytes_of_process=held,
-        bytes_updated=gather(engine, bytes_updated(wrapped)) if engine.zero_stage else (),
-    )
+    sharded = [each for each in weights if isinstance(each, DTensor) or hasattr(each, "ds_tensor")]
+    return {
+        "engine": engine.name,
+        "processes": world,
+        "backend": distributed.get_backend() if engine.is_distributed else "none",
+        "weights": len(sharded),
+        "bytes_of_model": whole,
+        "bytes_of_process": held,
+        "bytes_updated": gather(engine, bytes_updated(wrapped)) if engine.zero_stage else (),
+    }
 
 
 def check_layout(model: Any, engine: Engine) -> None:

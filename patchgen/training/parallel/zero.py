@@ -11,7 +11,6 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from transformers.integrations.deepspeed import (
@@ -84,14 +83,6 @@ def check_deepspeed(engine: Engine, device: str) -> None:
         setting = f"{ACCELERATOR}={os.environ[ACCELERATOR]}"
         what = f"deepspeed takes {found} ({setting}), and the run is on {device}"
         raise PatchgenError("PG845", where, what, f"{ACCELERATOR}={device}, or none at all")
-
-
-def engine_at_end(engine: Engine) -> Engine:
-    """Return the engine that evaluates and saves after the last step.
-
-    Only stage 3 of ZeRO can do that without an optimizer.
-    """
-    return replace(engine, name="ddp", offload="") if engine.zero_stage in (1, 2) else engine
 
 
 @contextmanager

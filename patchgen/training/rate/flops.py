@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 import transformers
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -67,12 +67,6 @@ def count_pairs(lengths: Iterable[int]) -> int:
     return sum(length * length for length in lengths)
 
 
-def find_stock_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]:
-    """Return transformers' class of the same name, or the class itself where there is none."""
-    found: type[PreTrainedModel] = getattr(transformers, model_class.__name__, model_class)
-    return found
-
-
 def count_forward_flops(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int
 ) -> ForwardCost | None:
@@ -81,7 +75,7 @@ def count_forward_flops(
     Some models have fewer positions than their configuration says; they are counted with half the
     length.
     """
-    kind: Any = find_stock_class(model_class)
+    kind: Any = getattr(transformers, model_class.__name__, model_class)  # the stock one, if any
     settings = config.to_json_string(use_diff=False)
     return _counted(kind, settings, length) or _counted(kind, settings, max(1, length // 2))
 
@@ -120,13 +114,17 @@ class _Counter(Listener):
         inner = {id(weight) for weight in model.base_model.parameters()}
         self.owners: dict[int, str] = {}
         self.experts: dict[int, float] = {}
-        share = _chosen_share(model.config)
+        text = model.config.get_text_config()
+        experts = getattr(text, "num_local_experts", None) or getattr(text, "num_experts", None)
+        chosen = getattr(text, "num_experts_per_tok", None) or 1
         for weight in model.parameters():
             place = _place(weight)
             self.owners[place] = "body" if id(weight) in inner else "head"
-            if weight.dim() == 3 and len(weight) == share[1]:
-                self.experts[place] = share[0] / share[1]
-        self.words = _place_of_head(model)
+            if weight.dim() == 3 and len(weight) == experts:
+                self.experts[place] = chosen / experts
+        # The head's weights; tied ones also are the embedding's.
+        words = getattr(model.get_output_embeddings(), "weight", None)
+        self.words = _place(words) if isinstance(words, Tensor) else 0
 
     def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
         if count := _operations(operation, args, given, out):
@@ -164,17 +162,3 @@ def _operations(func: Any, args: Args, kwargs: Given, out: Any) -> float:
 
 def _place(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
-
-
-def _place_of_head(model: PreTrainedModel) -> int:
-    """Return the storage of the head's weights; tied ones also are the embedding's."""
-    head: nn.Module | None = model.get_output_embeddings()
-    weight = getattr(head, "weight", None)
-    return _place(weight) if isinstance(weight, Tensor) else 0
-
-
-def _chosen_share(config: PreTrainedConfig) -> tuple[int, int]:
-    """Return how many experts a token chooses, and of how many."""
-    text = config.get_text_config()
-    experts = getattr(text, "num_local_experts", None) or getattr(text, "num_experts", None) or 0
-    return int(getattr(text, "num_experts_per_tok", None) or 1), int(experts)
