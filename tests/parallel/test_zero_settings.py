@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 pytest.importorskip("torch")
@@ -15,14 +13,16 @@ from patchgen.training.parallel import zero
 from patchgen.training.parallel.engine import Engine, Launch
 from patchgen.training.parallel.zero import (
     check_deepspeed,
-    check_sizes,
-    configuration,
     make_zero_arguments,
 )
 
 
 def engine(name="zero3", world=2, offload=""):
     return Engine(name, Launch(world), offload=offload)
+
+
+def configuration(engine, device):
+    return make_zero_arguments(engine, False, device)["deepspeed"]
 
 
 def test_other_engines_get_no_settings():
@@ -32,7 +32,7 @@ def test_other_engines_get_no_settings():
 
 @pytest.mark.parametrize("zero_stage", [1, 2, 3])
 def test_stages(zero_stage):
-    settings = configuration(engine(f"zero{zero_stage}"), False, "cpu")
+    settings = configuration(engine(f"zero{zero_stage}"), "cpu")
     assert settings["zero_optimization"]["stage"] == zero_stage
     assert ("stage3_prefetch_bucket_size" in settings["zero_optimization"]) == (zero_stage == 3)
     assert (
@@ -50,14 +50,12 @@ def test_weights_stay_in_float32():
 
 
 def test_offloading():
-    optimizer = configuration(engine("zero2", offload="optimizer"), False, "cuda")[
-        "zero_optimization"
-    ]
+    optimizer = configuration(engine("zero2", offload="optimizer"), "cuda")["zero_optimization"]
     assert (
         optimizer["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
         and "offload_param" not in optimizer
     )
-    both = configuration(engine(offload="parameters"), False, "cpu")["zero_optimization"]
+    both = configuration(engine(offload="parameters"), "cpu")["zero_optimization"]
     assert (
         both["offload_optimizer"] == both["offload_param"] == {"device": "cpu", "pin_memory": False}
     )
@@ -68,14 +66,3 @@ def test_without_deepspeed(monkeypatch):
     with pytest.raises(PatchgenError, match="PG845") as refused:
         check_deepspeed(engine(), "cpu")
     assert "patchgen[deepspeed]" in refused.value.problem.hint
-
-
-def configured(**sizes):
-    return SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: SimpleNamespace(**sizes)))
-
-
-def test_a_model_without_sizes():
-    check_sizes(configured(hidden_size=8), engine())
-    check_sizes(configured(width=8), engine("fsdp2"))
-    with pytest.raises(PatchgenError, match="PG849.*no hidden_size"):
-        check_sizes(configured(width=8), engine())

@@ -27,7 +27,7 @@ from patchgen.runtime.load import model_types
 from patchgen.runtime.variants import Variant, find_variant, known_variants
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.training.device_memory import GIB, free_memory
-from patchgen.training.loop.options import Options, refuse
+from patchgen.training.loop.options import Options, needs, refuse
 from patchgen.training.loop.texts import TrainingData
 from patchgen.verify.configs.tiny import tiny_config
 
@@ -223,12 +223,7 @@ def _loaded(source: Source, options: Options, data: TrainingData, dtype: torch.d
 
 
 def _adapted(model: Any, options: Options) -> Any:
-    try:
-        import peft
-    except ImportError as error:
-        hint = "pip install 'patchgen[train]'"
-        where = Location(f"--lora_rank {options.lora_rank}")
-        raise PatchgenError("PG814", where, "needs the package peft", hint) from error
+    peft = needs("peft", f"--lora_rank {options.lora_rank}")
     try:
         asked = {"lora_alpha": 16, "target_modules": "all-linear"} | json.loads(options.lora_kwargs)
         config = peft.LoraConfig(

@@ -6,6 +6,7 @@ Both are parsed by transformers' `HfArgumentParser`.  A run writes what it was g
 
 import argparse
 import dataclasses
+import importlib
 import json
 import os
 import sys
@@ -84,6 +85,15 @@ OWN = {option.name for option in dataclasses.fields(Options)}
 def refuse(name: str, value: object, what: str, hint: str = "", code: str = "PG813") -> NoReturn:
     """Raise the problem of one argument."""
     raise PatchgenError(code, Location(f"--{name} {value}".rstrip()), what, hint)
+
+
+def needs(package: str, where: str) -> Any:
+    """Return a package of the extra `train`; raise PG814 where it is not installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        what, hint = f"needs the package {package}", "pip install 'patchgen[train]'"
+        raise PatchgenError("PG814", Location(where), what, hint) from error
 
 
 class _Parser(HfArgumentParser):

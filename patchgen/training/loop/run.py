@@ -31,7 +31,14 @@ from patchgen.training.loop.checkpoints import (
     list_checkpoints,
 )
 from patchgen.training.loop.models import Source, build, find_source, note
-from patchgen.training.loop.options import ARGUMENTS, Options, make_arguments, output_of, refuse
+from patchgen.training.loop.options import (
+    ARGUMENTS,
+    Options,
+    make_arguments,
+    needs,
+    output_of,
+    refuse,
+)
 from patchgen.training.loop.texts import TrainingData, prepare_data
 from patchgen.training.loop.trainer import EngineTrainer
 from patchgen.training.optimizers import MuonFactory
@@ -412,11 +419,7 @@ def search(job: Job, given: Mapping[str, Any]) -> dict[str, Any]:
     that was killed goes on.  With two objectives the best are the Pareto front: the trials that no
     other trial beats in both.
     """
-    try:
-        import optuna
-    except ImportError as error:
-        hint = "pip install 'patchgen[train]'"
-        raise PatchgenError("PG814", Location("--search"), "needs optuna", hint) from error
+    optuna = needs("optuna", "--search")
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 

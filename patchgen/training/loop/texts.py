@@ -26,7 +26,7 @@ from transformers import (
 )
 
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.training.loop.options import Options
+from patchgen.training.loop.options import Options, needs
 
 Row: TypeAlias = "dict[str, Any]"  # names of a model's inputs, and one array of tokens for each
 IGNORED = -100  # the label that transformers' losses ignore
@@ -107,12 +107,7 @@ def _apart(items: list[Any]) -> tuple[list[Any], list[Any]]:
 
 def load(options: Options) -> tuple[Mapping[str, Any], str]:
     """Return the splits of the data, and how messages call it."""
-    try:
-        import datasets
-    except ImportError as error:
-        hint = "pip install 'patchgen[train]'"
-        where = Location("patchgen train")
-        raise PatchgenError("PG814", where, "needs the package datasets", hint) from error
+    datasets = needs("datasets", "patchgen train")
     names = options.data or [str(path) for path in sorted(SHIPPED.glob("*.txt"))]
     source = ", ".join(options.data) or "the text that patchgen ships"
     paths = [Path(name) for name in names]
@@ -238,11 +233,7 @@ def conversation(messages: list[Any], tokenizer: Any, source: str) -> Document:
 
     def applied(count: int, **more: Any) -> list[int]:
         try:
-            return list(
-                tokenizer.apply_chat_template(messages[:count], return_dict=True, **more)[
-                    "input_ids"
-                ]
-            )
+            return list(tokenizer.apply_chat_template(messages[:count], return_dict=False, **more))
         except Exception as error:  # templates raise errors of their own
             what = f"the chat template refuses it: {' '.join(str(error).split())}"
             raise PatchgenError("PG815", Location(source), what) from error
@@ -313,8 +304,8 @@ def _pieces(
     if options.task == "causal-lm":
         tokens, before, behind = [*before, *tokens, *behind], [], []
     room = length - len(before) - len(behind)
-    for begin in range(0, len(tokens), room):
-        piece = [*before, *tokens[begin : begin + room], *behind]
+    for part in _parts(len(tokens), room):
+        piece = [*before, *tokens[part], *behind]
         row: Row = {"input_ids": numpy.asarray(piece, dtype=numpy.int64)}
         if options.task == "classification":
             yield {**row, "labels": document.label}
@@ -330,8 +321,17 @@ def _concatenated(pieces: Sequence[Row], length: int) -> Iterator[Row]:
         return
     names = list(pieces[0])
     stream = {name: numpy.concatenate([piece[name] for piece in pieces]) for name in names}
-    for begin in range(0, len(stream["input_ids"]), length):
-        yield {name: values[begin : begin + length] for name, values in stream.items()}
+    for part in _parts(len(stream["input_ids"]), length):
+        yield {name: values[part] for name, values in stream.items()}
+
+
+def _parts(count: int, room: int) -> Iterator[slice]:
+    """Yield parts of at most `room` tokens; none of one token, which has nothing to predict it."""
+    begin = 0
+    while begin < count:
+        end = begin + max(1, room - 1 if count - begin == room + 1 else room)
+        yield slice(begin, end)
+        begin = end
 
 
 def _isolated(pieces: Sequence[Row], length: int, padding: int) -> Iterator[Row]:

@@ -108,18 +108,20 @@ class Known(TorchDispatchMode):
             if index is None or index.dtype not in (torch.bool, torch.uint8):
                 places.append(index)
                 continue
-            value = self.values.of(index)
-            if value is None:
-                raise _unknowable("takes the elements where a mask is true that depends on weights")
+            value = self._mask(index)
             with _disable_current_modes():
                 found = value.bool().nonzero(as_tuple=True)
             places += [self._made(each, index.device) for each in found]
         return places
 
-    def _selected(self, tensor: Tensor, mask: Tensor) -> Tensor:
+    def _mask(self, mask: Tensor) -> Tensor:
         value = self.values.of(mask)
         if value is None:
             raise _unknowable("takes the elements where a mask is true that depends on weights")
+        return value
+
+    def _selected(self, tensor: Tensor, mask: Tensor) -> Tensor:
+        value = self._mask(mask)
         with _disable_current_modes():
             count = int(value.expand(torch.broadcast_shapes(tensor.shape, mask.shape)).sum())
         return tensor.new_empty(count)
