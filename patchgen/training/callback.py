@@ -63,7 +63,7 @@ class VariantCallback(TrainerCallback):
         self.report: dict[str, Any] = {}
         self.rates: tuple[float, float] | None = None
         self.seconds, self.tokens, self.warm = 0.0, 0, WARM
-        self.window = (0.0, 0)
+        self.logged = (0.0, 0)  # what the last log has counted
         self.since, self.tokens_before = 0.0, 0
         check_arguments(trainer.args, trainer.model, trainer.args.device.type)
 
@@ -101,7 +101,7 @@ class VariantCallback(TrainerCallback):
             with torch.random.fork_rng(devices):  # what is drawn here must not change the run
                 self.rates = measure_rates(self.trainer, self.device)
         reset_peak_memory(self.device)
-        self.seconds, self.tokens, self.warm, self.window = 0.0, 0, WARM, (0.0, 0)
+        self.seconds, self.tokens, self.warm, self.logged = 0.0, 0, WARM, (0.0, 0)
         self._resume_clock(state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
@@ -113,7 +113,6 @@ class VariantCallback(TrainerCallback):
         else:
             self.seconds += seconds
             self.tokens += tokens
-            self.window = (self.window[0] + seconds, self.window[1] + tokens)
         self._resume_clock(state)
 
     def on_log(
@@ -121,9 +120,9 @@ class VariantCallback(TrainerCallback):
     ) -> None:
         """Add figures to what is logged, and stop the run where the loss is not finite."""
         if "loss" in logs:
-            seconds, tokens = self.window
+            seconds, tokens = self.seconds - self.logged[0], self.tokens - self.logged[1]
             figures = self.figures(tokens / seconds if seconds else 0.0)
-            self.window = (0.0, 0)
+            self.logged = (self.seconds, self.tokens)
             logs |= figures
             if state.log_history:
                 state.log_history[-1] |= figures

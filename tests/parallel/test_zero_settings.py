@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 pytest.importorskip("torch")
@@ -9,7 +11,6 @@ pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
 from patchgen.syntax.errors import PatchgenError
-from patchgen.training.parallel import zero
 from patchgen.training.parallel.engine import Engine, Launch
 from patchgen.training.parallel.zero import (
     check_deepspeed,
@@ -62,7 +63,8 @@ def test_offloading():
 
 
 def test_without_deepspeed(monkeypatch):
-    monkeypatch.setattr(zero, "DEEPSPEED", "deepspeed_that_nobody_has")
+    monkeypatch.setitem(sys.modules, "deepspeed", None)
+    monkeypatch.setitem(sys.modules, "deepspeed.accelerator", None)
     with pytest.raises(PatchgenError, match="PG845") as refused:
         check_deepspeed(engine(), "cpu")
     assert "patchgen[deepspeed]" in refused.value.problem.hint

@@ -166,9 +166,8 @@ def prepare(options: Options, given: Mapping[str, Any], engine: Engine) -> Job:
     check_deepspeed(engine, device)
     source = find_source(options)
     more: dict[str, Any] = make_zero_arguments(engine, bool(given.get("bf16")), device)
-    rows = make_parallelism_config(engine)
-    if rows is not None:
-        more["parallelism_config"] = rows
+    if engine.name == "tp":
+        more["parallelism_config"] = OnAnyDevice(tp_size=engine.launch.world)
     arguments = make_arguments(options, given, from_weights=bool(source.checkpoint), **more)
     evaluated = arguments.do_eval or bool(options.search)
     # The first fills the caches, and the others read them.
@@ -185,20 +184,15 @@ def prepare(options: Options, given: Mapping[str, Any], engine: Engine) -> Job:
 
 
 class OnAnyDevice(ParallelismConfig):
-    """Accelerate's configuration, allowed on a CPU too.
+    """Tells accelerate which processes get the same rows, on a CPU too.
 
-    Only the rows of each process are needed from it: patchgen has distributed the weights already.
+    patchgen has distributed the weights already.
     """
 
     def _validate_accelerator(self, accelerator: Any) -> None:
         if self.total_size != accelerator.num_processes:
             count = accelerator.num_processes
             raise ValueError(f"{self.total_size} processes are asked for, and there are {count}")
-
-
-def make_parallelism_config(engine: Engine) -> ParallelismConfig | None:
-    """Return which processes get the same rows; None where each has its own."""
-    return OnAnyDevice(tp_size=engine.launch.world) if engine.name == "tp" else None
 
 
 def _start(folder: Path, resumed: str, engine: Engine) -> Path | None:
@@ -213,7 +207,7 @@ def _start(folder: Path, resumed: str, engine: Engine) -> Path | None:
     start = find_checkpoint(resumed if by_name else folder)
     record = start.parent / RUN if start is not None else None
     if record is not None and record.is_file():
-        written = json.loads(record.read_text(encoding="utf-8"))["layout"]
+        written = json.loads(record.read_text(encoding="utf-8")).get("layout", engine.layout)
         if written != engine.layout:
             what = f"it is of {written}, and this is {engine.layout}"
             hint = f"--engine {written} goes on; --weights {start} begins a run with its weights"

@@ -130,13 +130,8 @@ def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]
 
 
 def _heads(module: Any) -> dict[str, type[PreTrainedModel]]:
-    names = find_heads(inspect.getsource(module))
-    found = {name: getattr(module, name) for name in names}
-    return {
-        name: each
-        for name, each in found.items()
-        if getattr(each, "config_class", None) is not None
-    }
+    classes = {name: getattr(module, name) for name in find_heads(inspect.getsource(module))}
+    return {name: each for name, each in classes.items() if getattr(each, "config_class", None)}
 
 
 def _chosen(

@@ -6,7 +6,6 @@ replaces each "auto" by a value from its own arguments.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import warnings
 from collections.abc import Iterator
@@ -22,7 +21,6 @@ from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
 
 AUTO = "auto"
-DEEPSPEED = "deepspeed"
 ACCELERATOR = "DS_ACCELERATOR"  # the device for DeepSpeed, which otherwise takes what it finds
 SLACK = 1.1  # of a process's part: it is padded, and may end anywhere in a weight
 
@@ -66,10 +64,6 @@ def check_deepspeed(engine: Engine, device: str) -> None:
     if not engine.zero_stage:
         return
     where = Location(f"--engine {engine.name}")
-    if importlib.util.find_spec(DEEPSPEED) is None:
-        raise PatchgenError(
-            "PG845", where, "needs the package deepspeed", "pip install 'patchgen[deepspeed]'"
-        )
     os.environ.setdefault(ACCELERATOR, device)
     # DeepSpeed calls deprecated functions of torch in every step.
     warnings.filterwarnings("ignore", message="`torch.distributed", category=FutureWarning)
@@ -77,7 +71,8 @@ def check_deepspeed(engine: Engine, device: str) -> None:
         from deepspeed.accelerator import get_accelerator
     except Exception as error:  # each release of DeepSpeed fails in its own way
         what = f"deepspeed cannot be imported: {' '.join(str(error).split())}"
-        raise PatchgenError("PG845", where, what, "a release that goes with this torch") from error
+        hint = "pip install 'patchgen[deepspeed]', in a release that goes with this torch"
+        raise PatchgenError("PG845", where, what, hint) from error
     found = get_accelerator().device_name()
     if found != device:
         setting = f"{ACCELERATOR}={os.environ[ACCELERATOR]}"
