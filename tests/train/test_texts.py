@@ -124,6 +124,18 @@ def test_each_row_of_a_masked_model_is_framed(tmp_path):
     assert data.tokenizer.decode(tokens, skip_special_tokens=True) == "".join(DOCUMENTS)
 
 
+@pytest.mark.parametrize("packing", ["none", "concatenated"])
+def test_no_token_is_alone_in_a_row(tmp_path, packing):
+    """Nothing predicts it: a batch of such a row would have a loss that is no number."""
+    (tmp_path / "a.txt").write_text(DOCUMENTS[0], encoding="utf-8")
+    (whole,) = read(tmp_path, "a.txt", length=1000).train
+    for length in range(3, 12):
+        rows = read(tmp_path, "a.txt", length=length, packing=packing).train
+        sizes = [len(row["input_ids"]) for row in rows]
+        assert 1 < min(sizes) <= max(sizes) <= length
+        assert sum(sizes) == len(whole["input_ids"])
+
+
 @pytest.fixture
 def chat(tmp_path):
     """A tokenizer with a template, and conversations."""
@@ -144,6 +156,15 @@ def test_a_conversation_is_what_its_template_writes(tmp_path, chat, packing):
     assert (row["labels"][learned] == row["input_ids"][learned]).all()
     answered = chat.decode(row["input_ids"][learned])
     assert answered == "Four.\n</assistant>\nNine</assistant>\n"
+
+
+def test_rows_in_which_nothing_is_answered_are_left_out(tmp_path, chat):
+    """What is answered may be behind the end of a row."""
+    short = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "Yes"}]
+    lines = "".join(json.dumps({"messages": each}) + "\n" for each in (TALK, short))
+    (tmp_path / "talks.jsonl").write_text(lines, encoding="utf-8")
+    (row,) = read(tmp_path, "talks.jsonl", tokenizer=str(tmp_path / "tokenizer"), length=40).train
+    assert chat.decode(row["input_ids"]).startswith("<user>?")
 
 
 def test_conversations_that_cannot_be_trained_on(tmp_path, chat):
