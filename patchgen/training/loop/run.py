@@ -9,7 +9,7 @@ import gc
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -316,26 +316,10 @@ def guard(folder: Path, engine: Engine, *, claims: bool) -> Iterator[None]:
     Whole checkpoints stay, and an unfinished one is removed.  A folder that has checkpoints is only
     taken to go on with it.
     """
-    from filelock import FileLock, Timeout
+    from filelock import FileLock
 
     lock = FileLock(folder / LOCK)
-
-    def take() -> None:
-        where = Location(str(folder))
-        if claims and folder.is_dir() and list_checkpoints(folder):
-            hint = "--resume_from_checkpoint last goes on with it; or another --output_dir"
-            raise PatchgenError("PG817", where, "holds checkpoints of another run", hint)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock.acquire(timeout=0)
-        except Timeout:
-            what = "another process has locked this run"
-            raise PatchgenError("PG817", where, what, "wait for it to end") from None
-        except OSError as error:
-            what = f"cannot be made: {error}"
-            raise PatchgenError("PG817", where, what, "give --output_dir another folder") from error
-
-    first_process_first(engine, lambda: take() if engine.is_first else None)
+    first_process_first(engine, lambda: _take(folder, lock, claims) if engine.is_first else None)
     collecting = gc.isenabled()
     gc.enable()  # the command line switches it off, but a run is long
     try:
@@ -348,36 +332,53 @@ def guard(folder: Path, engine: Engine, *, claims: bool) -> Iterator[None]:
                 folder.rmdir()
         raise
     except Exception as error:
-        if engine.is_distributed and is_peer_failure(error):
-            ignore_termination(engine)
-            process = f"process {engine.launch.rank} of {engine.launch.world}"
-            what = f"{process} cannot go on without the others: {_line(error)}"
-            hint = "the launcher's message on the first failed process says why"
-            raise _stopped("PG836", folder, what, hint) from error
-        if _is_of_memory(error):
-            what = f"there is not enough memory: {_line(error)}"
-            hint = (
-                "--auto_find_batch_size, --gradient_checkpointing, a smaller --length, "
-                "--dtype bfloat16, --lora_rank 8"
-            )
-            raise _stopped("PG816", folder, what, hint) from error
-        if _is_of_the_disk(error):
-            with contextlib.suppress(OSError):
-                discard_unfinished(folder)
-            what = f"cannot be written: {_line(error)}"
-            raise _stopped("PG910", folder, what, "free some space") from error
-        raise
+        stopped = _stopped(error, folder, engine)
+        if stopped is None:
+            raise
+        raise stopped from error
     finally:
         lock.release()
         if not collecting:
             gc.disable()
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split("\n")[0].split())
+def _take(folder: Path, lock: Any, claims: bool) -> None:
+    """Lock the folder of a run; raise PG817 where it has another run, or cannot be made."""
+    from filelock import Timeout
+
+    where = Location(str(folder))
+    if claims and folder.is_dir() and list_checkpoints(folder):
+        hint = "--resume_from_checkpoint last goes on with it; or another --output_dir"
+        raise PatchgenError("PG817", where, "holds checkpoints of another run", hint)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        what = "another process has locked this run"
+        raise PatchgenError("PG817", where, what, "wait for it to end") from None
+    except OSError as error:
+        what = f"cannot be made: {error}"
+        raise PatchgenError("PG817", where, what, "give --output_dir another folder") from error
 
 
-def _stopped(code: str, folder: Path, what: str, hint: str) -> PatchgenError:
+def _stopped(error: Exception, folder: Path, engine: Engine) -> PatchgenError | None:
+    """Return why a run has stopped, and how to go on; None for a defect."""
+    line = " ".join(str(error).split("\n")[0].split())
+    if engine.is_distributed and is_peer_failure(error):
+        ignore_termination(engine)
+        process = f"process {engine.launch.rank} of {engine.launch.world}"
+        code, what = "PG836", f"{process} cannot go on without the others: {line}"
+        hint = "the launcher's message on the first failed process says why"
+    elif _is_of_memory(error):
+        code, what = "PG816", f"there is not enough memory: {line}"
+        hint = "--auto_find_batch_size, --gradient_checkpointing, a smaller --length, "
+        hint += "--dtype bfloat16, --lora_rank 8"
+    elif _is_of_the_disk(error):
+        with contextlib.suppress(OSError):
+            discard_unfinished(folder)
+        code, what, hint = "PG910", f"cannot be written: {line}", "free some space"
+    else:
+        return None
     return PatchgenError(code, Location(str(folder)), what, f"{hint}; {resume_hint(folder)}")
 
 
@@ -449,16 +450,20 @@ def search(job: Job, given: Mapping[str, Any]) -> dict[str, Any]:
             # With the same seed, a search that goes on would repeat its first settings.
             sampler=optuna.samplers.TPESampler(seed=args.seed + done),
         )
-    best = {trial.number for trial in study.best_trials}
-    trials = [
-        {"number": t.number, "settings": t.params, "values": t.values, "best": t.number in best}
-        for t in study.get_trials(deepcopy=False, states=complete)
-    ]
-    sign = -1 if objectives[0] == "throughput" else 1
-    trials.sort(key=lambda trial: (not trial["best"], sign * trial["values"][0]))
-    tried = {"objectives": objectives, "trials": trials}
+    trials = study.get_trials(deepcopy=False, states=complete)
+    tried = {"objectives": objectives, "trials": _best_first(trials, study, objectives[0])}
     _write(job.folder / SEARCH, tried)
     return tried
+
+
+def _best_first(trials: Sequence[Any], study: Any, objective: str) -> list[dict[str, Any]]:
+    best = {trial.number for trial in study.best_trials}
+    found = [
+        {"number": t.number, "settings": t.params, "values": t.values, "best": t.number in best}
+        for t in trials
+    ]
+    sign = -1 if objective == "throughput" else 1
+    return sorted(found, key=lambda trial: (not trial["best"], sign * trial["values"][0]))
 
 
 def _draw_settings(trial: Any, rate: float, batch: int) -> dict[str, Any]:
