@@ -96,6 +96,15 @@ def test_what_is_checked_of_weights_is_right():
         torch.distributions.Categorical(logits=torch.empty(3, 5), validate_args=True)
 
 
+def test_a_batch_norm_is_laid_out_as_the_kernel_does_it():
+    def strides() -> tuple[int, ...]:
+        return torch.nn.BatchNorm1d(8)(torch.ones(2, 6, 8).transpose(1, 2)).stride()
+
+    with shapes_only():
+        fake = strides()
+    assert fake == strides()
+
+
 def test_a_row_that_an_embedding_does_not_have(known):
     with pytest.raises(IndexError, match="row 5 of an embedding of 5 rows"):
         torch.nn.functional.embedding(torch.tensor([0, 5]), torch.empty(5, 8))

@@ -133,13 +133,13 @@ def _at_peak(peak: Peak) -> Table:
 
 def _activations(kinds: Sequence[Kind], setup: Setup) -> Table:
     """Return what autograd saves, by the modules that made it."""
-    total = sum(kind.bytes for kind in kinds) or 1
+    total, tokens = sum(kind.bytes for kind in kinds) or 1, setup.batch * setup.length
     rows = [
         (
             f"{kind.path} ({kind.class_name})" if kind.path else f"{kind.class_name} itself",
             str(kind.layers),
             format_size(kind.bytes),
-            format_size(kind.bytes / setup.tokens / kind.layers),
+            format_size(kind.bytes / tokens / kind.layers),
             f"{kind.bytes / total:.1%}",
         )
         for kind in kinds

@@ -34,8 +34,9 @@ aten = torch.ops.aten
 class Known(TorchDispatchMode):
     """A mode above a `FakeTensorMode`; `assumed` lists the places where a condition was assumed."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
         super().__init__()
+        self.device = device  # whose kernels run
         self.assumed: list[str] = []
         self.values = Values()
 
@@ -60,6 +61,9 @@ class Known(TorchDispatchMode):
         elif torch.Tag.dynamic_output_shape in func.tags:
             return self._of_unknown_shape(func, args, given)
         out = func(*args, **given)
+        if func is aten.native_batch_norm.default and self.device == "cpu":
+            # torch's shape rule keeps the strides of the input, and the kernel does not.
+            out = (torch.empty_like(args[0], memory_format=torch.contiguous_format), *out[1:])
         self.values.learn(func, args, given, out)
         if func is aten._is_all_true.default and self.values.of(out) is None:
             self.values.fill(out, 1)  # only checks ask for it, and raise where it is false
@@ -134,15 +138,15 @@ class Known(TorchDispatchMode):
 
 
 @contextmanager
-def shapes_only(*modules: ModuleType) -> Iterator[Known]:
-    """Create tensors without memory; yields what is known of them.
+def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
+    """Create tensors without memory, by the rules of `device`; yields what is known of them.
 
     Fake tensors pass as plain ones, so that code runs as in a real step: transformers makes masks
     for fake tensors that it omits for real ones, some models take a shorter way with plain tensors
     (`modules` ask for their type), modules that already have the right dtype would get new
     parameters, and a number that becomes part of a name would be formatted as a tensor.
     """
-    known = Known()
+    known = Known(device)
     with FakeTensorMode(allow_non_fake_inputs=True), known, ExitStack() as stack:
         stack.enter_context(patch.object(nn.Module, "_apply", _converted))
         stack.enter_context(patch.object(FakeTensor, "__format__", _formatted))
