@@ -22,10 +22,10 @@ import transformers
 
 from benchmarks.charts.bars import Bar, bars
 from patchgen.syntax.errors import PatchgenError
-from patchgen.training.memory.figures import find_peak, summarize
+from patchgen.training.memory.figures import ROLES, find_peak, summarize
 from patchgen.training.memory.fits import largest_batch
 from patchgen.training.memory.measure import measure_step
-from patchgen.training.memory.report import LAYERS, draw, format_size
+from patchgen.training.memory.report import draw, format_size
 from patchgen.training.memory.step import Setup, predict_step
 from patchgen.training.memory.target import Choice, Target, find_target
 
@@ -134,7 +134,7 @@ def _anatomy(name: str, target: Target, setup: Setup) -> tuple[tuple[str, ...], 
     print(name, format_size(most.bytes), flush=True)
     parts = (found.weights, found.gradients, found.optimizer, found.saved, most.bytes)
     roles = dict(most.roles)
-    heights = tuple(sum(roles.get(role, 0) for role in layer) / 1e9 for layer in LAYERS.values())
+    heights = tuple(roles.get(role, 0) / 1e9 for role in ROLES)
     return (name, *map(format_size, parts), most.phase), Bar(name, heights, format_size(most.bytes))
 
 
@@ -223,7 +223,7 @@ def main() -> None:
     (options.out / "memory.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     title = "What BERT-large holds at its peak (predicted)"
     bars_of_walk = [bar for _, bar in walk]
-    drawn = bars(title, bars_of_walk, across="memory, GB", names=tuple(LAYERS))
+    drawn = bars(title, bars_of_walk, across="memory, GB", names=tuple(ROLES.values()))
     (options.out / "memory-walk.svg").write_text(drawn, encoding="utf-8")
     draw(predict_step(bert, WALKED), options.out / "memory.svg", 24 * 10**9)
 

@@ -26,7 +26,7 @@ from patchgen.training.callback import describe_environment
 from patchgen.training.loop.models import build, find_source
 from patchgen.training.loop.options import Options
 from patchgen.training.loop.run import train
-from patchgen.training.loop.texts import TrainingData, prepare_data
+from patchgen.training.loop.texts import SHIPPED, TrainingData, prepare_data, shipped_tokenizer
 
 WITHIN = 0.02  # of the stock model's loss
 SEEDS = (0, 1, 2)
@@ -97,8 +97,11 @@ def runs(pair: Pairing, seed: int, share: float, place: Path) -> list[Run]:
         config=list(pair.sizes),
         length=pair.length,
         packing=pair.packing,
-        vocabulary=pair.vocabulary,
+        tokenizer=str(place / f"tokenizer-{pair.vocabulary}"),
     )
+    texts = (path.read_text(encoding="utf-8") for path in sorted(SHIPPED.glob("*.txt")))
+    tokenizer = shipped_tokenizer().train_new_from_iterator(texts, pair.vocabulary)
+    tokenizer.save_pretrained(options.tokenizer)
     steps = max(1, int(share * pair.steps))
     given = {
         "max_steps": steps,

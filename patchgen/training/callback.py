@@ -15,12 +15,13 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import math
 import os
 import sys
 import time
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,10 @@ from patchgen.training.device_memory import peak_memory, reset_peak_memory
 from patchgen.training.loop.checkpoints import find_checkpoint, write_seal
 from patchgen.training.loop.texts import IGNORED, text_lengths
 from patchgen.training.parallel.engine import Engine, parse_engine, read_launch
-from patchgen.training.parallel.engine_check import EngineReport, check_engine
+from patchgen.training.parallel.engine_check import check_engine
 from patchgen.training.parallel.process_group import wait
 from patchgen.training.rate.flops import count_forward_flops, count_pairs
-from patchgen.training.rate.peak import datasheet_flops, product_flops
+from patchgen.training.rate.peak import product_flops
 
 __all__ = ["VariantCallback", "find_checkpoint"]
 
@@ -59,10 +60,10 @@ class VariantCallback(TrainerCallback):
         self.engine: Engine = engine or _engine(trainer)
         if trainer.args.include_num_input_tokens_seen == "no":
             trainer.args.include_num_input_tokens_seen = "non_padding"
-        self.report: EngineReport | None = None
-        self.rates: tuple[float, float, float | None] | None = None
+        self.report: dict[str, Any] = {}
+        self.rates: tuple[float, float] | None = None
         self.seconds, self.tokens, self.warm = 0.0, 0, WARM
-        self.window = (0.0, 0)
+        self.logged = (0.0, 0)  # what the last log has counted
         self.since, self.tokens_before = 0.0, 0
         check_arguments(trainer.args, trainer.model, trainer.args.device.type)
 
@@ -80,11 +81,9 @@ class VariantCallback(TrainerCallback):
         """Return speed, MFU where the FLOPs are known, and the peak memory of this process."""
         figures = {"tokens_a_second": round(tokens_a_second, 1)} if tokens_a_second else {}
         if self.rates is not None and tokens_a_second:
-            per_token, peak, datasheet = self.rates
+            per_token, peak = self.rates
             done = tokens_a_second * per_token / self.engine.launch.world
             figures["mfu"] = round(done / peak, 5)
-            if datasheet is not None:
-                figures["mfu_datasheet"] = round(done / datasheet, 5)
         return {**figures, "peak_bytes": peak_memory(self.device)}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
@@ -102,7 +101,7 @@ class VariantCallback(TrainerCallback):
             with torch.random.fork_rng(devices):  # what is drawn here must not change the run
                 self.rates = measure_rates(self.trainer, self.device)
         reset_peak_memory(self.device)
-        self.seconds, self.tokens, self.warm, self.window = 0.0, 0, WARM, (0.0, 0)
+        self.seconds, self.tokens, self.warm, self.logged = 0.0, 0, WARM, (0.0, 0)
         self._resume_clock(state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
@@ -114,7 +113,6 @@ class VariantCallback(TrainerCallback):
         else:
             self.seconds += seconds
             self.tokens += tokens
-            self.window = (self.window[0] + seconds, self.window[1] + tokens)
         self._resume_clock(state)
 
     def on_log(
@@ -122,9 +120,9 @@ class VariantCallback(TrainerCallback):
     ) -> None:
         """Add figures to what is logged, and stop the run where the loss is not finite."""
         if "loss" in logs:
-            seconds, tokens = self.window
+            seconds, tokens = self.seconds - self.logged[0], self.tokens - self.logged[1]
             figures = self.figures(tokens / seconds if seconds else 0.0)
-            self.window = (0.0, 0)
+            self.logged = (self.seconds, self.tokens)
             logs |= figures
             if state.log_history:
                 state.log_history[-1] |= figures
@@ -148,7 +146,9 @@ class VariantCallback(TrainerCallback):
 
     def _tokens_of(self, state: Any) -> int:
         # Trainer adds up the tokens of all processes, also of those that compute the same rows.
-        return int(state.num_input_tokens_seen // self.engine.tp)
+        return (
+            int(state.num_input_tokens_seen) * self.engine.data_groups // self.engine.launch.world
+        )
 
     def _resume_clock(self, state: Any) -> None:
         self.since, self.tokens_before = time.perf_counter(), self._tokens_of(state)
@@ -160,17 +160,16 @@ def _engine(trainer: Any) -> Engine:
     if trainer.is_deepspeed_enabled:
         plugin = trainer.accelerator.state.deepspeed_plugin
         config = plugin.deepspeed_config["zero_optimization"]
-        offloads = [
-            part
-            for key, part in (("offload_optimizer", "optimizer"), ("offload_param", "parameters"))
-            if config.get(key, {}).get("device", "none") != "none"
-        ]
-        return Engine(f"zero{config['stage']}", launch, offload=(offloads or [""])[-1])
+        offload = ""
+        for key, part in (("offload_optimizer", "optimizer"), ("offload_param", "parameters")):
+            if config.get(key, {}).get("device", "none") != "none":
+                offload = part
+        return Engine(f"zero{config['stage']}", launch, offload=offload)
     if launch.world == 1:
         return Engine()
     if trainer.is_fsdp_enabled:
         # Accelerate chooses the dtypes that weights are gathered in.
-        return Engine("fsdp2", launch, fsdp=launch.world, mixed=None)
+        return Engine("fsdp2", launch, mixed=None)
     if trainer.is_distributed_loading_by_transformers:
         what = "the model is laid out by transformers: say how"
         hint = 'VariantCallback(trainer, "tp")'
@@ -202,9 +201,6 @@ def check_arguments(args: Any, model: Any, device: str) -> None:
         refuse("PG814", "fp16", "scales its loss, which is there for CUDA alone", "--bf16")
     if device == "cpu" and ("bnb" in optimizer or "8bit" in optimizer):
         refuse("PG814", f"optim {optimizer}", "keeps its states in 8 bits on CUDA; this is a CPU")
-    if args.torch_compile_mode and args.torch_compile_backend != "inductor":
-        what = f"is of inductor, and {args.torch_compile_backend} would pass it over"
-        refuse("PG813", f"torch_compile_mode {args.torch_compile_mode}", what)
     if args.use_liger_kernel and not type(model).__module__.startswith("transformers."):
         what = "would replace methods that the variant has changed"
         refuse("PG813", "use_liger_kernel", what, "`patchgen new MODEL --with liger`")
@@ -221,8 +217,8 @@ def check_loss(logs: Mapping[str, Any], step: int) -> None:
             raise PatchgenError("PG820", Location("patchgen train"), what, hint)
 
 
-def measure_rates(trainer: Any, device: str) -> tuple[float, float, float | None] | None:
-    """Return the FLOPs of a token, and the FLOP/s of the device: measured, and by its data sheet.
+def measure_rates(trainer: Any, device: str) -> tuple[float, float] | None:
+    """Return the FLOPs of a token, and the FLOP/s of the device in a product of this precision.
 
     None where the FLOPs do not follow from shapes, or rows are not read from a list.
     """
@@ -232,9 +228,8 @@ def measure_rates(trainer: Any, device: str) -> tuple[float, float, float | None
         return None
     weights = next(model.parameters()).dtype
     dtype = "bfloat16" if args.bf16 else "float16" if args.fp16 else str(weights).partition(".")[2]
-    name = torch.cuda.get_device_name() if device == "cuda" else ""
     tf32 = torch.get_float32_matmul_precision() != "highest"
-    return per_token, product_flops(device, dtype, tf32=tf32), datasheet_flops(name, dtype)
+    return per_token, product_flops(device, dtype, tf32=tf32)
 
 
 def _flops_per_token(model: Any, rows: Any) -> float | None:
@@ -272,18 +267,13 @@ def _labelled(row: Mapping[str, Any]) -> int:
 
 def describe_environment(device: str) -> dict[str, Any]:
     """Return the device, and the releases of the packages that a run depends on."""
-    from importlib import metadata
-
-    names = "torch transformers accelerate tokenizers datasets peft deepspeed".split()
-    installed = {dist.metadata["Name"].lower() for dist in metadata.distributions()}
+    packages = {}
+    for name in "torch transformers accelerate tokenizers datasets peft deepspeed".split():
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
     return {
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "threads": torch.get_num_threads(),
         "python": sys.version.partition(" ")[0],
-        "packages": {name: metadata.version(name) for name in names if name in installed},
+        "packages": packages,
     }
-
-
-def record(report: EngineReport | None) -> dict[str, Any]:
-    """Return the engine that ran, for a file."""
-    return {} if report is None else dataclasses.asdict(report)

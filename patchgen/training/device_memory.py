@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import torch
@@ -9,11 +10,7 @@ import torch
 from patchgen.system import available_memory, peak_resident, reset_peak_resident
 
 GIB = 2**30
-# The limit of a control group and what its processes use, in both versions of the interface.
-_CONTROL_GROUPS = (
-    ("/sys/fs/cgroup", "memory.max", "memory.current"),
-    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-)
+CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory(device: str) -> int | None:
@@ -23,23 +20,14 @@ def free_memory(device: str) -> int | None:
     """
     if device == "cuda":
         return int(torch.cuda.mem_get_info()[0])
-    available = available_memory()
-    limits = _free_in_control_groups()
-    known = [*limits] if available is None else [available, *limits]
-    return min(known, default=None)
-
-
-def _free_in_control_groups() -> list[int]:
-    """Return what each control group with a limit has left."""
-    found = []
-    for folder, limit_file, used_file in _CONTROL_GROUPS:
-        try:
-            limit = int(Path(folder, limit_file).read_text(encoding="ascii"))
-            used = int(Path(folder, used_file).read_text(encoding="ascii"))
-        except (OSError, ValueError):  # there is no such group, or its limit is "max"
-            continue
-        found.append(limit - used)
-    return found
+    known = [available_memory()]
+    with contextlib.suppress(OSError, ValueError):  # there is no such group, or its limit is "max"
+        limit, used = (
+            int((CONTROL_GROUP / name).read_text(encoding="ascii"))
+            for name in ("memory.max", "memory.current")
+        )
+        known.append(limit - used)
+    return min((count for count in known if count is not None), default=None)
 
 
 def reset_peak_memory(device: str) -> None:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from transformers.utils import logging
 
+from patchgen.verify.models.build import silence_progress
+
 # torch logs each error of a fake tensor with its traceback, and then raises it.
 _FAKE_TENSOR_LOGGER = "torch._subclasses.fake_tensor"
 
@@ -19,29 +21,16 @@ def silence_process() -> None:
 
 
 @contextmanager
-def silence_transformers() -> Iterator[None]:
-    """Show neither progress bars nor warnings of transformers."""
-    verbosity = logging.get_verbosity()
-    has_bars = logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if has_bars:
-            logging.enable_progress_bar()
-
-
-@contextmanager
 def silence_models() -> Iterator[None]:
-    """Also show no Python warnings, and no log of fake tensors that fail."""
-    logger = python_logging.getLogger(_FAKE_TENSOR_LOGGER)
-    level = logger.level
-    logger.setLevel(python_logging.CRITICAL)
+    """Show no progress bars, no warnings, and no log of fake tensors that fail."""
+    verbosity, fakes = logging.get_verbosity(), python_logging.getLogger(_FAKE_TENSOR_LOGGER)
+    level = fakes.level
+    logging.set_verbosity_error()
+    fakes.setLevel(python_logging.CRITICAL)
     try:
-        with silence_transformers(), warnings.catch_warnings():
+        with silence_progress(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        logging.set_verbosity(verbosity)
+        fakes.setLevel(level)

@@ -162,7 +162,6 @@ OUTSIDE = {
     "pygments": {"pages"},
     "rich": {"cli"},
     "safetensors": {"rescuing", "training"},
-    "tokenizers": {"training"},
     "torch": {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"},
     "transformers": {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"},
     "triton": {"verify"},

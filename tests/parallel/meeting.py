@@ -5,28 +5,17 @@ Run as a program by `test_meeting.py`, which gives a folder: each process writes
 
 import json
 import os
-import random
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy
-import torch
 from filelock import FileLock
 from torch import distributed
 
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.run import LOCK, guard
-from patchgen.training.loop.trainer import share_rng_state
 from patchgen.training.parallel.engine import Engine, Launch
-from patchgen.training.parallel.process_group import (
-    broadcast_from_first,
-    first_process_first,
-    gather,
-    join,
-    leave,
-)
+from patchgen.training.parallel.process_group import first_process_first, join, leave
 from tests.parallel.forked import forked
 
 WORLD = 2
@@ -42,16 +31,20 @@ def broken():
 
 
 def before_others(engine, place, what):
-    with first_process_first(engine):
-        return what() if engine.is_first else "did not wait for a failure"
+    return first_process_first(
+        engine, lambda: what() if engine.is_first else "did not wait for a failure"
+    )
 
 
 def in_order(engine, place):
     """The others find what the first one wrote."""
-    with first_process_first(engine):
+
+    def work():
         if engine.is_first:
             (place / "written").touch()
         return (place / "written").exists()
+
+    return first_process_first(engine, work)
 
 
 def at_a_run_in_use(engine, place):
@@ -61,29 +54,10 @@ def at_a_run_in_use(engine, place):
             return "nobody was at it"
 
 
-def draws(engine, place):
-    """Return random numbers before and after the states of generators are shared."""
-    found = []
-    for weight_shards in (
-        lambda: None,
-        lambda: share_rng_state(replace(engine, name="tp", tp=WORLD)),
-    ):
-        for seed in (random.seed, numpy.random.seed, torch.manual_seed):
-            seed(engine.launch.rank)
-        weight_shards()
-        found.append([random.random(), numpy.random.random(), torch.rand(()).item()])
-    return found
-
-
 CASES = {
-    "draws": draws,
     "in order": in_order,
     "refused before others": lambda engine, place: before_others(engine, place, refused),
     "broken before others": lambda engine, place: before_others(engine, place, broken),
-    "refused for all": lambda engine, place: broadcast_from_first(engine, refused),
-    "broken for all": lambda engine, place: broadcast_from_first(engine, broken),
-    "made for all": lambda engine, place: broadcast_from_first(engine, lambda: os.getpid())
-    == gather(engine, os.getpid())[0],
     "a run in use": at_a_run_in_use,
 }
 
@@ -97,8 +71,8 @@ def observed(case, engine, place):
 
 def run(place):
     rank = int(os.environ["RANK"])
-    engine = Engine("ddp", Launch(WORLD, rank, rank), timeout=TIMEOUT)
-    join(engine, "cpu")
+    engine = Engine("ddp", Launch(WORLD, rank, rank))
+    join(engine, "cpu", TIMEOUT)
     found = {}
     for name, case in CASES.items():
         found[name] = observed(case, engine, Path(place))

@@ -29,9 +29,8 @@ from patchgen.training.rate.flops import (
     ForwardCost,
     count_forward_flops,
     count_pairs,
-    find_stock_class,
 )
-from patchgen.training.rate.peak import datasheet_flops, measure_product, product_flops
+from patchgen.training.rate.peak import datasheet_flops, product_flops
 
 LLAMA = LlamaConfig(
     vocab_size=96,
@@ -109,7 +108,6 @@ def test_layers_that_share_weights_count_each_time():
 
 def test_a_variant_counts_as_its_parent():
     variant = module_of(find_variant("llama_loss")).LlamaForCausalLM
-    assert find_stock_class(variant) is LlamaForCausalLM
     assert count_forward_flops(variant, LLAMA, 16) == count_forward_flops(
         LlamaForCausalLM, LLAMA, 16
     )
@@ -164,14 +162,8 @@ def test_rates():
     callback.engine = Engine("ddp", Launch(2))
     callback.rates = None
     assert "mfu" not in callback.figures(100)
-    callback.rates = (1e9, 1e12, None)
+    callback.rates = (1e9, 1e12)
     assert callback.figures(100)["mfu"] == 0.05
-    callback.rates = (1e9, 1e12, 2e12)
-    assert callback.figures(100)["mfu_datasheet"] == 0.025
-
-
-def test_a_product_is_measured():
-    assert measure_product("cpu", "float32", times=1) > 1e6
 
 
 def test_the_runs_of_a_process_are_compared_with_one_product():

@@ -18,12 +18,12 @@ from patchgen.training.loop.texts import prepare_data
 from patchgen.verify.configs.tiny import tiny_config
 from tests.train.runs import TEXT
 
-SIZES = {"vocab_size": 300, "max_position_embeddings": 64}
+SIZES = {"vocab_size": 1024, "max_position_embeddings": 64}
 
 
 @pytest.fixture(scope="module")
 def data():
-    options = Options(data=[str(TEXT)], length=32, vocabulary=300)
+    options = Options(data=[str(TEXT)], length=32)
     return prepare_data(options, "", evaluated=False)
 
 

@@ -169,7 +169,7 @@ def test_arguments_that_cannot_be_read(broken, text):
 def test_a_text_that_is_another_one(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("Passage 7. " * 300, encoding="utf-8")
-    broken_run(tmp_path / "run", data=[str(text)], vocabulary=300, save_steps=2)
+    broken_run(tmp_path / "run", data=[str(text)], save_steps=2)
     text.write_text(text.read_text().replace("7", "8", 1), encoding="utf-8")
     with pytest.raises(PatchgenError, match="PG817.*not what the run began with"):
         resume(tmp_path / "run")

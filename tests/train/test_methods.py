@@ -69,7 +69,7 @@ def test_task(tmp_path, model, task):
         texts = [f"{'good' if n % 2 else 'bad'} text {n}" for n in range(60)]
         rows = datasets.Dataset.from_dict({"text": texts, "label": [n % 2 for n in range(60)]})
         rows.save_to_disk(str(tmp_path / "rows"))
-        more = {"data": [str(tmp_path / "rows")], "vocabulary": 300, "max_steps": 12}
+        more = {"data": [str(tmp_path / "rows")], "max_steps": 12}
     more |= {"learning_rate": 5e-3, "eval_strategy": "epoch"}
     figures = run(tmp_path / "run", model, task=task, **more)
     begin = math.log(2) if task == "classification" else math.log(1024)
@@ -212,20 +212,21 @@ def test_documents_that_see_each_other_are_not_isolated(tmp_path):
 
 def test_lora_trains_little_and_saves_it_alone(tmp_path):
     pytest.importorskip("peft")
-    more = {"lora_rank": 2, "lora_targets": ["q_proj", "v_proj"], "learning_rate": 0.05}
+    asked = {"target_modules": ["q_proj", "v_proj"]}
+    more = {"lora_rank": 2, "lora_kwargs": asked, "learning_rate": 0.05}
     run(tmp_path / "run", **more)
     saved = load_file(tmp_path / "run" / "adapter_model.safetensors")
     assert {name.split(".")[-3] for name in saved} == {"q_proj", "v_proj"}
     assert any(tensor.abs().sum() > 0 for name, tensor in saved.items() if "lora_B" in name)
     with pytest.raises(PatchgenError, match="PG813.*nowhere"):
-        run(tmp_path / "wrong", lora_rank=2, lora_targets=["nowhere"])
+        run(tmp_path / "wrong", lora_rank=2, lora_kwargs={"target_modules": ["nowhere"]})
 
 
 def test_lora_of_joined_experts(tmp_path):
     """Experts are no linear layers: their parameters are named."""
     pytest.importorskip("peft")
-    named = ["experts.gate_up_proj"]
-    run(tmp_path / "run", "llama_moe", lora_rank=2, lora_parameters=named, max_steps=1)
+    named = {"target_parameters": ["experts.gate_up_proj"]}
+    run(tmp_path / "run", "llama_moe", lora_rank=2, lora_kwargs=named, max_steps=1)
     saved = load_file(tmp_path / "run" / "adapter_model.safetensors")
     assert any(".experts." in name for name in saved)
 

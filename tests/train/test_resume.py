@@ -37,7 +37,7 @@ def slow(arguments):
         slow({**BERT, "dataloader_num_workers": 2}),
         slow({**BERT, "model": "bert_moe"}),
         pytest.param(
-            {"lora_rank": 4, "lora_dropout": 0.1},
+            {"lora_rank": 4, "lora_kwargs": {"lora_dropout": 0.1}},
             marks=[pytest.mark.slow, pytest.mark.skipif(not find_spec("peft"), reason="peft")],
         ),
         slow({"bf16": True, "gradient_accumulation_steps": 2}),
@@ -59,8 +59,8 @@ def test_weights_and_losses_are_those_of_an_unbroken_run(tmp_path, arguments):
 @pytest.mark.parametrize("after", [slow(7), 8])
 def test_over_the_end_of_an_epoch(tmp_path, after):
     text = tmp_path / "text.txt"
-    text.write_text("A sentence of a very small text. " * 150, encoding="utf-8")
-    given = {**BERT, "data": [str(text)], "vocabulary": 300, "per_device_train_batch_size": 4}
+    text.write_text("A sentence of a very small text. " * 60, encoding="utf-8")
+    given = {**BERT, "data": [str(text)], "per_device_train_batch_size": 4}
     given |= {"max_steps": 14, "save_steps": 7}
     run(tmp_path / "whole", **given)
     assert history(tmp_path / "whole")[-1]["epoch"] > 1

@@ -75,7 +75,7 @@ def as_saved(place):
 
 
 def read(place, name, **options):
-    given = {"data": [str(place / name)], "length": 24, "vocabulary": 300, **options}
+    given = {"data": [str(place / name)], "length": 24, **options}
     return prepare_data(Options(**given), "", evaluated=False)
 
 
@@ -120,10 +120,20 @@ def test_each_row_of_a_masked_model_is_framed(tmp_path):
     assert (batch["input_ids"][:, 0] == data.tokenizer.cls_token_id).all()
     again = data.collate(data.train[:4])
     assert all(torch.equal(batch[name], again[name]) for name in batch)
-    text = "".join(
-        data.tokenizer.decode(row["input_ids"], skip_special_tokens=True) for row in data.train
-    )
-    assert text == "".join(DOCUMENTS)
+    tokens = [token for row in data.train for token in row["input_ids"]]  # a cut may be in a letter
+    assert data.tokenizer.decode(tokens, skip_special_tokens=True) == "".join(DOCUMENTS)
+
+
+@pytest.mark.parametrize("packing", ["none", "concatenated"])
+def test_no_token_is_alone_in_a_row(tmp_path, packing):
+    """Nothing predicts it: a batch of such a row would have a loss that is no number."""
+    (tmp_path / "a.txt").write_text(DOCUMENTS[0], encoding="utf-8")
+    (whole,) = read(tmp_path, "a.txt", length=1000).train
+    for length in range(3, 12):
+        rows = read(tmp_path, "a.txt", length=length, packing=packing).train
+        sizes = [len(row["input_ids"]) for row in rows]
+        assert 1 < min(sizes) <= max(sizes) <= length
+        assert sum(sizes) == len(whole["input_ids"])
 
 
 @pytest.fixture
@@ -148,9 +158,18 @@ def test_a_conversation_is_what_its_template_writes(tmp_path, chat, packing):
     assert answered == "Four.\n</assistant>\nNine</assistant>\n"
 
 
+def test_rows_in_which_nothing_is_answered_are_left_out(tmp_path, chat):
+    """What is answered may be behind the end of a row."""
+    short = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "Yes"}]
+    lines = "".join(json.dumps({"messages": each}) + "\n" for each in (TALK, short))
+    (tmp_path / "talks.jsonl").write_text(lines, encoding="utf-8")
+    (row,) = read(tmp_path, "talks.jsonl", tokenizer=str(tmp_path / "tokenizer"), length=40).train
+    assert chat.decode(row["input_ids"]).startswith("<user>?")
+
+
 def test_conversations_that_cannot_be_trained_on(tmp_path, chat):
     path = str(tmp_path / "tokenizer")
-    with pytest.raises(PatchgenError, match="PG815.*there is no tokenizer"):
+    with pytest.raises(PatchgenError, match="PG815.*no chat template"):
         read(tmp_path, "talks.jsonl")
     with pytest.raises(PatchgenError, match="PG815.*masked-lm takes texts"):
         read(tmp_path, "talks.jsonl", tokenizer=path, task="masked-lm")
@@ -181,7 +200,7 @@ def test_what_is_kept_for_evaluation(tmp_path):
     split.save_to_disk(str(tmp_path / "split"))
     (tmp_path / "one.txt").write_text("A word. " * 400, encoding="utf-8")
     for name, kept in (("many", 4), ("split", 3), ("one.txt", None)):
-        options = Options(data=[str(tmp_path / name)], length=24, vocabulary=300)
+        options = Options(data=[str(tmp_path / name)], length=24)
         data = prepare_data(options, "", evaluated=True)
         assert len(data.kept) == (len(data.train) + len(data.kept)) // 10 if kept is None else kept
         assert not prepare_data(options, "", evaluated=False).kept

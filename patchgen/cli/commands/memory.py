@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli.options import option
+from patchgen.cli.options import option, text_or_json
 from patchgen.cli.requirements import needs_models
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision as precisions
@@ -72,9 +72,7 @@ ABOVE_0 = click.IntRange(1)
 @option("--measure", "Also run the step and measure it.")
 @option("--predict/--no-predict", "Predict, or only measure.", default=True, show_default=False)
 @option("--figure FILE", "Draw the step: .svg or .png.", type=click.Path(dir_okay=False))
-@click.option(
-    "--output-format", "form", type=click.Choice(["text", "json", "markdown"]), default="text"
-)
+@text_or_json
 @needs_models()
 def memory(
     name: str,
@@ -103,7 +101,7 @@ def memory(
     """
     from patchgen.training.memory.figures import spread
     from patchgen.training.memory.fits import check_device, largest_batch, parse_size
-    from patchgen.training.memory.report import Report, as_json, as_markdown, as_text, draw
+    from patchgen.training.memory.report import Report, as_json, as_text, draw
     from patchgen.training.memory.step import Setup, predict_step
     from patchgen.training.memory.target import Choice, default_length, find_target
     from patchgen.verify.report import find_best_device
@@ -129,8 +127,7 @@ def memory(
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
     class_name = target.model_class.__name__
     report = Report(name, class_name, wanted, trace, measured, room, most)
-    write = {"text": as_text, "json": as_json, "markdown": as_markdown}[form]
-    sys.stdout.write(write(report))
+    sys.stdout.write(as_json(report) if form == "json" else as_text(report))
     if figure and trace is not None:
         draw(trace, Path(figure), room)
     return 0

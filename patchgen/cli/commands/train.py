@@ -26,7 +26,6 @@ TEMPLATES = {
     "eval_accuracy": "{:.3f}",
     "tokens_a_second": "{:,.0f}",
     "mfu": "{:.1%}",
-    "mfu_datasheet": "{:.1%}",
 }
 
 

@@ -29,12 +29,10 @@ def checkpoint_step(folder: Path) -> int:
 
 def list_checkpoints(run: Path) -> tuple[Path, ...]:
     """Return the checkpoints of a run in the order of their steps, unfinished ones too."""
-    found = [
-        folder
-        for folder in run.glob(f"{PREFIX_CHECKPOINT_DIR}-*")
-        if folder.is_dir() and checkpoint_step(folder) >= 0
-    ]
-    return tuple(sorted(found, key=checkpoint_step))
+    folders = (folder for folder in run.glob("*") if folder.is_dir())
+    return tuple(
+        sorted((each for each in folders if checkpoint_step(each) >= 0), key=checkpoint_step)
+    )
 
 
 def complete_checkpoints(run: Path) -> tuple[Path, ...]:
@@ -75,10 +73,10 @@ def find_damage(folder: Path) -> str:
 
 def discard_unfinished(run: Path) -> tuple[Path, ...]:
     """Remove and return the unfinished checkpoints."""
-    found = tuple(folder for folder in list_checkpoints(run) if not (folder / SEAL).is_file())
-    for folder in found:
+    unfinished = set(list_checkpoints(run)) - set(complete_checkpoints(run))
+    for folder in unfinished:
         shutil.rmtree(folder)
-    return found
+    return tuple(unfinished)
 
 
 def clear_checkpoint(folder: Path) -> None:
@@ -86,9 +84,8 @@ def clear_checkpoint(folder: Path) -> None:
 
     Files that another engine has left in it would be loaded with the new ones.
     """
-    (folder / SEAL).unlink(
-        missing_ok=True
-    )  # first, so that a killed process leaves an unfinished checkpoint
+    # First, so that a killed process leaves an unfinished checkpoint.
+    (folder / SEAL).unlink(missing_ok=True)
     if folder.is_dir():
         shutil.rmtree(folder)
 
@@ -110,11 +107,8 @@ def find_checkpoint(run: str | Path) -> Path | None:
         return None
     chosen = run if named else sealed[-1]
     if wrong := find_damage(chosen):
-        before = [
-            folder
-            for folder in sealed
-            if checkpoint_step(folder) < checkpoint_step(chosen) and not find_damage(folder)
-        ]
+        earlier = sealed[: sealed.index(chosen)]
+        before = [folder for folder in earlier if not find_damage(folder)]
         hint = f"--resume_from_checkpoint {before[-1]} is whole" if before else "begin anew"
         raise PatchgenError("PG818", Location(str(chosen)), f"is damaged: {wrong}", hint)
     return chosen

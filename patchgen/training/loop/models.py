@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from patchgen.runtime.load import model_types
 from patchgen.runtime.variants import Variant, find_variant, known_variants
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.training.device_memory import GIB, free_memory
-from patchgen.training.loop.options import Options, refuse
+from patchgen.training.loop.options import Options, needs, refuse
 from patchgen.training.loop.texts import TrainingData
 from patchgen.verify.configs.tiny import tiny_config
 
@@ -36,7 +37,6 @@ HEADS: dict[str, Any] = {
     "classification": AutoModelForSequenceClassification,
 }
 PEFT_TASKS = {"causal-lm": "CAUSAL_LM", "classification": "SEQ_CLS"}
-MOST_NAMED = 3  # names of weights in one message
 SPARE = 8  # some models do not use their first positions
 
 note = logging.getLogger("patchgen.train").warning  # something that the user should know
@@ -46,75 +46,64 @@ note = logging.getLogger("patchgen.train").warning  # something that the user sh
 class Source:
     """Where a model comes from: its class, and a configuration or a checkpoint."""
 
-    name: str
     model_class: Any
     checkpoint: str = ""
-    variant: Variant | None = None
-
-    @property
-    def config_class(self) -> Any:
-        """Return the class of its configuration."""
-        return self.model_class.config_class
 
 
 def find_source(options: Options) -> Source:
-    """Return the source that the options's model and task name.
+    """Return the source that the model and the task of the options name.
 
     Raises PatchgenError PG811 where there is no such model, and PG812 where it has no head for the
     task.
     """
-    variant = _variant(options.model)
-    checkpoint = options.weights
-    if variant is None and options.model not in CONFIG_MAPPING:
-        if not (os.path.isdir(options.model) or "/" in options.model):
-            _refuse_name(options.model)
+    name, checkpoint, variant = options.model, options.weights, _variant(options.model)
+    if variant is None and name not in CONFIG_MAPPING:
         if checkpoint:
-            refuse("weights", checkpoint, f"the model is a checkpoint already: {options.model}")
-        checkpoint = options.model
-    stored = _read_configuration(checkpoint) if checkpoint else {}
+            refuse("weights", checkpoint, f"the model is a checkpoint already: {name}")
+        checkpoint = name
     if checkpoint and options.tiny:
         refuse("tiny", "", f"the sizes of {checkpoint} are what they are")
-    kind = stored.get("model_type") if checkpoint else options.model
-    if variant is not None:
-        if checkpoint and kind not in model_types(variant):
-            takes = " and ".join(sorted(model_types(variant)))
-            raise PatchgenError(
-                "PG811", Location(checkpoint), f"is a {kind}, and {variant.name} takes {takes}"
+    kind = name
+    if checkpoint:
+        kind = str(_read_configuration(checkpoint).get("model_type"))
+        takes = model_types(variant) if variant else {name}.intersection(CONFIG_MAPPING)
+        if kind not in (takes or CONFIG_MAPPING):
+            by = (
+                f"{name} takes {' and '.join(sorted(takes))}"
+                if takes
+                else "no type of transformers"
             )
-        return Source(options.model, _head_of_variant(variant, options.task), checkpoint, variant)
-    if kind not in CONFIG_MAPPING:
-        raise PatchgenError(
-            "PG811", Location(checkpoint), f"is a {kind}, which transformers does not know"
-        )
-    if checkpoint and options.model in CONFIG_MAPPING and kind != options.model:
-        raise PatchgenError(
-            "PG811", Location(checkpoint), f"is a {kind}, and not a {options.model}"
-        )
-    return Source(options.model, _head_of_type(str(kind), options.task), checkpoint)
+            raise PatchgenError("PG811", Location(checkpoint), f"is a {kind}, and {by}")
+    if variant is not None:
+        entries = auto_entries(variant)
+        heads = {task: [*entries.get(auto, {}).values()] for task, auto in HEADS.items()}
+    else:
+        config_class = CONFIG_MAPPING[kind]
+        heads = {
+            task: [auto._model_mapping.get(config_class, None)] for task, auto in HEADS.items()
+        }
+    has = [task for task, classes in heads.items() if any(classes)]
+    if options.task not in has:
+        hint = f"it has one for {', '.join(has)}" if has else "it has none for any task here"
+        what = f"has no head for {options.task}"
+        raise PatchgenError("PG812", Location(variant.name if variant else kind), what, hint)
+    head = heads[options.task][0]
+    return Source(head[0] if isinstance(head, tuple) else head, checkpoint)
 
 
 def _variant(name: str) -> Variant | None:
+    """Return the variant of that name; None for a model type or what may be a checkpoint."""
     try:
         return find_variant(name)
     except ValueError as error:
         if "several variants" in str(error):
             raise PatchgenError("PG811", Location(name), str(error)) from error
-        return None
-
-
-def _refuse_name(name: str) -> None:
-    from pathlib import Path
-
-    variants = {variant.name for variant in known_variants(Path.cwd())}
-    hint = did_you_mean(name, variants | set(CONFIG_MAPPING)) or (
-        "name a variant (`patchgen list`), a model type such as bert, or a checkpoint"
-    )
-    raise PatchgenError(
-        "PG811",
-        Location(name),
-        "is no variant, no model type of transformers and no checkpoint",
-        hint,
-    )
+    if not (name in CONFIG_MAPPING or os.path.isdir(name) or "/" in name):
+        names = {variant.name for variant in known_variants(Path.cwd())} | set(CONFIG_MAPPING)
+        what = "is no variant, no model type of transformers and no checkpoint"
+        hint = "name a variant (`patchgen list`), a model type such as bert, or a checkpoint"
+        raise PatchgenError("PG811", Location(name), what, did_you_mean(name, names) or hint)
+    return None
 
 
 def _read_configuration(checkpoint: str) -> Mapping[str, Any]:
@@ -124,42 +113,14 @@ def _read_configuration(checkpoint: str) -> Mapping[str, Any]:
         what = f"its configuration cannot be read: {' '.join(str(error).split())}"
         raise PatchgenError("PG811", Location(checkpoint), what) from error
     if not values:
-        raise PatchgenError(
-            "PG811", Location(checkpoint), "has no configuration", "a checkpoint has a config.json"
-        )
+        hint = "a checkpoint has a config.json"
+        raise PatchgenError("PG811", Location(checkpoint), "has no configuration", hint)
     return values
-
-
-def _head_of_variant(variant: Variant, task: str) -> Any:
-    entries = auto_entries(variant)
-    found = entries.get(HEADS[task], {})
-    if not found:
-        has = [name for name, auto in HEADS.items() if entries.get(auto)]
-        _refuse_task(variant.name, task, has)
-    return next(iter(found.values()))[0]
-
-
-def _head_of_type(kind: str, task: str) -> Any:
-    config_class = CONFIG_MAPPING[kind]
-    found = HEADS[task]._model_mapping.get(config_class, None)
-    if found is None:
-        has = [
-            name
-            for name, auto in HEADS.items()
-            if auto._model_mapping.get(config_class, None) is not None
-        ]
-        _refuse_task(kind, task, has)
-    return found[0] if isinstance(found, tuple) else found
-
-
-def _refuse_task(name: str, task: str, has: Sequence[str]) -> None:
-    hint = f"it has one for {', '.join(has)}" if has else "it has none for any task here"
-    raise PatchgenError("PG812", Location(name), f"has no head for {task}", hint)
 
 
 def configuration(source: Source, options: Options, data: TrainingData) -> Any:
     """Return the configuration of a new model, for this tokenizer and these labels."""
-    kind = source.config_class
+    kind = source.model_class.config_class
     known = kind().to_dict()
     common = {own: name for name, own in kind.attribute_map.items()}  # names that all models share
     changes = {"vocab_size": len(data.tokenizer), **_labelled(options, data.labels)}
@@ -242,33 +203,19 @@ def _check_memory(source: Source, options: Options, config: Any, dtype: torch.dt
 
 
 def _loaded(source: Source, options: Options, data: TrainingData, dtype: torch.dtype) -> Any:
-    default = source.config_class()
+    default = source.model_class.config_class()
     changes = _changes(options, {**default.to_dict(), **default.attribute_map})
+    changes |= _labelled(options, data.labels)
     where = Location(source.checkpoint)
-    try:
-        model, loading_info = source.model_class.from_pretrained(
-            source.checkpoint,
-            dtype=dtype,
-            output_loading_info=True,
-            **changes,
-            **_labelled(options, data.labels),
-        )
+    try:  # transformers logs which weights are missing, and which it does not take
+        model = source.model_class.from_pretrained(source.checkpoint, dtype=dtype, **changes)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         what = f"cannot be loaded: {' '.join(str(error).split())}"
         raise PatchgenError("PG811", where, what) from error
-    for kind, meaning in (
-        ("missing_keys", "has no {}: drawn"),
-        ("unexpected_keys", "has {}: not taken"),
-    ):
-        if names := sorted(loading_info[kind]):
-            listed = ", ".join(names[:MOST_NAMED])
-            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-            note(f"{source.checkpoint} {meaning.format(listed + more)}")
     held = model.get_input_embeddings().weight.shape[0]
     if len(data.tokenizer) > held:
         what = f"the tokenizer has {len(data.tokenizer)} tokens, and the model {held}"
-        hint = f"--tokenizer of the checkpoint's family, or --vocabulary {held} where it has none"
-        raise PatchgenError("PG813", where, what, hint)
+        raise PatchgenError("PG813", where, what, "--tokenizer of the checkpoint's family")
     _check_positions(model.config, options)
     if model.config.pad_token_id is None:
         model.config.pad_token_id = data.tokenizer.pad_token_id
@@ -276,25 +223,15 @@ def _loaded(source: Source, options: Options, data: TrainingData, dtype: torch.d
 
 
 def _adapted(model: Any, options: Options) -> Any:
+    peft = needs("peft", f"--lora_rank {options.lora_rank}")
     try:
-        import peft
-    except ImportError as error:
-        hint = "pip install 'patchgen[train]'"
-        where = Location(f"--lora_rank {options.lora_rank}")
-        raise PatchgenError("PG814", where, "needs the package peft", hint) from error
-    targets: Any = options.lora_targets
-    config = peft.LoraConfig(
-        task_type=PEFT_TASKS.get(options.task),
-        r=options.lora_rank,
-        lora_alpha=options.lora_alpha,
-        lora_dropout=options.lora_dropout,
-        target_modules=targets[0] if targets == ["all-linear"] else targets,
-        target_parameters=options.lora_parameters or None,
-    )
-    try:
+        asked = {"lora_alpha": 16, "target_modules": "all-linear"} | json.loads(options.lora_kwargs)
+        config = peft.LoraConfig(
+            task_type=PEFT_TASKS.get(options.task), r=options.lora_rank, **asked
+        )
         return peft.get_peft_model(model, config)
-    except ValueError as error:
-        refuse("lora_targets", " ".join(targets), " ".join(str(error).split()))
+    except (ValueError, TypeError) as error:
+        refuse("lora_kwargs", options.lora_kwargs, " ".join(str(error).split()))
 
 
 def check_isolation(model: Any, vocabulary: int) -> None:
@@ -316,25 +253,3 @@ def check_isolation(model: Any, vocabulary: int) -> None:
         what = "in this model the documents of a packed row see each other"
         hint = "take --packing concatenated, or a variant that isolates documents"
         raise PatchgenError("PG812", Location("--packing isolated"), what, hint)
-
-
-def ignores_label_count(model: Any, batch: Mapping[str, Any]) -> bool:
-    """Return whether the model's loss is a mean over its own batch only, by trying it.
-
-    Trainer passes the number of labels in a whole step (`num_items_in_batch`), so that the losses
-    of several batches add up to the mean over all of them.  It assumes that every model with
-    keyword arguments uses the number.  Some ignore it, such as BERT's, and then a step of two
-    batches has twice the loss and twice the gradient.
-    """
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            once, twice = (
-                float(model(**batch, num_items_in_batch=torch.tensor(n)).loss) for n in (1, 2)
-            )
-    except TypeError:  # it takes no such keyword
-        return True
-    finally:
-        model.train(was_training)
-    return twice > 0.75 * once

@@ -6,6 +6,7 @@ Both are parsed by transformers' `HfArgumentParser`.  A run writes what it was g
 
 import argparse
 import dataclasses
+import importlib
 import json
 import os
 import sys
@@ -58,20 +59,16 @@ class Options:
         "none",
     )
     masked: float = _option("Share of the tokens that masked-lm hides.", 0.15)
-    tokenizer: str = _option("Default: that of the checkpoint, else one trained on the data.", "")
-    vocabulary: int = _option("Size of a tokenizer that is trained on the data.", 1024)
+    tokenizer: str = _option(
+        "Default: that of the checkpoint, else a byte-level one of 1,024 tokens.", ""
+    )
     tiny: bool = _option("A small model that a CPU trains in seconds.", False)
     config: list[str] = _option("Changes of the configuration, key=value.", [])
     dtype: Literal["float32", "bfloat16"] = _option(
         "Of weights, gradients and states; --bf16 and --fp16 are autocast over it.", "float32"
     )
     lora_rank: int = _option("Train LoRA adapters of this rank only; 0: all weights.", 0)
-    lora_alpha: int = _option("The scale of the adapters is lora_alpha / lora_rank.", 16)
-    lora_dropout: float = _option("Dropout before the adapters.", 0.0)
-    lora_targets: list[str] = _option("Layers that get adapters.", ["all-linear"])
-    lora_parameters: list[str] = _option(
-        "Parameters that get adapters and are in no linear layer, as those of joined experts.", []
-    )
+    lora_kwargs: str = _option("Other arguments of peft's LoraConfig, as a JSON object.", "{}")
     muon: bool = _option("Muon for the matrices of the layers, AdamW for all else.", False)
     engine: str = _option(
         "How processes share the work: ddp, fsdp2, tp, ep, tp+ep, fsdp2+tp, zero1, zero2, zero3; "
@@ -90,6 +87,15 @@ def refuse(name: str, value: object, what: str, hint: str = "", code: str = "PG8
     raise PatchgenError(code, Location(f"--{name} {value}".rstrip()), what, hint)
 
 
+def needs(package: str, where: str) -> Any:
+    """Return a package of the extra `train`; raise PG814 where it is not installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        what, hint = f"needs the package {package}", "pip install 'patchgen[train]'"
+        raise PatchgenError("PG814", Location(where), what, hint) from error
+
+
 class _Parser(HfArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise PatchgenError("PG813", Location("patchgen train"), message)
@@ -98,8 +104,7 @@ class _Parser(HfArgumentParser):
 def make_parser() -> HfArgumentParser:
     """Return the parser; what is not given is not in its namespace."""
     usage = "patchgen train MODEL [--NAME VALUE ...]"
-    parser = _Parser((Options, TrainingArguments), usage=usage, allow_abbrev=False, add_help=False)
-    return parser
+    return _Parser((Options, TrainingArguments), usage=usage, allow_abbrev=False, add_help=False)
 
 
 def parse(argv: Sequence[str]) -> tuple[Options, dict[str, Any]]:
@@ -138,7 +143,7 @@ def _read(path: str) -> dict[str, Any]:
 
 def _check(options: Options) -> None:
     """Refuse what is impossible everywhere, before anything is read or built."""
-    for name in ("length", "vocabulary", "trials"):
+    for name in ("length", "trials"):
         if getattr(options, name) < 1:
             refuse(name, getattr(options, name), "must be at least 1")
     if not 0 < options.masked < 1:
@@ -146,10 +151,8 @@ def _check(options: Options) -> None:
     if options.task == "classification" and options.packing != "none":
         what = "packs documents into rows, and in classification each has a label of its own"
         refuse("packing", options.packing, what)
-    if not options.lora_rank:
-        for name in ("lora_parameters", "lora_dropout"):
-            if getattr(options, name):
-                refuse(name, getattr(options, name), "does nothing without --lora_rank")
+    if options.lora_kwargs != Options.lora_kwargs and not options.lora_rank:
+        refuse("lora_kwargs", options.lora_kwargs, "does nothing without --lora_rank")
     for objective in options.search:
         if objective not in OBJECTIVES:
             refuse("search", objective, f"is no objective: {' or '.join(OBJECTIVES)}")

@@ -8,8 +8,9 @@ import errno
 import gc
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.training.callback import VariantCallback, describe_environment, record
+from patchgen.training.callback import VariantCallback, describe_environment
 from patchgen.training.loop.checkpoints import (
     checkpoint_step,
     complete_checkpoints,
@@ -29,8 +30,15 @@ from patchgen.training.loop.checkpoints import (
     find_checkpoint,
     list_checkpoints,
 )
-from patchgen.training.loop.models import Source, build, find_source, ignores_label_count, note
-from patchgen.training.loop.options import ARGUMENTS, Options, make_arguments, output_of, refuse
+from patchgen.training.loop.models import Source, build, find_source, note
+from patchgen.training.loop.options import (
+    ARGUMENTS,
+    Options,
+    make_arguments,
+    needs,
+    output_of,
+    refuse,
+)
 from patchgen.training.loop.texts import TrainingData, prepare_data
 from patchgen.training.loop.trainer import EngineTrainer
 from patchgen.training.optimizers import MuonFactory
@@ -38,7 +46,7 @@ from patchgen.training.parallel.distribute import distribute
 from patchgen.training.parallel.engine import Engine, parse_engine
 from patchgen.training.parallel.engine_check import check_layout
 from patchgen.training.parallel.process_group import (
-    broadcast_from_first,
+    PATIENCE,
     first_process_first,
     gather,
     ignore_termination,
@@ -47,10 +55,8 @@ from patchgen.training.parallel.process_group import (
     wait,
 )
 from patchgen.training.parallel.zero import (
-    check_checkpoint,
+    built_whole,
     check_deepspeed,
-    check_sizes,
-    engine_at_end,
     make_zero_arguments,
 )
 
@@ -58,21 +64,14 @@ RUN = "run.json"  # what each attempt ran on, and which rows
 SEARCH = "search.json"
 TRIALS = "search.log"
 LOCK = ".lock"
-SHORT = 16  # tokens that are enough to ask what a loss is a mean of
 AROUND = 10.0  # learning rates from a tenth of the one asked for to ten times that
 DIRECTIONS = {"loss": "minimize", "throughput": "maximize"}
 # Errors of a full or failing disk, or of a limit on the size of files.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
-DISK_FULL_SIGNS = (
-    "No space left",
-    "File too large",
-    "Disk quota",
-    "os error 28",
-    "os error 27",
-    "PytorchStreamWriter",
-    "inline_container",
+DISK_FULL = (
+    "No space left|File too large|Disk quota|os error 2[78]|PytorchStreamWriter|inline_container"
 )
-MEMORY_SIGNS = ("not enough memory", "out of memory")  # of torch's allocator for the CPU
+MEMORY_FULL = "not enough memory|out of memory"  # of torch's allocator for the CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,8 @@ class Job:
 
     def build(self) -> Any:
         """Return a model with its initial weights."""
-        return build(self.source, self.options, self.data, self.arguments.seed)
+        with built_whole(self.arguments):
+            return build(self.source, self.options, self.data, self.arguments.seed)
 
     def trainer(self, **more: Any) -> EngineTrainer:
         """Return a Trainer with the rows of the job."""
@@ -109,14 +109,6 @@ class Job:
             eval_dataset=self.data.kept or None,
             **more,
         )
-
-    def ignores_label_count(self, model: Any) -> bool:
-        """Return whether the loss of the model is a mean over its own batch only."""
-        rows = [
-            {name: each if numpy.ndim(each) == 0 else each[:SHORT] for name, each in row.items()}
-            for row in self.data.train[:2]
-        ]
-        return ignores_label_count(model, self.data.collate(rows))
 
 
 def accuracy(predicted: Any) -> dict[str, float]:
@@ -136,29 +128,27 @@ def train(
     """
     engine = engine or parse_engine(options.engine, os.environ)
     check_engine_arguments(options, given, engine)
-    join(engine, "cuda" if _on_cuda(given) else "cpu")
+    join(engine, "cuda" if _on_cuda(given) else "cpu", given.get("ddp_timeout", PATIENCE))
     folder = output_of(options, given)
     resumed = given.get("resume_from_checkpoint")
     with guard(folder, engine, claims=not resumed):
-        with first_process_first(engine):
-            start = _start(folder, resumed, engine) if resumed else None
+        start = None
+        if resumed:
+            start = first_process_first(engine, lambda: _start(folder, resumed, engine))
         job = prepare(options, given, engine)
-        model = job.build()
         if options.search:
-            return search(job, model, given)
-        if start is not None:
-            check_checkpoint(start, engine)
-        scale_loss = job.ignores_label_count(model)
-        check_sizes(model, engine)
+            return search(job, given)
+        model = job.build()
         model = distribute(model, engine, job.arguments.device.type)
         check_layout(model, engine)
-        trainer = job.trainer(model=model, scale_loss=scale_loss)
+        trainer = job.trainer(model=model)
         callback = VariantCallback(trainer, engine)
         trainer.add_callback(callback)
         write_arguments(options, given, engine)
         _record(job)
         if start is not None and _is_the_end(trainer, start):
-            trainer.engine = callback.engine = engine_at_end(engine)
+            if engine.zero_stage in (1, 2):  # only stage 3 can evaluate without an optimizer
+                trainer.engine = callback.engine = replace(engine, name="ddp", offload="")
             trainer._load_from_checkpoint(str(start))
             trainer.state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
         else:
@@ -176,13 +166,14 @@ def prepare(options: Options, given: Mapping[str, Any], engine: Engine) -> Job:
     check_deepspeed(engine, device)
     source = find_source(options)
     more: dict[str, Any] = make_zero_arguments(engine, bool(given.get("bf16")), device)
-    rows = make_parallelism_config(engine)
-    if rows is not None:
-        more["parallelism_config"] = rows
+    if engine.name == "tp":
+        more["parallelism_config"] = OnAnyDevice(tp_size=engine.launch.world)
     arguments = make_arguments(options, given, from_weights=bool(source.checkpoint), **more)
-    evaluated = arguments.do_eval or "loss" in options.search
-    with first_process_first(engine):  # it fills the caches, and the others read them
-        data = prepare_data(options, source.checkpoint, evaluated=evaluated)
+    evaluated = arguments.do_eval or bool(options.search)
+    # The first fills the caches, and the others read them.
+    data = first_process_first(
+        engine, lambda: prepare_data(options, source.checkpoint, evaluated=evaluated)
+    )
     digests = gather(engine, data.digest)
     if len(set(digests)) > 1:
         rank = next(rank for rank, digest in enumerate(digests) if digest != digests[0])
@@ -193,9 +184,9 @@ def prepare(options: Options, given: Mapping[str, Any], engine: Engine) -> Job:
 
 
 class OnAnyDevice(ParallelismConfig):
-    """Accelerate's configuration, allowed on a CPU too.
+    """Tells accelerate which processes get the same rows, on a CPU too.
 
-    Only the rows of each process are needed from it: patchgen has distributed the weights already.
+    patchgen has distributed the weights already.
     """
 
     def _validate_accelerator(self, accelerator: Any) -> None:
@@ -204,18 +195,23 @@ class OnAnyDevice(ParallelismConfig):
             raise ValueError(f"{self.total_size} processes are asked for, and there are {count}")
 
 
-def make_parallelism_config(engine: Engine) -> ParallelismConfig | None:
-    """Return which processes get the same rows; None where each has its own."""
-    return OnAnyDevice(tp_size=engine.tp, dp_shard_size=engine.fsdp) if engine.tp > 1 else None
-
-
 def _start(folder: Path, resumed: str, engine: Engine) -> Path | None:
-    """Return the checkpoint to go on from; None where the run has none yet."""
+    """Return the checkpoint to go on from; None where the run has none yet.
+
+    Raises PatchgenError PG848 where another engine, or another number of processes, wrote it.
+    """
     by_name = str(resumed).lower() not in ("true", "last")
     if engine.is_first:
         for unfinished in discard_unfinished(folder):
             note(f"{unfinished.name} was being written when the run ended, and is removed")
     start = find_checkpoint(resumed if by_name else folder)
+    record = start.parent / RUN if start is not None else None
+    if record is not None and record.is_file():
+        written = json.loads(record.read_text(encoding="utf-8")).get("layout", engine.layout)
+        if written != engine.layout:
+            what = f"it is of {written}, and this is {engine.layout}"
+            hint = f"--engine {written} goes on; --weights {start} begins a run with its weights"
+            raise PatchgenError("PG848", Location(str(start)), what, hint)
     if engine.is_first:
         note(
             "the run has no checkpoint yet and starts again"
@@ -245,7 +241,8 @@ def _record(job: Job) -> None:
     attempts = [*before.get("attempts", []), describe_environment(job.arguments.device.type)]
     wait(job.engine)
     if first:
-        found = {"data": digest, "rows": [len(job.data.train), len(job.data.kept)]}
+        rows = [len(job.data.train), len(job.data.kept)]
+        found = {"data": digest, "rows": rows, "layout": job.engine.layout}
         _write(path, {**found, "attempts": attempts})
 
 
@@ -280,7 +277,7 @@ def _ended(job: Job, trainer: Any, callback: VariantCallback) -> dict[str, Any]:
     if job.engine.is_first:
         path = job.folder / RUN
         attempts = json.loads(path.read_text(encoding="utf-8"))
-        attempts["attempts"][-1]["engine"] = record(callback.report)
+        attempts["attempts"][-1]["engine"] = callback.report
         _write(path, {**attempts, "figures": figures})
     wait(job.engine)
     return figures
@@ -297,24 +294,19 @@ def check_engine_arguments(options: Options, given: Mapping[str, Any], engine: E
     spread = engine.shards_weights or bool(engine.zero_stage)
     alone = "works on one process"
     whole = f"has been shown with whole weights and states alone, and {engine.name} spreads them"
-    for name, wrong, what, hint in (
-        ("search", bool(options.search), alone, "search on one, and train on several"),
-        ("auto_find_batch_size", given.get("auto_find_batch_size"), alone, "`patchgen memory`"),
-        ("lora_rank", spread and options.lora_rank, whole, "--engine ddp"),
-        ("muon", spread and options.muon, whole, "--engine ddp"),
-        ("fp16", spread and given.get("fp16"), whole, "--bf16"),
-        ("dtype", spread and options.dtype != "float32", whole, "--bf16, or --engine fsdp2,mixed"),
-        ("torch_compile", spread and given.get("torch_compile"), whole, "--engine ddp"),
-        (
-            "optim",
-            spread and given.get("optim", SPREAD_OPTIMIZERS[0]) not in SPREAD_OPTIMIZERS,
-            whole,
-            "--optim adamw_torch_fused, adamw_torch or sgd",
-        ),
+    asked = {**given, **dataclasses.asdict(options)}
+    for name, goes, what, hint in (
+        ("search", ([],), alone, "search on one, and train on several"),
+        ("auto_find_batch_size", (None, False), alone, "`patchgen memory`"),
+        ("lora_rank", (0,), whole, "--engine ddp"),
+        ("muon", (False,), whole, "--engine ddp"),
+        ("fp16", (None, False), whole, "--bf16"),
+        ("dtype", ("float32",), whole, "--bf16, or --engine fsdp2,mixed"),
+        ("torch_compile", (None, False), whole, "--engine ddp"),
+        ("optim", (None, *SPREAD_OPTIMIZERS), whole, f"one of {', '.join(SPREAD_OPTIMIZERS)}"),
     ):
-        if wrong:
-            value = getattr(options, name, None) or given.get(name)
-            refuse(name, value, what, hint, code="PG837")
+        if asked.get(name) not in goes and (spread or what is alone):
+            refuse(name, asked[name], what, hint, code="PG837")
 
 
 @contextlib.contextmanager
@@ -324,26 +316,10 @@ def guard(folder: Path, engine: Engine, *, claims: bool) -> Iterator[None]:
     Whole checkpoints stay, and an unfinished one is removed.  A folder that has checkpoints is only
     taken to go on with it.
     """
-    from filelock import FileLock, Timeout
+    from filelock import FileLock
 
     lock = FileLock(folder / LOCK)
-
-    def take() -> None:
-        where = Location(str(folder))
-        if claims and folder.is_dir() and list_checkpoints(folder):
-            hint = "--resume_from_checkpoint last goes on with it; or another --output_dir"
-            raise PatchgenError("PG817", where, "holds checkpoints of another run", hint)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock.acquire(timeout=0)
-        except Timeout:
-            what = "another process has locked this run"
-            raise PatchgenError("PG817", where, what, "wait for it to end") from None
-        except OSError as error:
-            what = f"cannot be made: {error}"
-            raise PatchgenError("PG817", where, what, "give --output_dir another folder") from error
-
-    broadcast_from_first(engine, take)
+    first_process_first(engine, lambda: _take(folder, lock, claims) if engine.is_first else None)
     collecting = gc.isenabled()
     gc.enable()  # the command line switches it off, but a run is long
     try:
@@ -356,51 +332,67 @@ def guard(folder: Path, engine: Engine, *, claims: bool) -> Iterator[None]:
                 folder.rmdir()
         raise
     except Exception as error:
-        if engine.is_distributed and is_peer_failure(error):
-            ignore_termination(engine)
-            process = f"process {engine.launch.rank} of {engine.launch.world}"
-            what = f"{process} cannot go on without the others: {_line(error)}"
-            hint = "the launcher's message on the first failed process says why"
-            raise _stopped("PG836", folder, what, hint) from error
-        if _is_of_memory(error):
-            what = f"there is not enough memory: {_line(error)}"
-            hint = (
-                "--auto_find_batch_size, --gradient_checkpointing, a smaller --length, "
-                "--dtype bfloat16, --lora_rank 8"
-            )
-            raise _stopped("PG816", folder, what, hint) from error
-        if _is_of_the_disk(error):
-            with contextlib.suppress(OSError):
-                discard_unfinished(folder)
-            what = f"cannot be written: {_line(error)}"
-            raise _stopped("PG910", folder, what, "free some space") from error
-        raise
+        stopped = _stopped(error, folder, engine)
+        if stopped is None:
+            raise
+        raise stopped from error
     finally:
         lock.release()
         if not collecting:
             gc.disable()
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split("\n")[0].split())
+def _take(folder: Path, lock: Any, claims: bool) -> None:
+    """Lock the folder of a run; raise PG817 where it has another run, or cannot be made."""
+    from filelock import Timeout
+
+    where = Location(str(folder))
+    if claims and folder.is_dir() and list_checkpoints(folder):
+        hint = "--resume_from_checkpoint last goes on with it; or another --output_dir"
+        raise PatchgenError("PG817", where, "holds checkpoints of another run", hint)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        what = "another process has locked this run"
+        raise PatchgenError("PG817", where, what, "wait for it to end") from None
+    except OSError as error:
+        what = f"cannot be made: {error}"
+        raise PatchgenError("PG817", where, what, "give --output_dir another folder") from error
 
 
-def _stopped(code: str, folder: Path, what: str, hint: str) -> PatchgenError:
+def _stopped(error: Exception, folder: Path, engine: Engine) -> PatchgenError | None:
+    """Return why a run has stopped, and how to go on; None for a defect."""
+    line = " ".join(str(error).split("\n")[0].split())
+    if engine.is_distributed and is_peer_failure(error):
+        ignore_termination(engine)
+        process = f"process {engine.launch.rank} of {engine.launch.world}"
+        code, what = "PG836", f"{process} cannot go on without the others: {line}"
+        hint = "the launcher's message on the first failed process says why"
+    elif _is_of_memory(error):
+        code, what = "PG816", f"there is not enough memory: {line}"
+        hint = "--auto_find_batch_size, --gradient_checkpointing, a smaller --length, "
+        hint += "--dtype bfloat16, --lora_rank 8"
+    elif _is_of_the_disk(error):
+        with contextlib.suppress(OSError):
+            discard_unfinished(folder)
+        code, what, hint = "PG910", f"cannot be written: {line}", "free some space"
+    else:
+        return None
     return PatchgenError(code, Location(str(folder)), what, f"{hint}; {resume_hint(folder)}")
 
 
 def _is_of_memory(error: Exception) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in MEMORY_SIGNS)
+    return isinstance(error, RuntimeError) and bool(re.search(MEMORY_FULL, str(error)))
 
 
 def _is_of_the_disk(error: BaseException | None) -> bool:
     """Return whether the error, or one of its causes, is that nothing more can be written."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in FULL:
-            return True
-        if any(sign in str(error) for sign in DISK_FULL_SIGNS):
+        full = isinstance(error, OSError) and error.errno in FULL
+        if full or re.search(DISK_FULL, str(error)):
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -415,41 +407,29 @@ def resume_hint(folder: Path) -> str:
     return f"patchgen train {path} --resume_from_checkpoint last goes on after step {step}"
 
 
-def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def search(job: Job, given: Mapping[str, Any]) -> dict[str, Any]:
     """Search for settings by Trainer and Optuna, and return what was tried, the best first.
 
     The given settings are the middle of the space.  Each trial is stored when it ends, so a search
     that was killed goes on.  With two objectives the best are the Pareto front: the trials that no
     other trial beats in both.
     """
-    try:
-        import optuna
-    except ImportError as error:
-        hint = "pip install 'patchgen[train]'"
-        raise PatchgenError("PG814", Location("--search"), "needs optuna", hint) from error
+    optuna = needs("optuna", "--search")
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     objectives, args = job.options.search, job.arguments
     directions = [DIRECTIONS[objective] for objective in objectives]
-    path = str(job.folder / TRIALS)
-    storage = JournalStorage(JournalFileBackend(path))
-    study = optuna.create_study(
-        storage=storage,
-        study_name="patchgen",
-        load_if_exists=True,
-        directions=directions,
-    )
-    if [each.name.lower() for each in study.directions] != directions:
-        raise PatchgenError("PG817", Location(path), "was begun with other objectives")
+    # Other objectives are another study.
+    kept: dict[str, Any] = {"study_name": " and ".join(objectives), "load_if_exists": True}
+    kept["storage"] = JournalStorage(JournalFileBackend(str(job.folder / TRIALS)))
+    study = optuna.create_study(directions=directions, **kept)
     complete = (optuna.trial.TrialState.COMPLETE,)
     done = len(study.get_trials(deepcopy=False, states=complete))
     batch = args.per_device_train_batch_size
-
-    scale_loss = job.ignores_label_count(model)
     args.save_strategy = "no"
-    trainer = job.trainer(model_init=lambda trial=None: job.build(), scale_loss=scale_loss)
+    trainer = job.trainer(model_init=lambda trial=None: job.build())
     callback = VariantCallback(trainer, job.engine)
     trainer.add_callback(callback)
     write_arguments(job.options, given, job.engine)
@@ -466,22 +446,24 @@ def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
             n_trials=job.options.trials - done,
             direction=directions if len(directions) > 1 else directions[0],
             backend="optuna",
-            study_name="patchgen",
-            storage=storage,
-            load_if_exists=True,
+            **kept,
             # With the same seed, a search that goes on would repeat its first settings.
             sampler=optuna.samplers.TPESampler(seed=args.seed + done),
         )
-    best = {trial.number for trial in study.best_trials}
-    trials = [
-        {"number": t.number, "settings": t.params, "values": t.values, "best": t.number in best}
-        for t in study.get_trials(deepcopy=False, states=complete)
-    ]
-    sign = -1 if objectives[0] == "throughput" else 1
-    trials.sort(key=lambda trial: (not trial["best"], sign * trial["values"][0]))
-    tried = {"objectives": objectives, "trials": trials}
+    trials = study.get_trials(deepcopy=False, states=complete)
+    tried = {"objectives": objectives, "trials": _best_first(trials, study, objectives[0])}
     _write(job.folder / SEARCH, tried)
     return tried
+
+
+def _best_first(trials: Sequence[Any], study: Any, objective: str) -> list[dict[str, Any]]:
+    best = {trial.number for trial in study.best_trials}
+    found = [
+        {"number": t.number, "settings": t.params, "values": t.values, "best": t.number in best}
+        for t in trials
+    ]
+    sign = -1 if objective == "throughput" else 1
+    return sorted(found, key=lambda trial: (not trial["best"], sign * trial["values"][0]))
 
 
 def _draw_settings(trial: Any, rate: float, batch: int) -> dict[str, Any]:

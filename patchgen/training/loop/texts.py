@@ -9,6 +9,7 @@ Axes: B rows of a batch, L tokens of a row.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from transformers import (
 )
 
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.training.loop.options import Options, refuse
+from patchgen.training.loop.options import Options, needs
 
 Row: TypeAlias = "dict[str, Any]"  # names of a model's inputs, and one array of tokens for each
 IGNORED = -100  # the label that transformers' losses ignore
@@ -77,11 +78,8 @@ def prepare_data(options: Options, checkpoint: str, *, evaluated: bool) -> Train
     """
     parts, source = load(options)
     column = _text_column(options, parts["train"], source)
-    tokenizer = load_tokenizer(options.tokenizer or checkpoint)
-    if tokenizer is None:
-        if options.tokenizer:
-            refuse("tokenizer", options.tokenizer, "is no tokenizer that can be loaded")
-        tokenizer = train_tokenizer(_texts(parts["train"], column, source), options.vocabulary)
+    name = options.tokenizer or checkpoint
+    tokenizer = load_tokenizer(name) if name else shipped_tokenizer()
     if options.task == "masked-lm" and tokenizer.mask_token_id is None:
         raise PatchgenError("PG812", Location(tokenizer.name_or_path), "its tokenizer has no mask")
     labels = _labels(options, parts["train"], source) if options.task == "classification" else ()
@@ -109,12 +107,7 @@ def _apart(items: list[Any]) -> tuple[list[Any], list[Any]]:
 
 def load(options: Options) -> tuple[Mapping[str, Any], str]:
     """Return the splits of the data, and how messages call it."""
-    try:
-        import datasets
-    except ImportError as error:
-        hint = "pip install 'patchgen[train]'"
-        where = Location("patchgen train")
-        raise PatchgenError("PG814", where, "needs the package datasets", hint) from error
+    datasets = needs("datasets", "patchgen train")
     names = options.data or [str(path) for path in sorted(SHIPPED.glob("*.txt"))]
     source = ", ".join(options.data) or "the text that patchgen ships"
     paths = [Path(name) for name in names]
@@ -129,8 +122,10 @@ def load(options: Options) -> tuple[Mapping[str, Any], str]:
             parts = datasets.Dataset.from_dict({"text": list(_files(paths))})
         elif len(kinds) > 1:
             raise ValueError(f"{' and '.join(sorted(kinds))} together: name files of one kind")
+        elif kinds == {"csv"}:
+            parts = datasets.Dataset.from_list(list(_lines(names)))
         else:
-            parts = _table(datasets, kinds.pop(), names)
+            parts = datasets.load_dataset(*kinds, data_files=names)
     except PatchgenError:
         raise
     except Exception as error:  # file systems, the Hub and parsers raise errors of their own
@@ -144,24 +139,12 @@ def load(options: Options) -> tuple[Mapping[str, Any], str]:
     return splits, source
 
 
-def _table(datasets: Any, kind: str, names: list[str]) -> Any:
-    if kind != "csv":
-        return datasets.load_dataset(kind, data_files=names)
-    separator = "\t" if names[0].endswith(".tsv") else ","
-    with open(names[0], encoding="utf-8", newline="") as file:
-        import csv
-
-        columns = next(csv.reader(file, delimiter=separator), [])
-    # A reader that guesses types would make 7 of 007, and nothing of NA.
-    features = datasets.Features({column: datasets.Value("string") for column in columns})
-    return datasets.load_dataset(
-        kind,
-        data_files=names,
-        features=features,
-        sep=separator,
-        na_filter=False,
-        keep_default_na=False,
-    )
+def _lines(names: Iterable[str]) -> Iterator[dict[str, str]]:
+    """Yield the rows of CSV files as text; a reader that guesses types would make 7 of 007."""
+    csv.field_size_limit(2**31 - 1)
+    for name in names:
+        with open(name, encoding="utf-8-sig", newline="") as file:
+            yield from csv.DictReader(file, delimiter="\t" if name.endswith(".tsv") else ",")
 
 
 def _files(paths: Iterable[Path]) -> Iterator[str]:
@@ -189,16 +172,6 @@ def _text_column(options: Options, part: Any, source: str) -> str:
     return column
 
 
-def _texts(part: Any, column: str, source: str) -> Iterator[str]:
-    """Yield the texts that a tokenizer is trained on."""
-    for number, value in enumerate(part[column]):
-        if isinstance(value, list):
-            what = f"row {number} of {column} is a conversation, and there is no tokenizer"
-            hint = "--tokenizer NAME, of one that has a chat template"
-            raise PatchgenError("PG815", Location(source), what, hint)
-        yield _text(value, number, column, source)
-
-
 def _text(value: Any, number: int, column: str, source: str) -> str:
     if not isinstance(value, str):
         what = f"row {number} of {column} is no text, but {type(value).__name__}: {value!r:.60}"
@@ -224,7 +197,8 @@ def _documents(
     options: Options, part: Any, column: str, tokenizer: Any, labels: Sequence[str], source: str
 ) -> Iterator[Document]:
     named = labels and hasattr(part.features[options.label_column], "names")
-    numbers = {label: number for number, label in enumerate(labels)}
+    keys = range(len(labels)) if named else labels
+    numbers = {str(key): number for number, key in enumerate(keys)}
     for number, row in enumerate(part):
         value = row[column]
         if isinstance(value, list):
@@ -238,14 +212,12 @@ def _documents(
         tokens = tokenizer(
             text, add_special_tokens=False, split_special_tokens=True, verbose=False
         )["input_ids"]
-        label = row[options.label_column] if labels else 0
-        if labels and not named:
-            if str(label) not in numbers:
-                what = f"row {number} has the label {label}, which no row for training has"
-                raise PatchgenError("PG815", Location(source), what)
-            label = numbers[str(label)]
+        label = str(row[options.label_column]) if labels else ""
+        if labels and label not in numbers:
+            what = f"row {number} has the label {label}, which no row for training has"
+            raise PatchgenError("PG815", Location(source), what)
         if tokens:
-            yield Document(tokens, label)
+            yield Document(tokens, numbers.get(label, 0))
 
 
 def conversation(messages: list[Any], tokenizer: Any, source: str) -> Document:
@@ -261,11 +233,7 @@ def conversation(messages: list[Any], tokenizer: Any, source: str) -> Document:
 
     def applied(count: int, **more: Any) -> list[int]:
         try:
-            return list(
-                tokenizer.apply_chat_template(messages[:count], return_dict=True, **more)[
-                    "input_ids"
-                ]
-            )
+            return list(tokenizer.apply_chat_template(messages[:count], return_dict=False, **more))
         except Exception as error:  # templates raise errors of their own
             what = f"the chat template refuses it: {' '.join(str(error).split())}"
             raise PatchgenError("PG815", Location(source), what) from error
@@ -308,11 +276,18 @@ def make_rows(documents: Sequence[Document], tokenizer: Any, options: Options) -
     pieces = [
         piece for document in documents for piece in _pieces(document, before, behind, options)
     ]
+    rows: Iterable[Row] = pieces
     if options.packing == "concatenated":
-        return list(_concatenated(pieces, options.length))
-    if options.packing == "isolated":
-        return list(_isolated(pieces, options.length, tokenizer.pad_token_id))
-    return pieces
+        rows = _concatenated(pieces, options.length)
+    elif options.packing == "isolated":
+        rows = _isolated(pieces, options.length, tokenizer.pad_token_id)
+    # From a row without a label nothing can be learned; of its first token there is no loss.
+    return [row for row in rows if options.task != "causal-lm" or has_label(row)]
+
+
+def has_label(row: Row) -> bool:
+    """Return whether a token behind the first has a label."""
+    return bool((row["labels"][1:] != IGNORED).any())
 
 
 def _pieces(
@@ -323,15 +298,14 @@ def _pieces(
     if document.answers is not None:  # the template has written what is around it
         tokens = numpy.asarray(document.tokens[:length], dtype=numpy.int64)
         answers = numpy.asarray(document.answers[:length])
-        if answers.any():
-            yield {"input_ids": tokens, "labels": numpy.where(answers, tokens, IGNORED)}
+        yield {"input_ids": tokens, "labels": numpy.where(answers, tokens, IGNORED)}
         return
     tokens = document.tokens
     if options.task == "causal-lm":
         tokens, before, behind = [*before, *tokens, *behind], [], []
     room = length - len(before) - len(behind)
-    for begin in range(0, len(tokens), room):
-        piece = [*before, *tokens[begin : begin + room], *behind]
+    for part in _parts(len(tokens), room):
+        piece = [*before, *tokens[part], *behind]
         row: Row = {"input_ids": numpy.asarray(piece, dtype=numpy.int64)}
         if options.task == "classification":
             yield {**row, "labels": document.label}
@@ -347,8 +321,17 @@ def _concatenated(pieces: Sequence[Row], length: int) -> Iterator[Row]:
         return
     names = list(pieces[0])
     stream = {name: numpy.concatenate([piece[name] for piece in pieces]) for name in names}
-    for begin in range(0, len(stream["input_ids"]), length):
-        yield {name: values[begin : begin + length] for name, values in stream.items()}
+    for part in _parts(len(stream["input_ids"]), length):
+        yield {name: values[part] for name, values in stream.items()}
+
+
+def _parts(count: int, room: int) -> Iterator[slice]:
+    """Yield parts of at most `room` tokens; none of one token, which has nothing to predict it."""
+    begin = 0
+    while begin < count:
+        end = begin + max(1, room - 1 if count - begin == room + 1 else room)
+        yield slice(begin, end)
+        begin = end
 
 
 def _isolated(pieces: Sequence[Row], length: int, padding: int) -> Iterator[Row]:
@@ -442,53 +425,35 @@ def text_lengths(row: Mapping[str, Any]) -> list[int]:
     return [int(end - begin) for begin, end in zip(begins, begins[1:], strict=False)]
 
 
-# In the order of their ids.  `<s>` and `</s>` are also BERT's class and separator tokens.
-SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "mask_token": "<mask>"}
-BYTES = 256
+def shipped_tokenizer() -> Any:
+    """Return the byte-level tokenizer of 1,024 tokens that patchgen ships with its text.
 
-
-def train_tokenizer(texts: Iterable[str], size: int) -> Any:
-    """Train a tokenizer of at most `size` tokens that puts `<s>` and `</s>` around a text."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-
-    if size < BYTES + len(SPECIAL):
-        least = BYTES + len(SPECIAL)
-        refuse("vocabulary", size, f"every byte and {len(SPECIAL)} special tokens are {least}")
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=list(SPECIAL.values()),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    first, last = SPECIAL["bos_token"], SPECIAL["eos_token"]
-    around = [(token, tokenizer.token_to_id(token)) for token in (first, last)]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{first} $A {last}", special_tokens=around
-    )
+    It puts `<s>` and `</s>` around a text, which are also BERT's class and separator tokens.
+    """
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        **SPECIAL,
-        cls_token=first,
-        sep_token=last,
+        tokenizer_file=str(SHIPPED / "tokenizer.json"),
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        mask_token="<mask>",
+        cls_token="<s>",
+        sep_token="</s>",
         model_input_names=["input_ids", "attention_mask"],
         clean_up_tokenization_spaces=False,
     )
 
 
-def load_tokenizer(name: str) -> Any | None:
-    """Return the tokenizer of that name or checkpoint; None where it has none, or "" is given."""
-    if not name:
-        return None
+def load_tokenizer(name: str) -> Any:
+    """Return the tokenizer of that name or checkpoint.
+
+    Raises PatchgenError PG813 where there is none, and PG812 where it cannot pad.
+    """
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError, KeyError):  # what transformers raises where it finds none
-        return None
-    if len(tokenizer) < 2:  # made of nothing but a name, without a vocabulary
-        return None
+        tokenizer = ()
+    if len(tokenizer) < 2:  # none, or one made of nothing but a name, without a vocabulary
+        raise PatchgenError("PG813", Location(f"--tokenizer {name}"), "is no tokenizer to be had")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.pad_token_id is None:

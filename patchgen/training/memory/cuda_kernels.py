@@ -10,14 +10,13 @@ normalizations in float32.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-
-from patchgen.training.patching import Patch, patched
 
 aten = torch.ops.aten
 
@@ -25,12 +24,11 @@ HALVES = (torch.bfloat16, torch.float16)
 WIDEST_HEAD = 256  # of the flash kernels
 # What CUDA's autocast, unlike the CPU's, computes in float32, by the place where models look it up.
 _OF_BOTH = "softmax log_softmax pow rsqrt exp log sum prod cumsum norm".split()
+_OF_F = (
+    "softmax log_softmax layer_norm group_norm cross_entropy nll_loss normalize softplus".split()
+)
 _IN_FLOAT32: tuple[tuple[Any, list[str]], ...] = (
-    (
-        F,
-        ["softmax", "log_softmax", "layer_norm", "group_norm"]
-        + ["cross_entropy", "nll_loss", "normalize", "softplus"],
-    ),
+    (F, _OF_F),
     (torch, [*_OF_BOTH, "sinh", "tan"]),
     (Tensor, [*_OF_BOTH, "__pow__"]),
 )
@@ -47,19 +45,15 @@ def use_kernels(device: str) -> Iterator[None]:
     if device_label(device) == device:
         yield
         return
-    replaced: list[Patch] = [
-        (F, "dropout", _dropout),
-        (F, "scaled_dot_product_attention", _attention),
-        (F, "rms_norm", _rms_norm),
-    ]
-    replaced += [
-        (owner, name, _in_float32(getattr(owner, name)))
-        for owner, names in _IN_FLOAT32
-        for name in names
-        if hasattr(owner, name)
-    ]
     # No function mode: modes are off in the backward pass, where checkpoints run forwards again.
-    with patched(*replaced):
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(F, "dropout", _dropout))
+        stack.enter_context(patch.object(F, "scaled_dot_product_attention", _attention))
+        stack.enter_context(patch.object(F, "rms_norm", _rms_norm))
+        for owner, names in _IN_FLOAT32:
+            for name in names:
+                widened = _in_float32(getattr(owner, name))
+                stack.enter_context(patch.object(owner, name, widened))
         yield
 
 

@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from patchgen.training.memory.figures import Figures, saved_allocations
-from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.step import (
     GRAINS,
     Setup,
@@ -28,7 +27,7 @@ from patchgen.training.memory.step import (
     run_step,
     typed,
 )
-from patchgen.training.memory.target import Target
+from patchgen.training.memory.target import Target, batch_for
 from patchgen.training.memory.tracker import PHASES, Tracker
 from patchgen.training.silence import silence_models
 

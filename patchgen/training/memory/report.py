@@ -1,4 +1,4 @@
-"""Formats figures as text, Markdown and JSON, and draws a step."""
+"""Formats figures as text and JSON, and draws a step."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from patchgen.project.markdown import table_lines
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.memory.figures import (
     ROLES,
@@ -24,24 +23,8 @@ from patchgen.training.memory.figures import (
 from patchgen.training.memory.step import Setup, StepTrace
 
 MOST = 2**16  # rows; no larger batch is tried
-PARTS = {
-    "weights": "weights",
-    "buffers": "buffers",
-    "optimizer": "optimizer states",
-    "gradients": "gradients",
-    "saved": "saved activations",
-}
-# Roles that are drawn as one area, from bottom to top; every role is in one of them.
-LAYERS = {
-    "weights": ("weights", "buffers", "inputs"),
-    "optimizer": ("optimizer",),
-    "gradients": ("gradients",),
-    "copies": ("casts",),
-    "activations": ("activations",),
-    "recomputed": ("recomputed",),
-    "logits": ("logits",),
-    "temporary": ("temporary",),
-}
+Table: TypeAlias = "list[tuple[str, ...]]"  # the headings, and rows; first columns hold no numbers
+PARTS = ("weights", "buffers", "optimizer", "gradients", "saved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +40,6 @@ class Report:
     most: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows under headings; all columns but the first hold numbers."""
-
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
 def format_size(count: float) -> str:
     """Return a number of bytes in decimal units with three digits, such as "12.9 GB"."""
     for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
@@ -77,13 +52,6 @@ def format_size(count: float) -> str:
 def as_text(report: Report) -> str:
     """Return tables aligned by spaces."""
     parts = [_aligned(table) for table in _tables(report)]
-    return "\n".join([_head(report), *parts, *_notes(report)])
-
-
-def as_markdown(report: Report) -> str:
-    """Return tables in Markdown."""
-    lines = [table_lines(t.heads, t.rows, numbers=t.heads[1:]) for t in _tables(report)]
-    parts = ["".join(f"{line}\n" for line in each) for each in lines]
     return "\n".join([_head(report), *parts, *_notes(report)])
 
 
@@ -135,12 +103,15 @@ def _tables(report: Report) -> Iterable[Table]:
 def _compared(figures: dict[str, Figures]) -> Table:
     """Return the figures, predicted and measured."""
     columns = list(figures.values())
-    rows = [(label, [getattr(each, name) for each in columns]) for name, label in PARTS.items()]
+    rows = [
+        (ROLES.get(name, "saved activations"), [getattr(each, name) for each in columns])
+        for name in PARTS
+    ]
     for phase, _ in columns[0].peaks:
         rows.append((f"peak in {phase}", [dict(each.peaks)[phase] for each in columns]))
     rows.append(("peak", [each.peak for each in columns]))
     cells = [(label, *map(format_size, values), *_error(values)) for label, values in rows]
-    return Table(("kind", *figures, *(["error"] if len(columns) > 1 else [])), tuple(cells))
+    return [("kind", *figures, *(["error"] if len(columns) > 1 else [])), *cells]
 
 
 def _error(values: Sequence[int]) -> list[str]:
@@ -157,25 +128,25 @@ def _at_peak(peak: Peak) -> Table:
     rows.append(("in total", format_size(peak.bytes), "100.0%"))
     where = f" in {peak.path}" if peak.path else ""
     head = f"at the peak: {peak.phase}, {peak.maker}{where}"
-    return Table((head, "size", "share"), tuple(rows))
+    return [(head, "size", "share"), *rows]
 
 
 def _activations(kinds: Sequence[Kind], setup: Setup) -> Table:
     """Return what autograd saves, by the modules that made it."""
-    total = sum(kind.bytes for kind in kinds) or 1
+    total, tokens = sum(kind.bytes for kind in kinds) or 1, setup.batch * setup.length
     rows = [
         (
             f"{kind.path} ({kind.class_name})" if kind.path else f"{kind.class_name} itself",
             str(kind.layers),
             format_size(kind.bytes),
-            format_size(kind.bytes / setup.tokens / kind.layers),
+            format_size(kind.bytes / tokens / kind.layers),
             f"{kind.bytes / total:.1%}",
         )
         for kind in kinds
         if kind.bytes
     ]
     heads = ("saved activations, made by", "layers", "size", "per token and layer", "share")
-    return Table(heads, tuple(rows))
+    return [heads, *rows]
 
 
 def _notes(report: Report) -> list[str]:
@@ -199,9 +170,9 @@ def _notes(report: Report) -> list[str]:
 
 
 def _aligned(table: Table) -> str:
-    widths = [max(map(len, column)) for column in zip(table.heads, *table.rows, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = []
-    for cells in (table.heads, *table.rows):
+    for cells in table:
         first, *rest = (
             cell.ljust(width) if at == 0 else cell.rjust(width)
             for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
@@ -211,19 +182,18 @@ def _aligned(table: Table) -> str:
 
 
 def over_time(trace: StepTrace) -> tuple[list[int], dict[str, list[int]]]:
-    """Return the moments of a step, and the bytes of each layer of the picture at each of them."""
-    layer_of = {role: name for name, roles in LAYERS.items() for role in roles}
+    """Return the moments of a step, and the bytes of each role at each of them."""
     changes: dict[int, list[tuple[str, int]]] = {}
     for each in trace.allocations:
-        layer = layer_of[find_role(each, trace)]
-        changes.setdefault(each.born, []).append((layer, each.bytes))
+        role = find_role(each, trace)
+        changes.setdefault(each.born, []).append((role, each.bytes))
         if each.died is not None:
-            changes.setdefault(each.died, []).append((layer, -each.bytes))
-    held, moments = dict.fromkeys(LAYERS, 0), []
-    heights: dict[str, list[int]] = {name: [] for name in LAYERS}
+            changes.setdefault(each.died, []).append((role, -each.bytes))
+    held, moments = dict.fromkeys(ROLES, 0), []
+    heights: dict[str, list[int]] = {role: [] for role in ROLES}
     for moment in sorted(changes):
-        for layer, change in changes[moment]:
-            held[layer] += change
+        for role, change in changes[moment]:
+            held[role] += change
         if moment >= trace.starts[0][0]:
             moments.append(moment)
             for name, height in heights.items():
@@ -241,9 +211,9 @@ def draw(trace: StepTrace, path: Path, room: int = 0) -> None:
     moments, heights = over_time(trace)
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.add_subplot()
-    names = [name for name in LAYERS if any(heights[name])]
-    gigabytes = [[count / 1e9 for count in heights[name]] for name in names]
-    axes.stackplot(moments, gigabytes, labels=names, step="post")
+    roles = [role for role in ROLES if any(heights[role])]
+    gigabytes = [[count / 1e9 for count in heights[role]] for role in roles]
+    axes.stackplot(moments, gigabytes, labels=[ROLES[role] for role in roles], step="post")
     for moment, phase in trace.starts:
         axes.axvline(moment, color="gray", linewidth=0.6)
         axes.annotate(phase, (moment, 1), xycoords=("data", "axes fraction"), va="top")

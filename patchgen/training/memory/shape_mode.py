@@ -12,10 +12,11 @@ import builtins
 import inspect
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,6 @@ from transformers.utils import import_utils
 
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.memory.values import NOT_KNOWN, Values
-from patchgen.training.patching import Patch, patched
 
 aten = torch.ops.aten
 
@@ -62,8 +62,8 @@ class Known(TorchDispatchMode):
             return self._of_unknown_shape(func, args, given)
         out = func(*args, **given)
         if func is aten.native_batch_norm.default and self.device == "cpu":
-            # torch's shape rule uses the memory format of the input, but the kernel does not.
-            out = (torch.empty_like(args[0], memory_format=_laid_out(args[0])), *out[1:])
+            # torch's shape rule keeps the strides of the input, and the kernel does not.
+            out = (torch.empty_like(args[0], memory_format=torch.contiguous_format), *out[1:])
         self.values.learn(func, args, given, out)
         if func is aten._is_all_true.default and self.values.of(out) is None:
             self.values.fill(out, 1)  # only checks ask for it, and raise where it is false
@@ -112,18 +112,20 @@ class Known(TorchDispatchMode):
             if index is None or index.dtype not in (torch.bool, torch.uint8):
                 places.append(index)
                 continue
-            value = self.values.of(index)
-            if value is None:
-                raise _unknowable("takes the elements where a mask is true that depends on weights")
+            value = self._mask(index)
             with _disable_current_modes():
                 found = value.bool().nonzero(as_tuple=True)
             places += [self._made(each, index.device) for each in found]
         return places
 
-    def _selected(self, tensor: Tensor, mask: Tensor) -> Tensor:
+    def _mask(self, mask: Tensor) -> Tensor:
         value = self.values.of(mask)
         if value is None:
             raise _unknowable("takes the elements where a mask is true that depends on weights")
+        return value
+
+    def _selected(self, tensor: Tensor, mask: Tensor) -> Tensor:
+        value = self._mask(mask)
         with _disable_current_modes():
             count = int(value.expand(torch.broadcast_shapes(tensor.shape, mask.shape)).sum())
         return tensor.new_empty(count)
@@ -144,15 +146,14 @@ def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
     (`modules` ask for their type), modules that already have the right dtype would get new
     parameters, and a number that becomes part of a name would be formatted as a tensor.
     """
-    patches: list[Patch] = [
-        (nn.Module, "_apply", _converted),
-        (FakeTensor, "__format__", _formatted),
-        *((module, "type", OrdinaryType) for module in modules),
-    ]
-    if hasattr(import_utils, "is_fake_tensor"):
-        patches.append((import_utils, "is_fake_tensor", lambda tensor: False))
     known = Known(device)
-    with FakeTensorMode(allow_non_fake_inputs=True), known, patched(*patches):
+    with FakeTensorMode(allow_non_fake_inputs=True), known, ExitStack() as stack:
+        stack.enter_context(patch.object(nn.Module, "_apply", _converted))
+        stack.enter_context(patch.object(FakeTensor, "__format__", _formatted))
+        for module in modules:
+            stack.enter_context(patch.object(module, "type", OrdinaryType))
+        if hasattr(import_utils, "is_fake_tensor"):
+            stack.enter_context(patch.object(import_utils, "is_fake_tensor", lambda tensor: False))
         yield known
 
 
@@ -194,17 +195,6 @@ def _product_of_groups(
         else [left.shape[0] if offsets is None else offsets.shape[0]]
     )
     return left.new_empty([*groups, left.shape[-2], right.shape[-1]])
-
-
-def _laid_out(given: Tensor) -> torch.memory_format:
-    """Return the memory format that most CPU kernels give their result."""
-    if (
-        given.dim() == 4
-        and given.is_contiguous(memory_format=torch.channels_last)
-        and not given.is_contiguous()
-    ):
-        return torch.channels_last
-    return torch.contiguous_format
 
 
 def _unknowable(what: str) -> PatchgenError:

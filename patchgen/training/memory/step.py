@@ -19,9 +19,8 @@ from patchgen.runtime.checkpointing import options_of, switch_on
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision
 from patchgen.training.memory.cuda_kernels import device_label, use_kernels
-from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.shape_mode import is_code_of_a_model, shapes_only
-from patchgen.training.memory.target import Target, setup_error
+from patchgen.training.memory.target import Target, batch_for, setup_error
 from patchgen.training.memory.tracker import Allocation, Tracker
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.parallel.engine import Engine
@@ -70,11 +69,6 @@ class Setup:
             what = "says which layers are checkpointed, and --checkpoint says that none is"
             raise setup_error(f"--every {self.every}", what, "--checkpoint full")
 
-    @property
-    def tokens(self) -> int:
-        """Return the tokens of one forward pass."""
-        return self.batch * self.length
-
     def describe(self) -> str:
         """Return a description."""
         every = f" of every {self.every} layers" if self.every > 1 else ""
@@ -114,12 +108,8 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
     """
     given = batch_for(target.model_class, target.config, setup.batch, setup.length)
     module = sys.modules[target.model_class.__module__]
-    label = device_label(setup.device)
-    with (
-        silence_models(),
-        shapes_only(module, device=setup.device) as known,
-        use_kernels(setup.device),
-    ):
+    device, label = setup.device, device_label(setup.device)
+    with silence_models(), shapes_only(module, device=device) as known, use_kernels(device):
         model = build_model(target, setup)
         known.assumed.clear()  # of initial values, which change no size
         inputs = {}

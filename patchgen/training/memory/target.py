@@ -1,4 +1,4 @@
-"""Finds the class and the configuration that a model's name means, without building it."""
+"""Finds the class and the configuration that a model's name means, and makes inputs for it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import functools
 import importlib
 import inspect
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant, known_variants
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.arguments import ANSWER, ROWS, CannotBuild, takes
+from patchgen.verify.inputs.arguments import LENGTH as FEW
+from patchgen.verify.inputs.arguments import batch as tokens
+from patchgen.verify.inputs.dummy import make_inputs
+from patchgen.verify.parts.part_check import Scenario
 from patchgen.verify.variants import find_heads
 
 LENGTH = 512  # tokens of a row, by default
@@ -93,14 +100,7 @@ def _kind(name: str) -> str | None:
     """Return the model type of `name`, which may be a published size."""
     if name in load_sizes():
         return str(load_sizes()[name]["model_type"])
-    return next(
-        (
-            each
-            for each in (name, name.replace("-", "_"), name.replace("_", "-"))
-            if each in CONFIG_MAPPING
-        ),
-        None,
-    )
+    return name if name in CONFIG_MAPPING else None
 
 
 def _stock_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
@@ -108,12 +108,7 @@ def _stock_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTr
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name != module_name:
-            what = f"{module_name} needs {error.name}, which is not installed"
-            raise _no_model(config_class.model_type, what, f"pip install {error.name}") from error
-        raise _no_model(
-            config_class.model_type, "is a configuration without a model of its own"
-        ) from error
+        raise _no_model(config_class.model_type, f"has no model here: {error}") from error
     found = _heads(module)
     return {name: each for name, each in found.items() if each.config_class is config_class}
 
@@ -135,13 +130,8 @@ def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]
 
 
 def _heads(module: Any) -> dict[str, type[PreTrainedModel]]:
-    names = find_heads(inspect.getsource(module))
-    found = {name: getattr(module, name) for name in names}
-    return {
-        name: each
-        for name, each in found.items()
-        if getattr(each, "config_class", None) is not None
-    }
+    classes = {name: getattr(module, name) for name in find_heads(inspect.getsource(module))}
+    return {name: each for name, each in classes.items() if getattr(each, "config_class", None)}
 
 
 def _chosen(
@@ -169,8 +159,8 @@ def _configured(
     try:
         if choice.tiny:
             config = tiny_config(config_class, DROPOUT)
-            changes = {**_all_layers(config), **changes}
             given = config.to_dict()
+            changes = {name: 0.0 for name in given if name.endswith(LAYERDROP)} | changes
         else:
             given = _read_size(size, config_class) if size is not None else {}
             config = config_class(**given)
@@ -185,39 +175,20 @@ def _configured(
         ) from error
 
 
-def _all_layers(config: PreTrainedConfig) -> dict[str, float]:
-    return {name: 0.0 for name in config.to_dict() if name.endswith(LAYERDROP)}
-
-
 def _read_size(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
-    """Return what a published size or a file says of a configuration."""
-    config = dict(load_sizes()[size]) if size in load_sizes() else _read(Path(size))
+    """Return what a published size, a folder or a file says of a configuration."""
+    path = Path(size, "config.json") if Path(size).is_dir() else Path(size)
+    try:
+        config = dict(load_sizes().get(size) or json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        hint = f"name a file, a folder, or one of {', '.join(load_sizes())}"
+        raise _no_model(size, f"is no configuration: {error}", hint) from error
     kind = config.pop("model_type", None)
     own = {getattr(each, "model_type", None) for each in config_class.__mro__}
     if kind is not None and kind not in own:
         raise _no_model(size, f"is a {kind}, and the model takes {config_class.model_type}")
-    return {
-        name: value
-        for name, value in config.items()
-        if name not in ("architectures", "transformers_version")
-    }
-
-
-def _read(path: Path) -> dict[str, Any]:
-    path = path / "config.json" if path.is_dir() else path
-    if not path.is_file():
-        raise _no_model(
-            str(path),
-            "is no configuration",
-            f"name a file, a folder, or one of {', '.join(load_sizes())}",
-        )
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise _no_model(str(path), f"is no JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise _no_model(str(path), "holds no configuration")
-    return config
+    of_files = ("architectures", "transformers_version")
+    return {name: value for name, value in config.items() if name not in of_files}
 
 
 def _check_settings_exist(config: PreTrainedConfig, changes: Mapping[str, Any]) -> None:
@@ -227,3 +198,38 @@ def _check_settings_exist(config: PreTrainedConfig, changes: Mapping[str, Any]) 
                 did_you_mean(name, config.to_dict()) or "its settings are those of its config.json"
             )
             raise setup_error(f"--set {name}", f"{type(config).__name__} has no {name}", hint)
+
+
+# The decoder of an encoder-decoder needs one of them.
+_ANSWERS = frozenset({"labels", "decoder_input_ids"})
+
+
+def batch_for(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, batch: int, length: int
+) -> dict[str, Tensor]:
+    """Return the arguments of forward on the CPU: `batch` rows of `length` tokens, without padding.
+
+    Images and audio have the size that the configuration says.  Raises ValueError where no inputs
+    are known for the class.
+    """
+    try:
+        small = make_inputs(model_class, config, Scenario())
+    except CannotBuild as error:
+        raise ValueError(f"{model_class.__name__}: {error}") from error
+    if (
+        config.is_encoder_decoder
+        and "labels" in takes(model_class)
+        and not _ANSWERS & small.given.keys()
+    ):
+        small.given["labels"] = tokens(rows=ROWS, length=ANSWER).input_ids
+    return {name: _stretched(tensor, batch, length) for name, tensor in small.given.items()}
+
+
+def _stretched(tensor: Tensor, batch: int, length: int) -> Tensor:
+    """Repeat the tensor along the rows, and along the tokens where it has such an axis."""
+    sizes = [batch, *tensor.shape[1:]]
+    if tensor.dim() > 1 and not tensor.is_floating_point():
+        sizes[1:] = [length if size in (FEW, ANSWER) else size for size in sizes[1:]]
+    times = [math.ceil(wanted / size) for wanted, size in zip(sizes, tensor.shape, strict=True)]
+    many = tensor.repeat(times)[tuple(slice(size) for size in sizes)]
+    return many.float() if many.is_floating_point() else many.clone()

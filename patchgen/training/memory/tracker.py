@@ -114,8 +114,9 @@ class Tracker(MemTracker):
                 return body(*args, **(kwargs or {}))
         self._maker = str(func)
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        if self._maker in CASTS and self._role_of(args[0]) in ("weights", "casts"):
-            self._set([out], "casts")
+        if self._maker in CASTS:
+            roles = {allocation.role for allocation in self._allocations_of(args[0])}
+            self._set([out] if roles & {"weights", "casts"} else [], "casts")
         return out
 
     def _track(self, reftype: Any, tensor: Tensor) -> None:
@@ -175,9 +176,6 @@ class Tracker(MemTracker):
         known = self._WINFO.get(tensor.untyped_storage(), (None, None))[0]
         allocation: Allocation | None = getattr(known, "allocation", None)
         return [] if allocation is None else [allocation]
-
-    def _role_of(self, tensor: Tensor) -> str:
-        return next((each.role for each in self._allocations_of(tensor)), "")
 
     def _set(self, tensors: Iterable[Any], role: str) -> None:
         for tensor in tree_leaves(list(tensors)):

@@ -69,10 +69,6 @@ class Values:
         found: Tensor | None = self._values.get(tensor)
         return None if found is None or found.untyped_storage()._cdata in self._spoilt else found
 
-    def forget(self, tensor: Tensor) -> None:
-        """Forget the value of `tensor`."""
-        self._values.pop(tensor, None)
-
     def fill(self, fake: Tensor, value: float) -> None:
         """Set all elements of `fake` to `value`."""
         with _disable_current_modes():

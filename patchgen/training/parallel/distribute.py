@@ -7,13 +7,12 @@ starts with the weights of a run on one process.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.training.parallel.engine import Engine
+from patchgen.training.parallel.engine import SHARDED, Engine
 from patchgen.training.parallel.process_group import gather
 from patchgen.verify.plans import generic, require_plans
 
@@ -24,68 +23,56 @@ HEADS = ("num_attention_heads", "num_key_value_heads")
 def distribute(model: Any, engine: Engine, device: str) -> Any:
     """Return the model as the engine lays it out.
 
-    Raises PatchgenError PG832 where that is not possible, and PG835 where the weights differ.
+    Raises PatchgenError PG832 where that is not possible, PG84x for a missing or wrong plan, and
+    PG835 where the weights differ.
     """
     check_equal_weights(model, engine)
     if not engine.shards_weights:
         return model
     from transformers.distributed import DistributedConfig
 
-    _check_sizes(model, engine)
+    world, where = engine.launch.world, Location(f"--engine {engine.name}")
+    if engine.name in ("tp", "ep"):
+        require_plans(model, "tp" if engine.name == "tp" else "ep")
+    for heads in HEADS if engine.name == "tp" else ():
+        number = getattr(model.config.get_text_config(), heads, None)
+        if isinstance(number, int) and number % world:
+            what = f"{heads} is {number}, which {world} processes cannot share evenly"
+            raise PatchgenError("PG832", where, what, "a number of processes that divides it")
     try:
         asked = DistributedConfig(
-            tp_size=engine.tp,
-            ep_size=engine.ep,
-            fsdp_size=engine.fsdp,
-            fsdp_plan=make_layers_plan(model) if engine.fsdp > 1 else None,
+            tp_size=world if engine.name == "tp" else 1,
+            ep_size=world if engine.name == "ep" else 1,
+            fsdp_size=world if engine.name in SHARDED else 1,
+            fsdp_plan=make_layers_plan(model) if engine.name in SHARDED else None,
             fsdp_mixed_precision=engine.mixed,
         )
         config, _, mesh = type(model).prepare_distribute_model(asked)
         model = type(model).maybe_distribute_model(model, config, mesh)
     except (AttributeError, KeyError, NotImplementedError, ValueError) as error:
-        raise _not_laid_out(model, engine, error) from error
+        name, message = type(model).__name__, " ".join(str(error).split())
+        what = f"transformers does not lay {name} out: {message}"
+        hint = "--engine fsdp2; or, for a head tied to the embedding, "
+        hint += "--config tie_word_embeddings=false"
+        raise PatchgenError("PG832", where, what, hint) from error
     model.tie_weights()
-    if engine.fsdp == 1:  # FSDP2 has moved its shards already
+    if engine.name == "tp":  # FSDP2 has moved its shards already
         model.to(device)
     return model
-
-
-def _not_laid_out(model: Any, engine: Engine, error: Exception) -> PatchgenError:
-    name, message = type(model).__name__, " ".join(str(error).split())
-    tied = getattr(model, "all_tied_weights_keys", None) or {}
-    if (
-        isinstance(error, KeyError) and error.args[0] in tied
-    ):  # transformers 5.23 looks for it where it is no more
-        weight = error.args[0]
-        what = f"transformers does not split {weight} of {name}, which is tied to {tied[weight]}"
-        return PatchgenError(
-            "PG832", _at(engine), what, "--config tie_word_embeddings=false, or --engine fsdp2"
-        )
-    return PatchgenError("PG832", _at(engine), f"transformers does not lay {name} out: {message}")
-
-
-def _at(engine: Engine) -> Location:
-    return Location(f"--engine {engine.name}")
 
 
 def check_equal_weights(model: Any, engine: Engine) -> None:
     """Raise PG835 where a process has a different weight than the first process."""
     if not engine.is_distributed:
         return
-    digests = gather(engine, digest(model))
-    for rank, of_rank in enumerate(digests):
-        wrong = [name for name in digests[0] if of_rank.get(name) != digests[0][name]]
-        if wrong or of_rank.keys() != digests[0].keys():
-            names = ", ".join(wrong[:3]) or "other names"
+    ours = {name: _digest(tensor) for name, tensor in model.state_dict().items()}
+    first, *others = gather(engine, ours)
+    for rank, digests in enumerate(others, 1):
+        if wrong := [name for name, _ in digests.items() ^ first.items()]:
+            names = ", ".join(sorted(set(wrong))[:3])
             what = f"process {rank} has other weights than process 0: {names}"
-            raise PatchgenError(
-                "PG835", _at(engine), what, "the checkpoint must be the same on each machine"
-            )
-
-
-def digest(model: Any) -> Mapping[str, str]:
-    """Return a digest of each parameter and buffer that is saved."""
-    return {name: _digest(tensor) for name, tensor in model.state_dict().items()}
+            hint = "the checkpoint must be the same on each machine"
+            raise PatchgenError("PG835", Location(f"--engine {engine.name}"), what, hint)
 
 
 def _digest(tensor: torch.Tensor) -> str:
@@ -113,19 +100,3 @@ def is_layer(model: Any, module: Any) -> bool:
     if type(module).__name__ not in (model._no_split_modules or ()):
         return False
     return all(inner is not model.get_input_embeddings() for inner in module.modules())
-
-
-def _check_sizes(model: Any, engine: Engine) -> None:
-    """Raise PG84x for a missing or wrong plan, and PG832 where heads cannot be divided evenly."""
-    if engine.tp > 1:
-        require_plans(model, "tp")
-        config = model.config.get_text_config()
-        for heads in HEADS:
-            number = getattr(config, heads, None)
-            if isinstance(number, int) and number % engine.tp:
-                what = f"{heads} is {number}, which {engine.tp} processes cannot share evenly"
-                raise PatchgenError(
-                    "PG832", _at(engine), what, "a number of processes that divides it"
-                )
-    if engine.ep > 1:
-        require_plans(model, "ep")

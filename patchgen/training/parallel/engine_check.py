@@ -7,78 +7,54 @@ So the check looks at where the bytes of each weight are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import distributed
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor import DTensor, Partial, Replicate
 from torch.nn.parallel import DistributedDataParallel
 
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.distribute import check_equal_weights, is_layer
-from patchgen.training.parallel.engine import Engine
+from patchgen.training.parallel.engine import SHARDED, Engine
 from patchgen.training.parallel.process_group import gather
-from patchgen.training.parallel.zero_check import (
-    bytes_held,
-    bytes_updated,
-    bytes_whole,
-    find_zero_problems,
-)
+from patchgen.training.parallel.zero import bytes_updated, find_zero_problems
+from patchgen.verify.plans import ROWS, plan_of, splits
 
 SLACK = 1.1  # of a process's share of the bytes: few rows cannot be divided evenly
 
 
-@dataclass(frozen=True, slots=True)
-class EngineReport:
-    """What was found: the bytes of weights on each process, and of the whole model.
-
-    For ZeRO also the float32 bytes that the optimizer of each process updates.
-    """
-
-    engine: str
-    processes: int
-    backend: str
-    weights: int  # parameters that are sharded
-    bytes_of_model: int
-    bytes_of_process: tuple[int, ...]
-    bytes_updated: tuple[int, ...] = ()
-
-
-def check_engine(model: Any, wrapped: Any, engine: Engine) -> EngineReport:
+def check_engine(model: Any, wrapped: Any, engine: Engine) -> dict[str, Any]:
     """Return what runs; raise PatchgenError PG834 where it is not what was asked for.
 
-    `wrapped` is what Trainer calls: the model itself, or DDP or DeepSpeed's engine around it.
+    `wrapped` is what Trainer calls: the model itself, or DDP or DeepSpeed's engine around it.  What
+    runs are the bytes of weights on each process, and of the whole model; for ZeRO also the float32
+    bytes that the optimizer of each process updates.
     """
-    world = (
-        distributed.get_world_size()
-        if distributed.is_available() and distributed.is_initialized()
-        else 1
-    )
+    joined = distributed.is_available() and distributed.is_initialized()
+    world = distributed.get_world_size() if joined else 1
     if world != engine.launch.world:
         _fell_back(engine, f"{world} processes have met, not {engine.launch.world}")
     for problem in _problems(model, wrapped, engine):
         _fell_back(engine, problem)
-    parameters = list(model.parameters())
-    held = gather(engine, sum(bytes_held(_local(parameter)) for parameter in parameters))
-    whole = sum(bytes_whole(parameter) for parameter in parameters)
-    if engine.name == "fsdp2" and max(held) > SLACK * whole / engine.launch.world + _uneven(
-        parameters
-    ):
+    weights = list(model.parameters())
+    held = gather(engine, sum(_bytes_held(weight) for weight in weights))
+    whole = sum(_size(weight) * weight.element_size() for weight in weights)
+    # A row of each weight is what a process may have beyond its share.
+    uneven = sum(math.prod(weight.shape[1:]) * weight.element_size() for weight in weights)
+    if engine.name in ("fsdp2", "zero3") and max(held) > SLACK * whole / world + uneven:
         _fell_back(engine, f"a process holds {max(held):,} bytes of {whole:,}: more than its share")
-    return EngineReport(
-        engine=engine.name,
-        processes=world,
-        backend=distributed.get_backend() if engine.is_distributed else "none",
-        weights=sum(
-            isinstance(parameter, DTensor) or hasattr(parameter, "ds_tensor")
-            for parameter in parameters
-        ),
-        bytes_of_model=whole,
-        bytes_of_process=held,
-        bytes_updated=gather(engine, bytes_updated(wrapped)) if engine.zero_stage else (),
-    )
+    sharded = [each for each in weights if isinstance(each, DTensor) or hasattr(each, "ds_tensor")]
+    return {
+        "engine": engine.name,
+        "processes": world,
+        "backend": distributed.get_backend() if engine.is_distributed else "none",
+        "weights": len(sharded),
+        "bytes_of_model": whole,
+        "bytes_of_process": held,
+        "bytes_updated": gather(engine, bytes_updated(wrapped)) if engine.zero_stage else (),
+    }
 
 
 def check_layout(model: Any, engine: Engine) -> None:
@@ -93,15 +69,16 @@ def _fell_back(engine: Engine, what: str) -> None:
     raise PatchgenError("PG834", Location(f"--engine {engine.name}"), what, hint)
 
 
-def _local(parameter: torch.Tensor) -> torch.Tensor:
-    return parameter.to_local() if isinstance(parameter, DTensor) else parameter
+def _size(weight: Any) -> int:
+    """Return the numbers of a weight on all processes together; `ds_numel` is DeepSpeed's."""
+    return int(getattr(weight, "ds_numel", weight.numel()))
 
 
-def _uneven(parameters: list[Any]) -> int:
-    """Return the bytes that a process may have beyond its share: a row of each weight."""
-    return sum(
-        math.prod(parameter.shape[1:]) * parameter.element_size() for parameter in parameters
-    )
+def _bytes_held(weight: Any) -> int:
+    """Return the bytes of a weight on this process; in ZeRO-3 those of its part."""
+    local = weight.to_local() if isinstance(weight, DTensor) else weight
+    part = getattr(weight, "ds_tensor", None)
+    return int(local.nbytes + (0 if part is None else part.nbytes))
 
 
 def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
@@ -109,154 +86,58 @@ def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
     if engine.zero_stage:
         yield from find_zero_problems(model, wrapped, engine)
         return
-    names = dict(model.named_parameters())
-    spread = {
-        name: parameter for name, parameter in names.items() if isinstance(parameter, DTensor)
-    }
-    is_ddp = isinstance(_inner(wrapped), DistributedDataParallel)
-    if engine.name in ("single", "ddp"):
-        if spread:
-            yield f"{next(iter(spread))} is a DTensor"
-        if is_ddp != (engine.name == "ddp"):
-            yield f"what is called is a {type(wrapped).__name__}"
+    # `torch.compile` has a wrapper of its own.
+    is_ddp = isinstance(getattr(wrapped, "_orig_mod", wrapped), DistributedDataParallel)
+    if is_ddp != (engine.name == "ddp"):
+        yield f"what is called is a {type(wrapped).__name__}"
+    weights = dict(model.named_parameters())
+    if not engine.shards_weights:
+        if spread := [name for name, weight in weights.items() if isinstance(weight, DTensor)]:
+            yield f"{spread[0]} is a DTensor"
         check_equal_weights(model, engine)
         return
-    if is_ddp:
-        yield f"what is called is a {type(wrapped).__name__}"
-    if engine.fsdp > 1:
-        yield from _not_sharded(model, names, spread, engine)
-        yield from _not_gathered(model, engine)
-    if engine.tp > 1:
-        yield from _not_as_planned(model, names, engine)
-    if engine.ep > 1:
-        yield from _experts_not_spread(model, spread, engine)
+    if engine.name in SHARDED:
+        yield from _not_sharded(model, engine)
+        split = dict.fromkeys(weights, "every weight is sharded")
+    else:
+        plan = splits(model, plan_of(model, "tp"))
+        # Such a bias is added after the sum, on each process.
+        split = {
+            name: f"its plan says {style}"
+            for name, style in plan.items()
+            if not (style in ROWS and name.endswith(".bias"))
+        }
+    for name, why in split.items():
+        if not _is_split(weights[name]):
+            yield f"{name} is whole on each process, and {why}"
+    if not split:
+        yield f"no weight of {type(model).__name__} is split"
+    if engine.name == "ep":
+        for name in splits(model, plan_of(model, "ep")):
+            experts, held = len(weights[name]), len(weights[name].to_local())
+            if held * engine.launch.world > experts:
+                yield f"a process holds {held} of {experts} experts of {name}"
 
 
-def _inner(wrapped: Any) -> Any:
-    """Return the module inside the wrapper of `torch.compile`."""
-    return getattr(wrapped, "_orig_mod", wrapped)
+def _is_split(weight: torch.Tensor) -> bool:
+    return isinstance(weight, DTensor) and not all(
+        isinstance(placement, Replicate | Partial) for placement in weight.placements
+    )
 
 
-def _not_sharded(
-    model: Any, names: Mapping[str, Any], spread: Mapping[str, DTensor], engine: Engine
-) -> Iterator[str]:
-    from torch.distributed.fsdp import FSDPModule
-
-    if not isinstance(model, FSDPModule):
-        yield f"{type(model).__name__} is no FSDPModule"
-    layers = [(name, module) for name, module in model.named_modules() if is_layer(model, module)]
-    for name, module in layers:
-        if not isinstance(module, FSDPModule):
-            yield f"the layer {name} is not sharded by itself: all weights are gathered at once"
-    for name, parameter in names.items():
-        if name not in spread:
-            yield f"{name} is whole on each process"
-            continue
-        sharded = [
-            place for place in parameter.placements if not isinstance(place, Replicate | Partial)
-        ]
-        if not sharded:
-            yield f"{name} is a DTensor of {parameter.placements}: whole on each process"
-
-
-def _not_gathered(model: Any, engine: Engine) -> Iterator[str]:
-    """Yield modules that gather in another dtype than asked for, and weights in none of them."""
+def _not_sharded(model: Any, engine: Engine) -> Iterator[str]:
+    """Yield layers that are not sharded by themselves, or gather in another type than asked for."""
     from torch.distributed.fsdp import FSDPModule
 
     wanted = (torch.bfloat16, torch.float32) if engine.mixed else (None, None)
-    managed: set[int] = set()
     for name, module in model.named_modules():
-        if not isinstance(module, FSDPModule):
-            continue
-        state = module._get_fsdp_state()
-        managed |= {
-            id(one.sharded_param) for group in state._fsdp_param_groups for one in group.fsdp_params
-        }
-        policy = state._mp_policy
-        found = (policy.param_dtype, policy.reduce_dtype)
-        if engine.mixed is not None and found != wanted:
-            gathered_in, summed_in = (dtype or "their own type" for dtype in found)
-            place = name or "the model"
-            dtypes = f"gathered in {gathered_in}, gradients summed in {summed_in}"
-            yield f"weights of {place} are {dtypes}"
-    for name, parameter in model.named_parameters():
-        if id(parameter) not in managed:  # with fsdp2+tp it may still be a one-dimensional DTensor
-            yield f"{name} is of no module that gathers: FSDP neither shards nor casts it"
-        if engine.mixed and parameter.dtype != torch.float32:
-            yield f"{name} is kept in {parameter.dtype}"
-
-
-def _not_as_planned(model: Any, names: Mapping[str, Any], engine: Engine) -> Iterator[str]:
-    """Yield the weights that are not laid out as their rule of the tensor-parallel plan says."""
-    from transformers.distributed.parallel_utils import _get_parameter_plan as rule_of
-
-    plan = {
-        rule: style
-        for rule, style in model.tp_plan.items()
-        if not _is_of(rule, _experts(model, engine))
-    }
-    sharded = 0
-    for name, parameter in names.items():
-        style = rule_of(name, plan)
-        if style is None or style not in SHARDED:
-            continue
-        wanted = SHARDED[style]
-        if wanted == COLUMNS and name.endswith(".bias"):
-            continue  # added after the sum, on each process
-        if not isinstance(parameter, DTensor):
-            yield f"{name} is whole on each process, and its plan says {style}"
-            continue
-        place = parameter.placements[-1]
-        if isinstance(place, Replicate | Partial):
-            yield f"{name} is a DTensor of {parameter.placements}, and its plan says {style}"
-            continue
-        dimension = place.dim % parameter.dim()
-        if dimension != (wanted % parameter.dim() if parameter.dim() > 1 else 0):
-            yield f"{name} is split along dimension {dimension}, and its plan says {style}"
-        sharded += 1
-    if not sharded:
-        yield f"no weight of {type(model).__name__} is split"
-
-
-ROWS, COLUMNS = -2, -1  # of a matrix, the last two dimensions
-# The dimension that each of transformers' styles splits; other styles do not split a weight.
-SHARDED = {
-    "colwise": ROWS,
-    "colwise_gather_output": ROWS,
-    "colwise_rep": ROWS,
-    "packed_colwise": ROWS,
-    "embedding_rowwise": ROWS,
-    "rowwise": COLUMNS,
-    "rowwise_split_input": COLUMNS,
-    "rowwise_rep": COLUMNS,
-    "packed_rowwise": COLUMNS,
-    "embedding_colwise": COLUMNS,
-}
-
-
-def _experts(model: Any, engine: Engine) -> tuple[str, ...]:
-    return tuple(model.ep_plan) if engine.ep > 1 else ()
-
-
-def _is_of(rule: str, others: tuple[str, ...]) -> bool:
-    return any(rule == other or rule.startswith(f"{other}.") for other in others)
-
-
-def _experts_not_spread(model: Any, spread: Mapping[str, DTensor], engine: Engine) -> Iterator[str]:
-    """Yield the weights of the expert plan whose experts are not divided among the processes."""
-    from transformers.distributed.parallel_utils import _get_parameter_plan as rule_of
-
-    experts = 0
-    for name, parameter in model.named_parameters():
-        if rule_of(name, model.ep_plan) != "grouped_gemm":
-            continue
-        experts += 1
-        if name not in spread:
-            yield f"the experts of {name} are all on each process"
-        elif not any(isinstance(place, Shard) and place.dim == 0 for place in parameter.placements):
-            yield f"{name} is a DTensor of {parameter.placements}: its experts are not spread"
-        elif parameter.to_local().shape[0] * engine.ep > parameter.shape[0]:
-            held = parameter.to_local().shape[0]
-            yield f"a process holds {held} of {parameter.shape[0]} experts of {name}"
-    if not experts:
-        yield f"no weight of {type(model).__name__} is one of experts"
+        place = name or type(model).__name__
+        if isinstance(module, FSDPModule):
+            policy = module._get_fsdp_state()._mp_policy
+            if engine.mixed is not None and (policy.param_dtype, policy.reduce_dtype) != wanted:
+                gathered, summed = (
+                    dtype or "their own type" for dtype in (policy.param_dtype, policy.reduce_dtype)
+                )
+                yield f"weights of {place} are gathered in {gathered}, gradients summed in {summed}"
+        elif module is model or is_layer(model, module):
+            yield f"{place} is not sharded by itself: all weights are gathered at once"

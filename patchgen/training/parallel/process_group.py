@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NoReturn, TypeVar
 
@@ -23,7 +23,8 @@ from patchgen.training.parallel.engine import LAUNCHED, Engine
 BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
 LAST_MESSAGE = "patchgen/last-message"  # the key of the first process's last message
 SETTLED = 0.2  # seconds
-PATIENCE = 5  # seconds that another process waits for that message
+SOON = 5  # seconds that another process waits for that message
+PATIENCE = 600  # seconds that a process waits for the others, by default
 # What gloo and NCCL report where the other end of a connection is lost.
 GONE = (
     "gloo",
@@ -41,55 +42,37 @@ class PeerLost(Exception):
     """Another process of the run has ended, or does not answer."""
 
 
-def join(engine: Engine, device: str) -> None:
-    """Join the process group.
+def join(engine: Engine, device: str, seconds: int = PATIENCE) -> None:
+    """Join the process group, in which a process waits so many seconds for the others.
 
     Raises PatchgenError PG833 where this torch cannot, and PG836 where other processes do not join.
     """
     if not engine.is_distributed:
-        for (
-            name
-        ) in LAUNCHED:  # Accelerate would put DDP around the model of a launcher's one process
+        for name in LAUNCHED:  # Accelerate would put DDP around the model of its one process
             os.environ.pop(name, None)
         return
     if distributed.is_available() and distributed.is_initialized():
         return
-    _check_backend(engine, device)
-    if device == "cuda":
-        torch.cuda.set_device(engine.launch.local_rank)
+    where = Location(f"--engine {engine.name}")
+    if not (distributed.is_available() and distributed.is_backend_available(BACKENDS[device])):
+        what = f"this torch was built without {BACKENDS[device]}, which {device} needs"
+        raise PatchgenError("PG833", where, what)
+    if device == "cpu" and engine.shards_weights and torch.accelerator.is_available():
+        what = "transformers lays weights out on the accelerator that it finds, also with --use_cpu"
+        raise PatchgenError("PG833", where, what, "CUDA_VISIBLE_DEVICES= hides it")
     try:
+        if device == "cuda":
+            torch.cuda.set_device(engine.launch.local_rank)
         distributed.init_process_group(
             BACKENDS[device],
-            timeout=timedelta(seconds=engine.timeout),
+            timeout=timedelta(seconds=seconds),
             device_id=torch.device("cuda", engine.launch.local_rank) if device == "cuda" else None,
         )
     except (RuntimeError, ValueError) as error:
         what = f"the processes do not connect: {' '.join(str(error).split())}"
-        raise PatchgenError("PG836", Location(f"--engine {engine.name}"), what) from error
+        raise PatchgenError("PG836", where, what) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _ended_by_launcher)
-
-
-def _check_backend(engine: Engine, device: str) -> None:
-    where = Location(f"--engine {engine.name}")
-    if not distributed.is_available():
-        raise PatchgenError("PG833", where, "this torch was built without torch.distributed")
-    if not distributed.is_backend_available(BACKENDS[device]):
-        raise PatchgenError(
-            "PG833", where, f"this torch was built without {BACKENDS[device]}, which {device} needs"
-        )
-    if missing := [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
-        what = f"the launcher says nothing of {' and '.join(missing)}"
-        raise PatchgenError("PG831", where, what, "launch it by torchrun or accelerate launch")
-    if device == "cuda" and engine.launch.local_rank >= torch.cuda.device_count():
-        count = torch.cuda.device_count()
-        what = f"process {engine.launch.local_rank} has no GPU: this machine has {count}"
-        raise PatchgenError("PG831", where, what, "launch one process for each GPU")
-    if device == "cpu" and engine.shards_weights and torch.accelerator.is_available():
-        what = (
-            "transformers lays weights out on the accelerator that it finds, whatever --device says"
-        )
-        raise PatchgenError("PG833", where, what, "CUDA_VISIBLE_DEVICES= hides it")
 
 
 def _ended_by_launcher(number: int, frame: Any) -> NoReturn:
@@ -128,64 +111,27 @@ def gather(engine: Engine, value: _Value) -> tuple[_Value, ...]:
     return tuple(values)
 
 
-def broadcast_from_first(engine: Engine, make: Callable[[], _Value]) -> _Value:
-    """Return what `make` returns on the first process; an error there is raised everywhere."""
-    if not engine.is_distributed:
-        return make()
-    if not engine.is_first:
-        value: _Value = _heard_of_first()
-        return value
-    with _failing_for_all():
-        made = make()
-    _tell_others(made)
-    return made
+def first_process_first(engine: Engine, work: Callable[[], _Value]) -> _Value:
+    """Do the work on the first process, and then on the others, which find what it wrote.
 
-
-@contextlib.contextmanager
-def first_process_first(engine: Engine) -> Iterator[None]:
-    """Run the body on the first process, and then on the others.
-
-    They find what the first process wrote.  An error there is raised everywhere.
+    Where it fails on the first, its error is raised on all: the others wait for it.
     """
     if not engine.is_distributed:
-        yield
-        return
+        return work()
+    outcome: list[Any] = [None]
     if not engine.is_first:
-        _heard_of_first()
-        yield
-        return
-    with _failing_for_all():
-        yield
-    _tell_others(None)
-
-
-@contextlib.contextmanager
-def _failing_for_all() -> Iterator[None]:
-    """Send an error of the first process to the others, which wait for it."""
+        distributed.broadcast_object_list(outcome, src=0)
+        if outcome[0] is not None:
+            raise outcome[0]
+        return work()
     try:
-        yield
-    except PatchgenError as error:
-        _tell_others(error)
-        raise
+        return work()
     except Exception as error:
-        _tell_others(
-            PeerLost(
-                f"process 0 has failed: {type(error).__name__}: {' '.join(str(error).split())}"
-            )
-        )
+        what = f"process 0 has failed: {type(error).__name__}: {' '.join(str(error).split())}"
+        outcome = [error if isinstance(error, PatchgenError) else PeerLost(what)]
         raise
-
-
-def _tell_others(value: object) -> None:
-    distributed.broadcast_object_list([value], src=0)
-
-
-def _heard_of_first() -> Any:
-    received: list[Any] = [None]
-    distributed.broadcast_object_list(received, src=0)
-    if isinstance(received[0], PatchgenError | PeerLost):
-        raise received[0]
-    return received[0]
+    finally:
+        distributed.broadcast_object_list(outcome, src=0)
 
 
 def is_peer_failure(error: BaseException) -> bool:
@@ -204,6 +150,6 @@ def first_reports_same(engine: Engine, text: str) -> bool:
         if engine.is_first:
             store.set(LAST_MESSAGE, text)
             return False
-        store.wait([LAST_MESSAGE], timedelta(seconds=PATIENCE))
+        store.wait([LAST_MESSAGE], timedelta(seconds=SOON))
         return bool(store.get(LAST_MESSAGE).decode() == text)
     return False

@@ -10,21 +10,23 @@ that of the stock model, so that a variant which computes less does not get a lo
 from __future__ import annotations
 
 import functools
+import json
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import transformers
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.syntax.errors import PatchgenError
-from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.shape_mode import shapes_only
+from patchgen.training.memory.step import BUILDING
+from patchgen.training.memory.target import batch_for
 from patchgen.training.silence import silence_models
 from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 from patchgen.verify.observe.step import takes_cache
@@ -65,12 +67,6 @@ def count_pairs(lengths: Iterable[int]) -> int:
     return sum(length * length for length in lengths)
 
 
-def find_stock_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]:
-    """Return transformers' class of the same name, or the class itself where there is none."""
-    found: type[PreTrainedModel] = getattr(transformers, model_class.__name__, model_class)
-    return found
-
-
 def count_forward_flops(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int
 ) -> ForwardCost | None:
@@ -79,47 +75,27 @@ def count_forward_flops(
     Some models have fewer positions than their configuration says; they are counted with half the
     length.
     """
-    kind = find_stock_class(model_class)
-    config_json = config.to_json_string(use_diff=False)
-    return _counted(_Row(kind, config_json, length, config)) or _counted(
-        _Row(kind, config_json, max(1, length // 2), config)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """What is counted; two rows with one `config_json` are the same."""
-
-    model_class: type[PreTrainedModel]
-    config_json: str
-    length: int
-    config: PreTrainedConfig = field(compare=False)
+    kind: Any = getattr(transformers, model_class.__name__, model_class)  # the stock one, if any
+    settings = config.to_json_string(use_diff=False)
+    return _counted(kind, settings, length) or _counted(kind, settings, max(1, length // 2))
 
 
 @functools.lru_cache(maxsize=32)
-def _counted(row: _Row) -> ForwardCost | None:
-    """Return the cost of a row, counted once: the runs of a search ask for the same one again."""
-    model_class, config, length = row.model_class, row.config, row.length
+def _counted(model_class: Any, settings: str, length: int) -> ForwardCost | None:
+    """Return the cost of a row, counted once: the entries of a benchmark ask for the same again."""
+    config = model_class.config_class(**json.loads(settings))
     module = sys.modules[model_class.__module__]
     given = batch_for(model_class, config, 1, length)
     try:
         with silence_models(), torch.no_grad(), shapes_only(module) as known:
-            model = model_class._from_config(type(config)(**config.to_dict()), dtype=torch.float32)
+            model = model_class._from_config(config, dtype=torch.float32)
             inputs = {name: torch.empty_like(value) for name, value in given.items()}
             for name, value in given.items():
                 known.values.tell(inputs[name], value)
             more: dict[str, Any] = {"use_cache": False} if takes_cache(model_class) else {}
             with listening(counter := _Counter(model)):
                 model(**inputs, **more)
-    except (
-        PatchgenError,
-        RuntimeError,
-        ValueError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        KeyError,
-    ):
+    except (PatchgenError, ValueError, *BUILDING):
         return None
     tokens = given["input_ids"].numel() if "input_ids" in given else length
     # The head of a classifier computes one token.
@@ -135,20 +111,20 @@ class _Counter(Listener):
     def __init__(self, model: PreTrainedModel) -> None:
         self.body = self.head = self.between = 0.0
         self.head_rows = 0
-        inner = (
-            {id(weight) for weight in model.base_model.parameters()}
-            if model.base_model is not model
-            else None
-        )
+        inner = {id(weight) for weight in model.base_model.parameters()}
         self.owners: dict[int, str] = {}
         self.experts: dict[int, float] = {}
-        share = _chosen_share(model.config)
+        text = model.config.get_text_config()
+        experts = getattr(text, "num_local_experts", None) or getattr(text, "num_experts", None)
+        chosen = getattr(text, "num_experts_per_tok", None) or 1
         for weight in model.parameters():
             place = _place(weight)
-            self.owners[place] = "body" if inner is None or id(weight) in inner else "head"
-            if weight.dim() == 3 and len(weight) == share[1]:
-                self.experts[place] = share[0] / share[1]
-        self.words = _place_of_head(model)
+            self.owners[place] = "body" if id(weight) in inner else "head"
+            if weight.dim() == 3 and len(weight) == experts:
+                self.experts[place] = chosen / experts
+        # The head's weights; tied ones also are the embedding's.
+        words = getattr(model.get_output_embeddings(), "weight", None)
+        self.words = _place(words) if isinstance(words, Tensor) else 0
 
     def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
         if count := _operations(operation, args, given, out):
@@ -186,17 +162,3 @@ def _operations(func: Any, args: Args, kwargs: Given, out: Any) -> float:
 
 def _place(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
-
-
-def _place_of_head(model: PreTrainedModel) -> int:
-    """Return the storage of the head's weights; tied ones also are the embedding's."""
-    head: nn.Module | None = model.get_output_embeddings()
-    weight = getattr(head, "weight", None)
-    return _place(weight) if isinstance(weight, Tensor) else 0
-
-
-def _chosen_share(config: PreTrainedConfig) -> tuple[int, int]:
-    """Return how many experts a token chooses, and of how many."""
-    text = config.get_text_config()
-    experts = getattr(text, "num_local_experts", None) or getattr(text, "num_experts", None) or 0
-    return int(getattr(text, "num_experts_per_tok", None) or 1), int(experts)

@@ -31,7 +31,7 @@ DATASHEET = {
     "RTX 4090": 165e12,
 }
 SIZES = {"cuda": 8192, "cpu": 768}  # of a product; on CUDA large enough to be compute-bound
-WARM = 3
+WARM, TIMES = 3, 20
 
 
 def datasheet_flops(name: str, dtype: str = "bfloat16") -> float | None:
@@ -53,27 +53,19 @@ def allow_tf32(wanted: bool) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def measure_product(device: str, dtype: str = "bfloat16", times: int = 20) -> float:
+@functools.cache
+def product_flops(device: str, dtype: str, *, tf32: bool) -> float:
     """Return the median FLOP/s of a product of two random square matrices.
 
-    On random data a GPU uses more power than on ones or zeros, and its clock is lower, as in
-    training.
+    It is measured once in a process, so that the runs of a search are compared with one number.  On
+    random data a GPU uses more power than on ones or zeros, and its clock is lower, as in training.
     """
     size = SIZES[device.partition(":")[0]]
     a, b = (torch.randn(size, size, device=device, dtype=getattr(torch, dtype)) for _ in range(2))
-    for _ in range(WARM):
-        a @ b
-    return 2 * size**3 / statistics.median(time_runs(lambda: a @ b, times, device))
-
-
-@functools.cache
-def product_flops(device: str, dtype: str, *, tf32: bool) -> float:
-    """Return the FLOP/s of a product in this precision, measured once in a process.
-
-    So the runs of a search are compared with one number.
-    """
     with allow_tf32(tf32):
-        return measure_product(device, dtype)
+        for _ in range(WARM):
+            a @ b
+        return 2 * size**3 / statistics.median(time_runs(lambda: a @ b, TIMES, device))
 
 
 def time_runs(run: Callable[[], Any], times: int, device: str) -> list[float]:
