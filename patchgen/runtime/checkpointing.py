@@ -62,6 +62,14 @@ class ChangedInPlace(RuntimeError):
     """A layer changes a kept product in place, so a recompute would read another value."""
 
 
+def is_changed_in_place(error: Exception) -> bool:
+    """Whether `error` says that: this module's, or torch's own in the backward pass.
+
+    Before 2.12, torch does not tell a policy what an operation gives, and sees the change itself.
+    """
+    return isinstance(error, ChangedInPlace) or "checkpoint has been mutated" in str(error)
+
+
 def keep_products() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     """For `context_fn`: the contexts of a layer's forward and of its recompute."""
     forward, recompute = create_selective_checkpoint_contexts(SaveOrRecompute())
@@ -71,8 +79,8 @@ def keep_products() -> tuple[AbstractContextManager[Any], AbstractContextManager
 class SaveOrRecompute:
     """The policy for one run of a layer, as torch asks for it.
 
-    Raises ChangedInPlace.  torch sees such a change in views alone, and the product of a linear
-    layer is none.
+    Raises ChangedInPlace.  Since 2.12 torch sees such a change in views alone, and the product of a
+    linear layer is none.
     """
 
     def __init__(self) -> None:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from patchgen.runtime.checkpointing import ChangedInPlace
 from patchgen.verify.checks.context import (
     DRAWS,
     CheckContext,
@@ -99,8 +98,6 @@ def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation
         if refuses and "loss" in observed and observed["loss"].isnan():
             raise NothingToCompare("the loss is NaN, as its part says")
         return observed
-    except ChangedInPlace as error:
-        raise NothingToCompare(str(error)) from error
     except (ValueError, NotImplementedError) as error:
         ways, words = view.scenario.ways, str(error)
         refusals = [each for check in context.pair.part_checks for each in check.refuses]

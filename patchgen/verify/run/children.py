@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
+from patchgen import system
 from patchgen.verify.report import (
     LinesRun,
     MutantResult,
@@ -49,16 +49,12 @@ Began = Callable[[str, str, int, int], None]
 class Child:
     """One process.  Between its answers there are ticks, to look at its time and its memory."""
 
-    def __init__(
-        self, command: Sequence[str], work: str, env: Mapping[str, str], *, aside: bool = False
-    ) -> None:
-        """Start it.  `aside`: an interrupt from the keyboard does not reach it."""
+    def __init__(self, command: Sequence[str], work: str, env: Mapping[str, str]) -> None:
         pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         self.process = subprocess.Popen(
             command,
             **pipes,
             env={**os.environ, "TOKENIZERS_PARALLELISM": "false", **env},
-            start_new_session=aside,
             text=True,
             encoding="utf-8",
             errors="replace",
@@ -122,25 +118,6 @@ class Child:
             self._words = [*self._words[-_KEPT:], line]
 
 
-def spent(pid: int) -> float | None:
-    """Seconds of CPU time that a process has taken; None if the system does not report it."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-        behind_name = stat.rpartition(")")[2].split()
-        return (int(behind_name[11]) + int(behind_name[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
-        return None
-
-
-def resident(pid: int) -> float:
-    """Megabytes of memory that a process holds; 0 where the system does not report it."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
 # --- variants
 
 
@@ -173,9 +150,7 @@ def verify(
     `progress` gets each result as it comes, `began` is told of each case as it begins.  `jobs`
     children work at once.  0: one for each processor, or one on an accelerator.
     """
-    has_affinity = hasattr(os, "sched_getaffinity")
-    processors = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    several = jobs or (processors if wanted.device == "cpu" else 1)
+    several = jobs or (system.processors() if wanted.device == "cpu" else 1)
     lock = threading.Lock()
 
     def one(variant: Variant) -> list[Result]:
@@ -251,20 +226,24 @@ def _of_mutation(
 def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:
     """The child's answers; last a "fault" if it exceeded its limits or ended badly."""
     pid, limit = child.process.pid, float(START)
-    began, had = time.monotonic(), spent(pid)
+    began, had = time.monotonic(), system.spent_by(pid)
     for answer in child.answers():
-        passed, now = time.monotonic() - began, spent(pid)
+        passed, now = time.monotonic() - began, system.spent_by(pid)
         if now is None or had is None:  # the clock's time, where the system reports no other
             is_over = passed > limit
         else:
             is_over = now - had > limit or passed > max(limit, 1) * WAITING
         fault = f"took more than {limit:.0f} seconds" if is_over else ""
-        if not fault and answer is None and (used := resident(pid)) > limits.megabytes:
+        if (
+            not fault
+            and answer is None
+            and (used := system.resident_of(pid) / 2**20) > limits.megabytes
+        ):
             fault = f"took {used:.0f} MB of memory, more than {limits.megabytes:.0f}"
         if fault:
             child.end()
             yield {"fault": fault}
             return
         if answer is not None:
-            limit, began, had = limits.seconds, time.monotonic(), spent(pid)
+            limit, began, had = limits.seconds, time.monotonic(), system.spent_by(pid)
             yield answer

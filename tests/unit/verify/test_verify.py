@@ -309,6 +309,15 @@ def test_parts_that_leave_attention_alone_follow_one_that_does_not():
     assert along.parent == along.variant == {ATTENTION: "eager"}
 
 
+def test_a_part_that_needs_an_attention_decides_it_for_those_that_do_not():
+    from transformers import LlamaForCausalLM
+
+    for parts in (("flash", "loss", "norm"), ("norm", "flash"), ("checkpoint", "flash", "tiles")):
+        _, independent = merge_routes(find_part_checks(parts), LlamaForCausalLM)
+        along = independent.parent[ATTENTION], independent.variant[ATTENTION]
+        assert along == ("eager", "varlen"), parts
+
+
 def test_attention_weights_are_asked_of_the_path_that_gives_them():
     from transformers import LlamaForCausalLM
 
