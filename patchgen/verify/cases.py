@@ -189,15 +189,9 @@ class _Selection:
     # --- what parts ask for
 
     def effects(self) -> Iterator[Case]:
-        """The effect of each part, and what a recompute policy keeps."""
+        """The effect of each part."""
         for check in self.checks:
             yield self.case(f"effect of {check.part}", "effect", detail=check.part)
-            for options in check.checkpointing:
-                for length, suffix in (
-                    ((0, ""), (LONG, ", long")) if "context_fn" in options else ()
-                ):
-                    scenario = Scenario(train=True, checkpointing=options, length=length)
-                    yield self.case(f"keeps products{suffix}", "kept", scenario=scenario)
 
     def operations(self) -> Iterator[Case]:
         """The variant's own operators, and whether a recompute chooses experts again."""
@@ -319,8 +313,6 @@ class _Selection:
             yield self.case("work", "work", scenario=Scenario(labels=False))
             training = self.training(states=False, checkpointing=None)
             yield self.case("work in training", "work", scenario=training)
-        if self.plan.full:  # it traces both sides for three lengths
-            yield self.case(*["compiled over lengths"] * 2, scenario=self.training())
 
     # --- other configurations
 
@@ -439,15 +431,7 @@ class _Selection:
 
 # What a case of each kind costs, in steps of a tiny model.
 COSTS: Mapping[str, float] = {
-    **{
-        "weights": 1.2,
-        "cache": 2,
-        "effect": 2,
-        "kept": 3,
-        "choices": 3,
-        "operators": 3,
-        "zeros": 1,
-    },
+    **{"weights": 1.2, "cache": 2, "effect": 2, "choices": 3, "operators": 3, "zeros": 1},
     **{"pace": 4, "work": 2, "loss beside logits": 2, "isolation": 2, "attention": 3},
     **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 12, "compiled": 60, "itself": 3},
 }

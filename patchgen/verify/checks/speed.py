@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,7 +16,6 @@ from patchgen.verify.checks.context import (
     Verdict,
     decide,
     judge,
-    require_checkpointing,
     require_scenario,
 )
 from patchgen.verify.differences import REFORMULATED, REORDERED, Bound, differences, worst
@@ -62,7 +60,6 @@ def check_effect(context: CheckContext) -> Verdict:
 #
 # Each recipe is compared with the variant's plain step.  What it costs the parent is allowed.
 
-LENGTHS = (13, 11, 17)
 # In training a fused loss multiplies again for the gradients of states and weight.
 MORE_PRODUCTS = 4
 
@@ -128,99 +125,6 @@ def _pace(pair: Pair, side: int, dtype: torch.dtype, scenario: Scenario) -> Pace
             with torch.no_grad():
                 model.eval()(**inputs.given, **cache)
     return pace
-
-
-def check_recompilation(context: CheckContext) -> Verdict:
-    """Check that several lengths give no more graphs, breaks and masks than in the parent."""
-    pair, scenario = context.pair, context.case.scenario
-    require_scenario(pair, scenario)
-    asked = {"use_cache": False} if takes_cache(pair.parent_class) else {}
-    both, notes = [], []
-    # Built for this: hooks of transformers stay in a model that was asked for its states once.
-    for model in pair.built(pair.routes[0], torch.float32):
-        model.train(scenario.train)
-        with compiling(model) as made:
-            for length in LENGTHS:  # without hidden states, whose hooks alone break a graph
-                inputs = pair.inputs(replace(scenario, length=length), torch.float32)
-                model(**inputs.given, **asked)
-        masked = f"{made.masked} of {made.attentions} attentions with a mask"
-        notes.append(f"{made.graphs} graphs, {len(made.breaks)} breaks, {masked}")
-        both.append(made)
-    theirs, ours = both
-    if not ours.graphs:
-        return Verdict("FAIL", "nothing was compiled")
-    # transformers warns when it looks up a loss, so two look-ups are two graph breaks.  Where a
-    # part says that graphs end, there are more of them.
-    documented = {reason for check in pair.part_checks for reason in check.ends_graphs}
-    more = bool(ours.breaks.keys() - theirs.breaks.keys() - documented)
-    more = more or (ours.graphs > theirs.graphs and not documented & ours.breaks.keys())
-    note = f"{notes[1]}; the parent {notes[0]}"
-    return judge(not (more or ours.masked > theirs.masked), note)
-
-
-# --- Check that selective checkpointing keeps what it promises, and computes the rest again
-#
-# Numbers do not tell: what is kept for nothing, or computed twice, is the same.  So products are
-# counted by their shapes in one step without checkpointing, with all of it, and with what keeps
-# products:
-#
-#     not checkpointed   3 products of shape a, 2 of shape b
-#     everything again   6                      4             so each runs again
-#     products kept      3                      4             b is larger than its factors: right
-#                                                             where the rule says so
-
-Product = tuple[str, tuple[int, ...], tuple[int, ...]]
-PRODUCTS = frozenset({"aten.mm", "aten.addmm", "aten.convolution"})
-BATCHED = frozenset({"aten.bmm", "aten.baddbmm"})
-
-
-@dataclass
-class _Products(Listener):
-    """Products and attentions that torch runs, the backward pass included."""
-
-    counts: Counter[Product] = field(default_factory=Counter)
-
-    def begins(self, operation: Any, args: Args, given: Given) -> None:
-        name = str(operation.overloadpacket)
-        attends = "_scaled_dot_product_" in name and "backward" not in name
-        if name in PRODUCTS | BATCHED or attends:
-            shapes = [tuple(each.shape) for each in args if isinstance(each, Tensor)]
-            is_product = name in PRODUCTS | BATCHED and name != "aten.convolution"
-            factors = shapes[-2:] if is_product else shapes[:2]
-            self.counts[name, factors[0], factors[-1]] += 1
-
-
-def check_recompute(context: CheckContext) -> Verdict:
-    """Check that the products that are cheap to keep are kept, and nothing else."""
-    pair, scenario = context.pair, context.case.scenario
-    require_checkpointing(pair)
-    plain = _counted(pair, replace(scenario, checkpointing=None))
-    again = _counted(pair, replace(scenario, checkpointing={})) - plain
-    kept = _counted(pair, scenario) - plain
-    if not again.total():
-        return Verdict("FAIL", "no product is computed again, whatever the policy")
-    wrong = []
-    for product in {**again, **kept}:
-        if _is_cheap_to_keep(product) and kept[product]:
-            wrong.append(f"{product} is not kept")
-        elif not _is_cheap_to_keep(product) and kept[product] < again[product]:
-            wrong.append(f"{product} is kept, and is larger than what it is made of")
-    note = f"{again.total()} products are computed again without a policy, {kept.total()} with it"
-    return judge(not wrong, f"{'; '.join(wrong[:3])}: {note}" if wrong else note)
-
-
-def _is_cheap_to_keep(product: Product) -> bool:
-    """Products with weights, attention kernels, and batched products no larger than factors."""
-    name, left, right = product
-    (*_, rows, inner), columns = (left if len(left) > 1 else (0, 0)), right[-1]
-    return name not in BATCHED or rows * columns <= rows * inner + inner * columns
-
-
-def _counted(pair: Pair, scenario: Scenario) -> Counter[Product]:
-    model = pair.models(pair.routes[0], torch.float32, scenario.dropout)[1]
-    with listening(products := _Products()):
-        observe_step(model, pair.inputs(scenario, torch.float32), scenario)
-    return products.counts
 
 
 # --- Check that a recompute does not choose experts again
@@ -311,12 +215,12 @@ def check_compiled(context: CheckContext) -> Verdict:
     # end its graphs.
     parent, variant = pair.built(pair.routes[0], torch.float32)
     reference = observe_step(variant, inputs, scenario)
-    with compiling(variant, backend, dynamic=False) as ours:
+    with compiling(variant, backend) as ours:
         observed = observe_step(variant, inputs, scenario)
     if not ours.graphs:
         return Verdict("FAIL", f"{backend} was given no graph: nothing was compiled")
     if ours.breaks:
-        with compiling(parent, "eager", dynamic=False) as theirs:
+        with compiling(parent, "eager") as theirs:
             checkpoints = parent.supports_gradient_checkpointing
             observe_step(parent, inputs, scenario, checkpointing=checkpoints)
         documented = {reason for check in pair.part_checks for reason in check.ends_graphs}

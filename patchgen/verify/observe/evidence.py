@@ -4,14 +4,14 @@ Torch functions are counted where Python calls them, kernels where torch dispatc
 backward pass too.  What autograd saves is counted by storage, without parameters.
 
 The numbers can be right and the fast path lost: one attention call for each text instead of each
-layer, a length read back from the device, a product in float32 under autocast, a graph for each
-length.  `Pace` counts these.
+layer, a length read back from the device, a product in float32 under autocast.  `Pace` counts
+these.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
-from torch.fx import GraphModule
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import _disable_current_modes
@@ -319,29 +318,15 @@ class Compiled:
     operations: int = 0
     # The reasons of graph breaks without names, and each of them with names.
     breaks: dict[str, str] = field(default_factory=dict)
-    attentions: int = 0
-    masked: int = 0  # attentions that were given a mask
 
 
 @contextmanager
-def compiling(model: PreTrainedModel, backend: str = "", **how: Any) -> Iterator[Compiled]:
-    """A context in which `model` is compiled.  It yields a record that is filled at its end.
-
-    Without a name the backend only counts attentions.
-    """
+def compiling(model: PreTrainedModel, backend: str) -> Iterator[Compiled]:
+    """A context in which `model` is compiled.  It yields a record that is filled at its end."""
     found = Compiled()
-
-    def count(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        for node in graph.graph.nodes:
-            if node.target is F.scaled_dot_product_attention:
-                mask = node.kwargs.get("attn_mask", node.args[3] if len(node.args) > 3 else None)
-                found.attentions += 1
-                found.masked += mask is not None
-        return graph.forward
-
     torch._dynamo.reset()
     counters.clear()
-    model.compile(backend=backend or count, **how)
+    model.compile(backend=backend, dynamic=False)
     try:
         yield found
     finally:
