@@ -34,7 +34,7 @@ class MutantResult:
 
     seen: a case compared unequal.  unseen: none did, and some ran other operations.  no difference:
     all cases that run its line, in every dtype, ran the same operations on the same data.  crashed:
-    it raises an exception somewhere, and no case sees it before; neither seen nor unseen.
+    it raises an exception in some case, and none sees it before; neither seen nor unseen.
     """
 
     place: str  # "modeling_llama_loss.py:233"
@@ -45,16 +45,10 @@ class MutantResult:
     note: str = ""  # the case that saw it, or why it failed
     cases: int = 0  # how many it was run in
     digest: str = ""
-    crashes: int = 0  # how many of the first cases crashed
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:  # of a report that an earlier patchgen wrote
             raise ValueError(f"{self.outcome} is no outcome")
-
-    @property
-    def only_crashes(self) -> bool:
-        """Whether it says nothing: nobody can overlook it."""
-        return self.outcome == "crashed" and 2 * self.crashes > self.cases
 
     @property
     def name(self) -> str:
@@ -249,16 +243,15 @@ A *mutant* is one small error in a line that the variant adds or changes: an ope
 an index or a slice off by one, an argument or a keyword left out, two operands swapped, a term
 dropped, a condition inverted, a gradient detached, a statement removed. Each mutant is planted, and
 the cases of `patchgen verify` that run its line are run. Those come first that bring another
-padding, head, configuration, way to call the model or changed line. What only crashes is left out:
-each error is first evaluated beside the right expression, and has to give the same types, shapes
-and dtypes. One that makes most of its first cases crash gives its place to the next.
+padding, head, configuration, way to call the model or changed line. One that crashes says nothing,
+because nobody can overlook it: it gives its place to the next.
 
 - **seen**: one of the cases fails, by its usual bound.
 - **unseen**: no case fails, and some compute something else. Each is listed below.
 - **no difference**: all cases that run its line, in every dtype, give the same outputs and
   gradients, bit for bit.
-- **crashed**: it crashes in some case, and no case sees it. It counts as neither seen nor unseen,
-  because nobody can overlook it.
+- **crashed**: it crashes in some case, no case sees it before, and there was no other in its
+  place. It counts as neither seen nor unseen.
 
 Mutants are made only of lines that some case runs (*made*). *On lines not run* is the number of
 mutants that lines without a case would give; those lines are listed below. Of the first, a sample

@@ -44,7 +44,6 @@ from patchgen.verify.mutation.mutations import Mutant, drawn, make_mutants
 from patchgen.verify.mutation.plant import (
     Living,
     MutatedPairs,
-    Trials,
     living,
     plant_mutant,
     watched,
@@ -60,8 +59,6 @@ KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
 SECONDS, TIMES = 4.0, 10
 # So many cases only compare: most errors are seen in them.
 FEW = 5
-# The CPU time for the trial of all errors, which every case that brings a new line takes part in.
-TRIAL_SECONDS = 30.0
 
 Answer = Literal["equal", "unequal", "nothing", "crash"]  # nothing: the model refuses the case
 # A case as the variant's configuration can have it, and its sides; or NothingToCompare.
@@ -138,7 +135,6 @@ class MutationTest:
 
     variant: Variant
     pair_for: Ready
-    until: float = math.inf  # no error is tried after so much time of the processor
     seconds: float = math.inf  # of the processor, for all cases of an error that few do not see
     alive: Callable[[], None] = lambda: None  # called between cases
 
@@ -272,31 +268,14 @@ class MutationTest:
         """Those whose lines ran."""
         return tuple(one for one in self._every if not one.function or one.touches(self._ran))
 
-    @functools.cached_property
-    def possible(self) -> tuple[Mutant, ...]:
-        """Those of lines that ran which do not only crash."""
-        trials, begun = Trials(self._living, self._on_lines), time.process_time()
-        for run in self._ordered([run for run in self.runs if run.case.kind != "compiled"]):
-            lines, now = run.lines | self._built[id(run.pair)], time.process_time()
-            is_late = now - begun > TRIAL_SECONDS or now > self.until
-            if is_late or not any(one.touches(lines) for one in trials.left()):
-                continue
-            self.alive()
-            with trials.running(), ExitStack() as loans, warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                pairs = MutatedPairs(self._module, loans, is_built_anew=True)
-                judged(run.case, pairs.of(run.pair), run.limit + TRIAL_SECONDS)
-        return tuple(filter(trials.goes_on, self._on_lines))
-
     def mutants(self, number: int | None) -> tuple[tuple[Mutant, ...], Iterator[Mutant]]:
-        """A sample of `number` of the possible ones (None: all), and those that come next.
+        """A sample of `number` of those whose lines ran (None: all), and those that come next.
 
         The same in every run.
         """
-        possible = () if number == 0 else self.possible
-        ranked = drawn(possible, self.flat.text, self.variant.name)
+        ranked = drawn(self._on_lines, self.flat.text, self.variant.name)
         chosen = set(ranked[:number])
-        return tuple(one for one in possible if one in chosen), iter(ranked[len(chosen) :])
+        return tuple(one for one in self._on_lines if one in chosen), iter(ranked[len(chosen) :])
 
     def unknown(self, mutant: Mutant) -> MutantResult:
         """The result of `mutant` before it is planted."""
@@ -320,7 +299,7 @@ class MutationTest:
                         break
             except Exception as error:  # the text with the error is no module
                 note = f"{type(error).__name__}: {error}"[:200]
-                return replace(fate, outcome="crashed", note=note, crashes=1)
+                return replace(fate, outcome="crashed", note=note)
         return fate
 
     def _that_run(self, mutant: Mutant) -> list[Watched]:
@@ -342,29 +321,22 @@ class MutationTest:
     def _seen(
         self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
     ) -> MutantResult:
-        """The outcome in the first few cases; more of them where some crash."""
-        crashes: list[str] = []
-        for tried, run in enumerate(runs[: 3 * FEW], 1):
-            if tried > FEW and not crashes:
-                break
+        """The outcome in the first few cases, none of which may crash."""
+        for tried, run in enumerate(runs[:FEW], 1):
             self.alive()
             answer, note = judged(run.case, pairs.of(run.pair), run.limit)
             if answer == "unequal":
                 return replace(fate, outcome="seen", note=run.case.name, cases=tried)
             if answer == "crash":
-                crashes.append(f"{run.case.name}: {note}")
-                if note.startswith(TooSlow.__name__):
-                    break  # the others would be too slow as well
-        if not crashes:
-            return fate
-        note = f"{len(crashes)} of {tried} cases crashed: {crashes[0]}"
-        return replace(fate, outcome="crashed", note=note, cases=tried, crashes=len(crashes))
+                note = f"{run.case.name}: {note}"
+                return replace(fate, outcome="crashed", note=note, cases=tried)
+        return fate
 
     def _everywhere(
         self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
     ) -> MutantResult:
         """The outcome after all cases: which of them give something else, and compare unequal?"""
-        differ, crashes, begun = 0, list[str](), time.process_time()
+        differ, begun = 0, time.process_time()
         for tried, run in enumerate(runs, 1):
             self.alive()
             if time.process_time() - begun > self.seconds:
@@ -376,11 +348,8 @@ class MutationTest:
             if answer == "unequal":
                 return replace(fate, outcome="seen", note=run.case.name, cases=tried)
             if answer == "crash":
-                crashes.append(f"{run.case.name} crashed: {note}")
-                if len(crashes) > FEW:
-                    break
-        if crashes:
-            return replace(fate, outcome="crashed", note=crashes[0], cases=tried)
+                note = f"{run.case.name}: {note}"
+                return replace(fate, outcome="crashed", note=note, cases=tried)
         if differ:
             note = f"{tried} cases ran it; {differ} of them compute something else"
             return replace(fate, note=note, cases=tried)

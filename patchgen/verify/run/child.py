@@ -21,8 +21,8 @@ from patchgen.verify.variants import Plan, Variant
 if TYPE_CHECKING:
     from patchgen.verify.mutation.prove import MutationTest
 
-# Of a plan's time, until when cases run, and errors are tried; those that are planted get the rest.
-FOR_CASES, FOR_TRIALS = 0.7, 0.85
+# Of a plan's time, until when cases run; errors that are planted get the rest.
+FOR_CASES = 0.7
 FOR_ONE = 0.03  # for one of these, where the most telling cases do not see it
 
 
@@ -83,8 +83,7 @@ def _do_work(work: Work, say: Callable[..., None]) -> None:
     if plan.lines or plan.mutants != 0:  # it always runs on a CPU
         on_cpu = bench if work.device == "cpu" else CaseRunner(variant, seed=plan.seed)
         limit = math.inf if plan.seconds is None else plan.seconds
-        times = {"until": FOR_TRIALS * limit, "seconds": FOR_ONE * limit}
-        proof = MutationTest(variant, on_cpu.ready, alive=lambda: say(alive=True), **times)
+        proof = MutationTest(variant, on_cpu.ready, FOR_ONE * limit, lambda: say(alive=True))
     for case in (case for case in todo if case.name not in work.skip):
         if _is_late(plan, FOR_CASES):
             left_out += 1
@@ -128,7 +127,6 @@ def _prove(
     # Which of them run is found out by running them all: where cases did not fit, they do not.
     if _is_late(plan, FOR_CASES):
         return plan.mutants if plan.mutants is not None else len(proof.mutants(None)[0])
-    say(begun="lines of errors that are tried")
     chosen, others = proof.mutants(plan.mutants)
     todo = list(chosen)
     for mutant in todo:
@@ -140,8 +138,8 @@ def _prove(
             continue
         say(begun=fate.name, mutant=fate)
         fate = proof.fate(mutant)
-        following = next(others, None) if fate.only_crashes else None
-        if following is not None:  # it has the place of what says nothing
+        following = next(others, None) if fate.outcome == "crashed" else None
+        if following is not None:  # it has the place of what nobody can overlook
             todo.append(following)
             say(left=fate.name)
         else:
