@@ -2,7 +2,9 @@
 
 Each part has a `PartCheck` in the table of `combine`.  A variant of several parts is checked with
 all of theirs: the loosest bound, everything that any of them hides, every effect and every planted
-error.  An error is planted by replacing a function while a context is open:
+error.  Those are few: they tell how small an error may be, beside the many that
+`verify.mutation` plants in the lines of any variant.  An error is planted by replacing a function
+while a context is open:
 
     errors("causal_loss", ("scaled", "logits are twice what they are", scaled))
 """
