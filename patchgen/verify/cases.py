@@ -153,7 +153,7 @@ class _Selection:
                     yield from self.numbers(dtype, (rows,), f"{{}} {called}", route)
             for rows in EVAL_ROWS:
                 yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
-        to_train = (self.ways_to_train, self.calls, self.interface, self.pace)
+        to_train = (self.ways_to_train, self.calls, self.interface)
         to_set = (self.padding_and_dropout, self.settings, self.lengths_and_heads)
         for select in (self.planted, *to_train, *to_set, self.usage, self.itself, self.declared):
             yield from select()
@@ -299,21 +299,6 @@ class _Selection:
         yield self.case(f"{name} by configuration", "weights", "float64", scenario=asked)
         yield self.case(f"{name}, full", "weights", "float64")
 
-    def pace(self) -> Iterator[Case]:
-        """Ways to train in which the variant must call as few kernels as in the plain step."""
-        for rows in ROWS if "bfloat16" in self.plan.dtypes else ():
-            for recipe, dtype, more in (
-                ("autocast", "float32", {"autocast": True}),
-                ("bfloat16", "bfloat16", {}),
-                ("dropout", "bfloat16", {"dropout": DROPOUT}),
-            ):
-                how: Any = {"scenario": self.training(rows, **more), "detail": recipe}
-                yield self.case(f"pace of {recipe}, {rows}", "pace", dtype, **how)
-        if not self.has("moe"):  # a mixture has more to compute than the parent's FFN
-            yield self.case("work", "work", scenario=Scenario(labels=False))
-            training = self.training(states=False, checkpointing=None)
-            yield self.case("work in training", "work", scenario=training)
-
     # --- other configurations
 
     @property
@@ -432,7 +417,7 @@ class _Selection:
 # What a case of each kind costs, in steps of a tiny model.
 COSTS: Mapping[str, float] = {
     **{"weights": 1.2, "cache": 2, "effect": 2, "choices": 3, "operators": 3, "zeros": 1},
-    **{"pace": 4, "work": 2, "loss beside logits": 2, "isolation": 2, "attention": 3},
+    **{"loss beside logits": 2, "isolation": 2, "attention": 3},
     **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 12, "compiled": 60, "itself": 3},
 }
 NARROW = 3  # times as much: the parent's noise is measured

@@ -66,8 +66,8 @@ def is_quick(variant: Variant, case: Case) -> bool:
     return True
 
 
-# Kinds of cases that compile, or run a step often: a third of the time of all cases.
-LONG = ("compiled", "compiled over lengths", "pace")
+# Kinds of cases that compile.
+LONG = ("compiled",)
 
 
 def is_slow(variant: Variant, case: Case) -> bool:

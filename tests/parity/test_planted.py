@@ -434,7 +434,7 @@ def test_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
         }
         return right(model, replace(inputs, given=given), scenario, **how)
 
-    monkeypatch.setattr("patchgen.verify.checks.speed.observe_step", wrong)
+    monkeypatch.setattr("patchgen.verify.checks.running.observe_step", wrong)
     result = bench.run(case)
     assert result.status == "FAIL" and result.difference > MARGIN * result.bound, result
 

@@ -83,6 +83,10 @@ class Watched:
         """The digest of what the right variant gives; empty if the case compares something else."""
         return digest_of(self.case, self.pair, math.inf)
 
+    def gives_the_same(self, pair: Pair) -> bool:
+        """Whether the variant of `pair`, with an error, gives what the right one does."""
+        return bool(self.digest) and self.digest == digest_of(self.case, pair, self.limit)
+
     @property
     def limit(self) -> float:
         """The CPU time that the case may take with an error in the variant."""
@@ -292,15 +296,11 @@ class MutationTest:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                for look in (self._seen, self._everywhere):
-                    with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
-                        fate = look(fate, runs, MutatedPairs(wrong, loans, anew))
-                    if fate.outcome != "unseen":
-                        break
+                with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
+                    return self._tried(fate, runs, MutatedPairs(wrong, loans, anew))
             except Exception as error:  # the text with the error is no module
                 note = f"{type(error).__name__}: {error}"[:200]
                 return replace(fate, outcome="crashed", note=note)
-        return fate
 
     def _that_run(self, mutant: Mutant) -> list[Watched]:
         """The cases that run its line.
@@ -318,38 +318,29 @@ class MutationTest:
         telling, rest = order_cases([run.case for run in runs], paths)
         return [runs[at] for at in (*telling, *rest)]
 
-    def _seen(
+    def _tried(
         self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
     ) -> MutantResult:
-        """The outcome in the first few cases, none of which may crash."""
-        for tried, run in enumerate(runs[:FEW], 1):
+        """The outcome: does a case compare unequal, or at least give something else?"""
+        differ, begun, tried = 0, time.process_time(), 0
+        for run in runs:
             self.alive()
-            answer, note = judged(run.case, pairs.of(run.pair), run.limit)
+            pair = pairs.of(run.pair)
+            if tried >= FEW:
+                if time.process_time() - begun > self.seconds:
+                    break
+                if run.gives_the_same(pair):
+                    tried += 1
+                    continue
+            answer, note = judged(run.case, pair, run.limit)
+            tried += 1
             if answer == "unequal":
                 return replace(fate, outcome="seen", note=run.case.name, cases=tried)
             if answer == "crash":
                 note = f"{run.case.name}: {note}"
                 return replace(fate, outcome="crashed", note=note, cases=tried)
-        return fate
-
-    def _everywhere(
-        self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
-    ) -> MutantResult:
-        """The outcome after all cases: which of them give something else, and compare unequal?"""
-        differ, begun = 0, time.process_time()
-        for tried, run in enumerate(runs, 1):
-            self.alive()
-            if time.process_time() - begun > self.seconds:
-                break
-            if run.digest and run.digest == digest_of(run.case, pairs.of(run.pair), run.limit):
-                continue
-            answer, note = judged(run.case, pairs.of(run.pair), run.limit)
-            differ += bool(run.digest) or answer == "nothing"
-            if answer == "unequal":
-                return replace(fate, outcome="seen", note=run.case.name, cases=tried)
-            if answer == "crash":
-                note = f"{run.case.name}: {note}"
-                return replace(fate, outcome="crashed", note=note, cases=tried)
+            has_changed = bool(run.digest) and not run.gives_the_same(pair)
+            differ += has_changed or answer == "nothing"
         if differ:
             note = f"{tried} cases ran it; {differ} of them compute something else"
             return replace(fate, note=note, cases=tried)

@@ -1,11 +1,7 @@
-"""What one training step really ran, so that a variant cannot pass by doing nothing, or slowly.
+"""What one training step really ran, so that a variant cannot pass by doing nothing.
 
 Torch functions are counted where Python calls them, kernels where torch dispatches them, in the
 backward pass too.  What autograd saves is counted by storage, without parameters.
-
-The numbers can be right and the fast path lost: one attention call for each text instead of each
-layer, a length read back from the device, a product in float32 under autocast.  `Pace` counts
-these.
 """
 
 from __future__ import annotations
@@ -14,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +20,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
-from patchgen.verify.observe.recorder import Args, Given, Listener, count_flops, listening
+from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 
 _SOFTMAXES = frozenset(
     {F.softmax, torch.softmax, Tensor.softmax, F.log_softmax, torch.log_softmax, Tensor.log_softmax}
@@ -242,72 +238,6 @@ def _path(name: str, modules: Mapping[str, nn.Module]) -> tuple[nn.Module, ...]:
 def has_gradient(module: nn.Module) -> bool:
     """Whether a parameter of the module got a gradient."""
     return any(parameter.grad is not None for parameter in module.parameters())
-
-
-# Operations, by torch's names, that need a tensor's values before the next one can be launched.
-WAITS = frozenset(
-    f"aten.{name}"
-    for name in ("_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero")
-)
-UNIQUE = "aten._unique"
-# By a mask of bools: as many as are True.
-BY_INDEX = frozenset({"aten.index", "aten.index_put", "aten.index_put_"})
-CALLS = frozenset({"tolist", "numpy"})  # these dispatch no operation
-
-
-@dataclass(slots=True)
-class Pace(Listener):
-    """The counts of one step."""
-
-    looks_inside: ClassVar[bool] = True
-    attentions: int = 0
-    waits: Counter[str] = field(default_factory=Counter)
-    operations: int = 0  # those inside operators written in Python too
-    products: int = 0
-    flops: int = 0  # of products
-    wide_flops: int = 0  # of those whose factors are float32
-
-    @property
-    def waited(self) -> int:
-        return self.waits.total()
-
-    def called(self, function: Any, args: Args, given: Given) -> None:
-        name = getattr(function, "__name__", "")
-        self.attentions += function is F.scaled_dot_product_attention
-        if name in CALLS:
-            self.waits[name] += 1
-
-    def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
-        name = str(operation.overloadpacket)
-        if name in WAITS or name.startswith(UNIQUE) or (name in BY_INDEX and _by_mask(args[1])):
-            self.waits[name] += 1
-        flops = count_flops(operation, args, given, out)
-        self.operations += 1
-        self.products += flops > 0
-        self.flops += flops
-        factors = [each for each in args if isinstance(each, Tensor)][:2]
-        if all(each.dtype == torch.float32 for each in factors):
-            self.wide_flops += flops
-
-
-def _by_mask(indices: Any) -> bool:
-    return any(isinstance(index, Tensor) and index.dtype == torch.bool for index in indices)
-
-
-@contextmanager
-def count_fast_path() -> Iterator[Pace]:
-    """A context for a step; gives its `Pace`.
-
-    SDPA's plain backend may compute in narrow dtypes meanwhile: a CPU takes it for a learned bias,
-    and it would cast to float32, where a GPU has a kernel.
-    """
-    allowed = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
-    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
-    try:
-        with listening(pace := Pace()):
-            yield pace
-    finally:
-        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(allowed)
 
 
 @dataclass(slots=True)

@@ -221,7 +221,6 @@ MOE = PartCheck(
     ),
     effect=moe_effect,
     build=build,
-    wide_share=0.1,  # the router
     terms=moe_terms,
     planted_errors=(
         *errors(

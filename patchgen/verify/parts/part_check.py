@@ -296,8 +296,6 @@ class PartCheck:
     # Why graphs may end under `torch.compile` where the parent's do not: first lines of torch's
     # reasons.
     ends_graphs: tuple[str, ...] = ()
-    # Of all FLOPs, those in float32 under autocast that the parent lacks.
-    wide_share: float = 0.0
     # Whether outputs have other dtypes than the parent's in a scenario, as documented.
     own_dtypes: Callable[[Scenario], bool] = lambda scenario: False
     # Whether random numbers are drawn in the parent's order, so that dropout can be compared.

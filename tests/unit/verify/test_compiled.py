@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.checks import speed
+from patchgen.verify.checks import running
 from patchgen.verify.checks.context import Case
 from patchgen.verify.differences import REFORMULATED, REORDERED
 from patchgen.verify.observe.step import observe_step
@@ -57,7 +57,7 @@ def test_nothing_compiled_is_no_pass():
     ],
 )
 def test_kernels_may_be_as_different_as_float32_leaves_open(own, allowed):
-    assert speed.of_kernels(own).roundings == allowed
+    assert running.of_kernels(own).roundings == allowed
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_the_same_distance_is_noise_in_one_model_and_none_in_another(where, stat
             seen[name] = seen[name] + 308 * EPSILON * seen[name].abs().max()
         return seen
 
-    monkeypatch.setattr(speed, "observe_step", differ)
-    monkeypatch.setattr(speed, "WRITE_KERNELS", {"eager"})
+    monkeypatch.setattr(running, "observe_step", differ)
+    monkeypatch.setattr(running, "WRITE_KERNELS", {"eager"})
     result = bench(*where).run(case(where[1]))
     assert result.status == status, result
     assert 300 * EPSILON < result.difference < 320 * EPSILON

@@ -1,4 +1,4 @@
-"""Check what a variant runs: the effect of each part, kernels, products, operators, graphs."""
+"""Check what a variant runs: the effect of each part, choices, operators, graphs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,9 @@ from patchgen.verify.checks.context import (
 from patchgen.verify.differences import REFORMULATED, REORDERED, Bound, differences, worst
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.evidence import (
-    Pace,
-    compiling,
-    count_fast_path,
-    gather_evidence,
-)
+from patchgen.verify.observe.evidence import compiling, gather_evidence
 from patchgen.verify.observe.recorder import Args, Given, Listener, listening
-from patchgen.verify.observe.step import observe_step, takes_cache
+from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import Observation, Scenario
 
 # --- Check that a part had its effect
@@ -54,77 +49,6 @@ def check_effect(context: CheckContext) -> Verdict:
         f"largest {'none' if largest is None else largest.shape}"
     )
     return judge(not missing, f"{'; '.join(missing)}: {ran}" if missing else ran)
-
-
-# --- Check that a variant keeps its fast path: no more attention calls, and no more waits
-#
-# Each recipe is compared with the variant's plain step.  What it costs the parent is allowed.
-
-# In training a fused loss multiplies again for the gradients of states and weight.
-MORE_PRODUCTS = 4
-
-
-def check_fast_path(context: CheckContext) -> Verdict:
-    """Compare one step with the plain step; the case's detail names the recipe."""
-    pair, scenario = context.pair, context.case.scenario
-    require_scenario(pair, replace(scenario, dropout=0.0))
-    plain = replace(scenario, dropout=0.0, autocast=False, accumulate=1)
-    steps = (torch.float32, plain), (context.dtype, scenario)
-    their_base, theirs = _of_parent(lambda: [_pace(pair, 0, *step) for step in steps])
-    base, ours = (_pace(pair, 1, *step) for step in steps)
-    # What stays in float32 under autocast, but not in the parent.
-    more = ours.wide_flops - theirs.wide_flops if scenario.autocast else 0
-    allowed = max((check.wide_share for check in pair.part_checks), default=0.0)
-    wrong = ""
-    if ours.attentions > base.attentions + max(0, theirs.attentions - their_base.attentions):
-        wrong = f"{ours.attentions} calls of attention, where the plain step has {base.attentions}"
-    elif ours.waited > base.waited + max(0, theirs.waited - their_base.waited):
-        wrong = f"waits {dict(ours.waits)}, where the plain step has {dict(base.waits)}"
-    elif more > allowed * ours.flops:
-        wrong = f"{more:,} of {ours.flops:,} FLOPs more in float32 than in the parent"
-    if wrong:
-        return Verdict("FAIL", f"off the fast path: {wrong}")
-    products = f"{ours.wide_flops:,} of {ours.flops:,} FLOPs in float32"
-    return Verdict("PASS", f"{ours.attentions} attentions, {ours.waited} waits, {products}")
-
-
-def check_work(context: CheckContext) -> Verdict:
-    """No more FLOPs than the parent in a forward pass; in training, hardly more products too.
-
-    A computation in chunks has more products of as many FLOPs.
-    """
-    pair, scenario = context.pair, context.case.scenario
-    require_scenario(pair, scenario)
-    parent = _of_parent(lambda: _pace(pair, 0, context.dtype, scenario))
-    ours = _pace(pair, 1, context.dtype, scenario)
-    note = f"{ours.products} products of {ours.flops:,} FLOPs"
-    note = f"{note}; the parent {parent.products} of {parent.flops:,}"
-    is_more = ours.flops > parent.flops
-    if scenario.train:
-        is_more = is_more and ours.products > parent.products + MORE_PRODUCTS
-    return judge(not is_more, note)
-
-
-def _of_parent(measure: Any) -> Any:
-    """What is measured of the parent; nothing is to compare where it does not run."""
-    try:
-        return measure()
-    except Exception as error:  # each model has its own
-        raise NothingToCompare(f"the parent itself does not run so: {error}") from error
-
-
-def _pace(pair: Pair, side: int, dtype: torch.dtype, scenario: Scenario) -> Pace:
-    """Of a step, or of a forward pass where nothing is trained."""
-    model = pair.models(pair.routes[0], dtype, scenario.dropout)[side]
-    inputs = pair.inputs(scenario, dtype)
-    with count_fast_path() as pace:
-        if scenario.train:
-            observe_step(model, inputs, scenario, checkpointing=bool(side))
-        else:
-            cache = {"use_cache": False} if takes_cache(type(model)) else {}
-            with torch.no_grad():
-                model.eval()(**inputs.given, **cache)
-    return pace
 
 
 # --- Check that a recompute does not choose experts again
