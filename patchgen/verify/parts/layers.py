@@ -44,7 +44,7 @@ def norm_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     """The parent's norms, with an epsilon that matters; rounded once or twice in narrow dtypes."""
     given = {"rms_norm_eps": EPSILON} if hasattr(parent_class.config_class, "rms_norm_eps") else {}
     bound = REORDERED if given else REFORMULATED
-    return beside_eager("its norms", bound, given, given, both=True)
+    return beside_eager("its norms", bound, given, given)
 
 
 def norm_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
@@ -138,13 +138,7 @@ NORM = PartCheck(
 )
 
 
-def fast_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """The attention of the variant is for its other parts to say."""
-    given = {"rms_norm_eps": EPSILON}
-    return beside_eager("its norms", REORDERED, given, given, both=False)
-
-
-FAST = replace(NORM, part="fast", routes=fast_routes)
+FAST = replace(NORM, part="fast")
 
 
 # --- MLPs
@@ -176,15 +170,13 @@ def _no_tiles(model: PreTrainedModel) -> Iterator[None]:
 
 GELU = PartCheck(
     part="gelu",
-    routes=lambda parent_class: beside_eager("its layers", REFORMULATED, {}, {}, both=True),
+    routes=lambda parent_class: beside_eager("its layers", REFORMULATED, {}, {}),
     effect=gelu_effect,
     planted_errors=(PlantedError("activation left out", "an MLP is linear", _no_activation),),
 )
 TILES = PartCheck(
     part="tiles",
-    routes=lambda parent_class: beside_eager(
-        "its MLPs", REORDERED, {}, {"mlp_tile_size": 5}, both=True
-    ),
+    routes=lambda parent_class: beside_eager("its MLPs", REORDERED, {}, {"mlp_tile_size": 5}),
     effect=lambda parent, variant, facts: saves_less(parent, variant),
     planted_errors=(PlantedError("tiles left out", "an MLP gives zeros", _no_tiles),),
 )

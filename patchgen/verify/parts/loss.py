@@ -132,7 +132,7 @@ FEW_PLACES = 0.9
 ACCUMULATED = Scenario(train=True, accumulate=2)
 LOSS = PartCheck(
     part="loss",
-    routes=lambda parent_class: beside_eager("logits", REORDERED, {}, {}, both=False),
+    routes=lambda parent_class: beside_eager("logits", REORDERED, {}, {}),
     effect=loss_effect,
     # With labels, unless the configuration asks for logits: `loss_chunk_size = 0`.  On labelled
     # tokens only in training; what a variant gives all the same is compared.
@@ -176,7 +176,7 @@ def _in_liger(
 _GATE = ("halves swapped", "the gate is multiplied by the activation", _swapped)
 LIGER = PartCheck(
     part="liger",
-    routes=lambda parent_class: beside_eager("statements", IN_FLOAT32, {}, {}, both=False),
+    routes=lambda parent_class: beside_eager("statements", IN_FLOAT32, {}, {}),
     effect=liger_effect,
     hides=(
         Hidden(

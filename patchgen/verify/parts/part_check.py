@@ -305,12 +305,11 @@ class PartCheck:
 
 
 def beside_eager(
-    name: str, bound: Bound, parent: Mapping[str, Any], variant: Mapping[str, Any], *, both: bool
+    name: str, bound: Bound, parent: Mapping[str, Any], variant: Mapping[str, Any]
 ) -> tuple[Route, Route]:
-    """The parent by its default attention, and by eager attention; there also the variant."""
+    """Both by their default attention, and both by eager attention."""
     eager = {"attn_implementation": "eager"}
-    independent = {**variant, **(eager if both else {})}
-    under = Route(f"{name} under eager", bound, {**parent, **eager}, independent)
+    under = Route(f"{name} under eager", bound, {**parent, **eager}, {**variant, **eager})
     return Route(name, bound, parent, variant), under
 
 
