@@ -10,9 +10,7 @@ says little; which module computes it says all::
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import math
 import re
 import time
 from contextlib import ExitStack
@@ -28,7 +26,6 @@ from transformers import PreTrainedModel
 from patchgen.runtime.checkpointing import is_changed_in_place
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare, Verdict
-from patchgen.verify.checks.numbers import measure_planted_error
 from patchgen.verify.inputs.arguments import CannotBuild, takes
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
@@ -121,7 +118,7 @@ class CaseRunner:
                 raise NothingToCompare(f"{name} differs on purpose: {why}")
 
     def _check(self, case: Case, pair: Pair) -> Verdict:
-        return CHECKS[case.kind](CheckContext(pair, case, self.find_smallest_planted))
+        return CHECKS[case.kind](CheckContext(pair, case))
 
     def _fails(self, case: Case, pair: Pair) -> bool:
         try:
@@ -130,25 +127,6 @@ class CaseRunner:
             return False
         except Exception:  # a model raises what it likes
             return True
-
-    @functools.cached_property
-    def _smallest(self) -> dict[Any, float]:
-        return {}
-
-    def find_smallest_planted(self, case: Case) -> float | None:
-        """How far the smallest planted error moves the variant's first class, in the case's dtype.
-
-        None if no planted error fits.  A bound is compared with this number.
-        """
-        if case.dtype not in self._smallest:
-            pair = self.pair(replace(case, head=self.variant.heads[0], changes=()))
-            found = []
-            for error in (error for check in pair.part_checks for error in check.planted_errors):
-                with contextlib.suppress(NothingToCompare, CannotBuild):
-                    found.append(measure_planted_error(pair, error, getattr(torch, case.dtype)))
-            self._smallest[case.dtype] = min(found, default=math.nan)
-        smallest = self._smallest[case.dtype]
-        return None if math.isnan(smallest) else smallest
 
 
 def _possible(pair: Pair, case: Case) -> Case:

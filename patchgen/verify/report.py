@@ -113,7 +113,6 @@ class Result:
     status: Status
     difference: float | None = None  # the largest difference
     bound: float | None = None
-    seen: float | None = None  # the smallest planted error of this dtype, in the same unit
     unit: str = ""
     note: str = ""
     cause: str = ""  # of a FAIL: all that have one cause say it in the same words
@@ -130,11 +129,7 @@ class Result:
         }
 
     def __str__(self) -> str:
-        numbers = {
-            "measured": self.difference,
-            "allowed": self.bound,
-            "the smallest planted error": self.seen,
-        }
+        numbers = {"measured": self.difference, "allowed": self.bound}
         said = [f"{number:.2e} {what}" for what, number in numbers.items() if number is not None]
         measured = f" ({self.unit}: {', '.join(said)})" if said else ""
         note = f": {self.note}" if self.note else ""
@@ -143,7 +138,7 @@ class Result:
 
 def from_json(fields: dict[str, Any]) -> Result:
     """The inverse of `Result.as_json`."""
-    for name in ("difference", "bound", "seen"):
+    for name in ("difference", "bound"):
         fields[name] = None if fields[name] is None else float(fields[name])
     lines = lines_from_json(fields["lines"]) if fields.get("lines") else None
     fates = tuple(MutantResult(**fate) for fate in fields.get("fates", ()))
@@ -225,10 +220,10 @@ of every parameter, at real tokens, in training with dropout off unless the case
 *closest* is the parent's nearest computation (its own SDPA, if it has that), *independent* another
 one (its eager attention).
 
-- **PASS**: the difference is within the bound, and the smallest error planted on purpose is at
+- **PASS**: the difference is within the bound; that of an error which is planted on purpose is at
   least ten times larger than the bound.
-- **WARN**: the difference is within the bound, but a planted error is not that much larger; or a
-  plan names something that does not exist, in the parent as well.
+- **WARN**: a planted error is seen, but is not that much larger; or a plan names something that does
+  not exist, in the parent as well.
 - **NONE**: there is nothing to compare, for the reason that is given.
 
 Differences are relative to the largest entry of each tensor. In bfloat16 they are in units of the
@@ -328,11 +323,10 @@ def as_markdown(
         ran = format_lines(found), format_mutants(found)
         rows.append((f"[{variant.name}](#{variant.name})", *parent, *statuses, *ran))
         cases = [
-            (each.case, each.status, *map(number, (each.difference, each.bound, each.seen)))
-            + (each.note,)
+            (each.case, each.status, number(each.difference), number(each.bound), each.note)
             for each in found
         ]
-        heads = ("difference", "bound", "planted")
+        heads = ("difference", "bound")
         pages += ["", f"## {variant.name}", ""]
         pages += table_lines(("case", "", *heads, ""), cases, numbers=heads)
     heads_of = ("PASS", "WARN", "FAIL", "NONE", "lines run", "mutants seen")

@@ -131,7 +131,7 @@ def test_what_matters_most_is_compared(variant):
     cases = [f"{variant.heads[0]} {dtype} full closest" for dtype in SHORT.dtypes]
     # The first is enough, unless its kernels are only in the second.
     results = (result_of(variant, name) for name in cases)
-    assert any(result.status == "PASS" and result.seen for result in results)
+    assert any(result.status == "PASS" for result in results)
 
 
 def test_the_quick_cases_are_of_every_variant_and_part():

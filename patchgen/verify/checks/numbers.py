@@ -165,7 +165,7 @@ def check_planted_error(context: CheckContext) -> Verdict:
     difference = measure_planted_error(pair, planted_error, dtype)
     views = [View(pair, route, dtype, planted_error.scenario) for route in pair.routes]
     bound, is_narrow = max(view.allowed for view in views), views[0].is_narrow
-    verdict = Verdict("PASS", f"seen: {planted_error.says}", difference, bound, difference)
+    verdict = Verdict("PASS", f"seen: {planted_error.says}", difference, bound)
     verdict = replace(verdict, unit="noises" if is_narrow else "relative")
     if not difference > bound:  # rounding may hide it, on some inputs; a wide dtype hides nothing
         note = f"not seen: {planted_error.says}"

@@ -98,7 +98,7 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
     set_seed(0)  # some cases draw weights of their own
     try:
         with limited(seconds, TooSlow):
-            verdict = CHECKS[case.kind](CheckContext(pair, case, lambda _: None))
+            verdict = CHECKS[case.kind](CheckContext(pair, case))
     except (NothingToCompare, CannotBuild) as reason:
         return "nothing", str(reason)
     except Exception as error:  # a model with an error may raise anything
@@ -118,9 +118,7 @@ def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
         return ""
     set_seed(0)
     weighed = case.kind == "weights"
-    view = CheckContext(pair, case, lambda _: None).view(
-        pair.weights_route if weighed else None, weights=weighed
-    )
+    view = CheckContext(pair, case).view(pair.weights_route if weighed else None, weights=weighed)
     try:
         with limited(seconds, TooSlow):
             observed = view.variant()

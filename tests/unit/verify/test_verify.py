@@ -117,8 +117,8 @@ def test_a_part_without_a_claim_fails():
 
 
 RESULTS = (
-    Result("llama", "a", "PASS", 0.0, 1e-5, 0.5, "relative", "well"),
-    Result("llama", "b", "FAIL", float("inf"), 1e-5, None, "relative", "a|b"),
+    Result("llama", "a", "PASS", 0.0, 1e-5, "relative", "well"),
+    Result("llama", "b", "FAIL", float("inf"), 1e-5, "relative", "a|b"),
 )
 
 
@@ -135,7 +135,6 @@ PLANTED = Result(
     "PASS",
     math.inf,
     1e-5,
-    math.inf,
     "relative",
 )
 LOADED = Result("llama", "LlamaModel checkpoints", "PASS")
