@@ -222,8 +222,8 @@ one (its eager attention).
 
 - **PASS**: the difference is within the bound; that of an error which is planted on purpose is at
   least ten times larger than the bound.
-- **WARN**: a planted error is seen, but is not that much larger; or a plan names something that does
-  not exist, in the parent as well.
+- **WARN**: a planted error is seen, but is not that much larger; or a plan names something that
+  does not exist, in the parent as well.
 - **NONE**: there is nothing to compare, for the reason that is given.
 
 Differences are relative to the largest entry of each tensor. In bfloat16 they are in units of the

@@ -13,7 +13,7 @@ from tests.gallery import BY_NAME
 
 def judged(pair):
     return check_initialization(
-        CheckContext(pair, Case("begins", "fresh", pair.head), lambda case: None)
+        CheckContext(pair, Case("begins", "fresh", pair.head))
     )
 
 
