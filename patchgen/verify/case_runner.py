@@ -26,7 +26,7 @@ from transformers import PreTrainedModel
 from patchgen.runtime.checkpointing import is_changed_in_place
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare, Verdict
-from patchgen.verify.inputs.arguments import CannotBuild, takes
+from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import DoesNotLoad
@@ -71,20 +71,11 @@ class CaseRunner:
         seconds = round(time.perf_counter() - begun, 3)
         return Result(self.variant.name, case.name, **asdict(verdict), seconds=seconds)
 
-    def ready(self, case: Case) -> tuple[Case, Pair]:
-        """The case with the changes that this configuration knows, and its pair.
-
-        Raises NothingToCompare if the configuration cannot have the changes.
-        """
-        if case.changes and not case.whole:
-            case = _possible(self.pair(replace(case, changes=())), case)
-        return case, self.pair(case)
-
     def _verdict(self, case: Case) -> Verdict:
         pair: Pair | None = None
         try:
             self._require_compared(case)
-            case, pair = self.ready(case)
+            pair = self.pair(case)
             verdict = self._check(case, pair)
         except (NothingToCompare, CannotBuild) as reason:
             return Verdict("NONE", str(reason))
@@ -127,23 +118,6 @@ class CaseRunner:
             return False
         except Exception:  # a model raises what it likes
             return True
-
-
-def _possible(pair: Pair, case: Case) -> Case:
-    """The case with those of its changes that the configuration knows.
-
-    Raises NothingToCompare if it does not know the first change, or has that value anyway.
-    """
-    config = pair.config()
-    known = {name for name in config.to_dict() if name not in config.sub_configs}
-    (first, value), *_ = case.changes
-    if first not in known or config.is_encoder_decoder:
-        raise NothingToCompare(f"the configuration has no {first}")
-    if getattr(config, first) == value:
-        raise NothingToCompare(f"{first} is {value} anyway")
-    if first == "add_cross_attention" and "encoder_hidden_states" not in takes(pair.parent_class):
-        raise NothingToCompare("its forward takes no encoder_hidden_states")
-    return replace(case, changes=tuple((name, v) for name, v in case.changes if name in known))
 
 
 # --- causes

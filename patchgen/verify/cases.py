@@ -308,25 +308,12 @@ class _Selection:
         return next((head for head in self.variant.heads if head.endswith(endings)), self.head)
 
     def settings(self) -> Iterator[Case]:
-        """Settings that the module mentions, those of checkpoints, and what changed lines read."""
-        cross = (("add_cross_attention", True), ("is_decoder", True))
-        known: dict[str, tuple[str, Any]] = {
-            "sliding_window": (self.head, (("sliding_window", 5),)),
-            "add_cross_attention": (self.decoder, cross),
-        }
-        for setting in self.variant.settings:
-            head, changes = known[setting]
-            for dtype in self.plan.dtypes[:2]:
-                for rows in UNPACKED_ROWS:
-                    for route, called in enumerate(ROUTES):
-                        label = f"{{}} {called}, {setting}"
-                        for case in self.numbers(dtype, [rows], label, route, head):
-                            yield replace(case, changes=changes)
+        """Settings of checkpoints, and what changed lines read."""
         for each in find_settings(self.variant):
             head = self.decoder if "is_decoder" in each.changes else head_for(self.variant, each)
             for case in self.of_setting(each, head):
                 changes = tuple(each.changes.items())
-                yield replace(case, changes=changes, whole=True, drawn=each.drawn)
+                yield replace(case, changes=changes, drawn=each.drawn)
 
     def of_setting(self, setting: Setting, head: str) -> Iterator[Case]:
         last, route, named = setting.rows[-1], setting.route, f": {setting.name}"
@@ -354,14 +341,14 @@ class _Selection:
         """Texts longer than each integer of the changed lines; what changed heads read."""
         for number in read_of(self.variant).lengths:
             scenario = self.training("right", length=number + 3)
-            more: Any = {"changes": (("max_position_embeddings", number + 8),), "whole": True}
+            more: Any = {"changes": (("max_position_embeddings", number + 8),)}
             label = f"longer than {number}"
             yield compare_numbers(self.head, "float64", label, scenario, **more)
         for head in changed_heads(self.variant):
             for ending, settings in OF_HEADS.items():
                 for name, changes in settings.items() if head.endswith(ending) else ():
                     training = self.training("right", dropout=DROPOUT)
-                    more = {"changes": tuple(changes.items()), "whole": True}
+                    more = {"changes": tuple(changes.items())}
                     yield compare_numbers(head, "float64", name, training, **more)
 
     # --- usage, and the variant against itself
@@ -409,7 +396,7 @@ class _Selection:
             if any(f"{SETTING}{name}" in names for name in setting.changes):
                 for case in (*self.itself(), *self.read_by_cache()):
                     changes, name = tuple(setting.changes.items()), f"{case.name}: {setting.name}"
-                    yield replace(case, name=name, changes=changes, whole=True, drawn=True)
+                    yield replace(case, name=name, changes=changes, drawn=True)
 
 
 # --- order

@@ -50,12 +50,10 @@ class Case:
     dtype: str = "float32"
     route: int = 0  # 0: the closest, 1: the most independent, 2: both sides eager
     scenario: Scenario = Scenario()
-    # Changes of the configuration.  It must have the first name, and may have the others.
+    # Changes of the configuration.
     changes: tuple[tuple[str, Any], ...] = ()
     # An argument of the kind: the name of a planted error, of an attention, of a compiler.
     detail: str = ""
-    # Apply all of `changes`, whether the configuration lists such names or not.
-    whole: bool = False
     # The attention function of a cache: a key of `checks.interface`; "" is the variant's own.
     attention: str = ""
     # Beside the parent itself, at the neutral point that the modular file names.

@@ -61,8 +61,6 @@ SECONDS, TIMES = 4.0, 10
 FEW = 5
 
 Answer = Literal["equal", "unequal", "nothing", "crash"]  # nothing: the model refuses the case
-# A case as the variant's configuration can have it, and its sides; or NothingToCompare.
-Ready = Callable[[Case], tuple[Case, Pair]]
 
 
 class TooSlow(Exception):
@@ -136,7 +134,7 @@ class MutationTest:
     """The changed lines of `variant`, the cases that run them, and errors in them."""
 
     variant: Variant
-    pair_for: Ready
+    pair_for: Callable[[Case], Pair]
     seconds: float = math.inf  # of the processor, for all cases of an error that few do not see
     alive: Callable[[], None] = lambda: None  # called between cases
 
@@ -198,7 +196,7 @@ class MutationTest:
         """Record the lines of a case that passed inside `watching`."""
         if self._compares(case):
             self._recorded.add(case.name)
-            self.runs.append(Watched(*self.pair_for(case), frozenset(lines), seconds))
+            self.runs.append(Watched(case, self.pair_for(case), frozenset(lines), seconds))
 
     def watch(self, case: Case) -> None:
         """Record which lines run in `case`, if it was not noted and compares something."""
@@ -206,14 +204,14 @@ class MutationTest:
             return
         self._recorded.add(case.name)
         try:
-            ready, pair = self.pair_for(case)
+            pair = self.pair_for(case)
         except Exception:  # the case itself has failed with it
             return
         begun = time.process_time()
-        with self.watching(ready) as lines:
-            answer, _ = judged(ready, pair, seconds=math.inf)
+        with self.watching(case) as lines:
+            answer, _ = judged(case, pair, seconds=math.inf)
         if answer == "equal":
-            self.runs.append(Watched(ready, pair, frozenset(lines), time.process_time() - begun))
+            self.runs.append(Watched(case, pair, frozenset(lines), time.process_time() - begun))
 
     # --- lines
 

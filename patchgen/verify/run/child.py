@@ -83,7 +83,7 @@ def _do_work(work: Work, say: Callable[..., None]) -> None:
     if plan.lines or plan.mutants != 0:  # it always runs on a CPU
         on_cpu = bench if work.device == "cpu" else CaseRunner(variant, seed=plan.seed)
         limit = math.inf if plan.seconds is None else plan.seconds
-        proof = MutationTest(variant, on_cpu.ready, FOR_ONE * limit, lambda: say(alive=True))
+        proof = MutationTest(variant, on_cpu.pair, FOR_ONE * limit, lambda: say(alive=True))
     for case in (case for case in todo if case.name not in work.skip):
         if _is_late(plan, FOR_CASES):
             left_out += 1

@@ -306,7 +306,7 @@ def test_a_model_is_what_it_was():
 @pytest.fixture(scope="module")
 def proof():
     variant = BY_NAME["mpnet_sdpa_checkpoint"]
-    proof = MutationTest(variant, CaseRunner(variant).ready)
+    proof = MutationTest(variant, CaseRunner(variant).pair)
     names = (
         "float64 full closest",
         "float64 right closest",
