@@ -41,7 +41,6 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
@@ -52,7 +51,7 @@ from transformers.utils import logging
 import patchgen.runtime  # noqa: F401  (registers "varlen")
 from benchmarks.charts.bars import Bar, bars
 from patchgen.runtime.checkpointing import switch_on
-from patchgen.verify.observe.recorder import find_python_body
+from patchgen.verify.observe.recorder import count_flops, find_python_body
 from patchgen.verify.variants import Variant, find_variants
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
@@ -274,22 +273,6 @@ STOCK: dict[tuple[Any, ...], tuple[Step, str]] = {}  # the same for all variants
 
 class NotCounted(Exception):
     """A variant that this script has no step for, with the reason."""
-
-
-CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
-
-
-def count_flops(operation: Any, args: Any, given: Any, out: Any) -> int:
-    """The FLOPs of a product or an attention; 0 for other operations."""
-    if operation.overloadpacket in flop_registry:
-        return int(flop_registry[operation.overloadpacket](*args, **given, out_val=out))
-    # A CPU has an attention of its own, which torch's counter does not know.
-    name = operation.overloadpacket.__name__
-    if name == CPU_ATTENTION:
-        return int(sdpa_flop_count(*(each.shape for each in args[:3])))
-    if name == f"{CPU_ATTENTION}_backward":
-        return int(sdpa_backward_flop_count(*(each.shape for each in args[:4])))
-    return 0
 
 
 class Counting(TorchDispatchMode):

@@ -194,13 +194,21 @@ class _Selection:
             yield self.case(f"effect of {check.part}", "effect", detail=check.part)
 
     def operations(self) -> Iterator[Case]:
-        """The variant's own operators, and whether a recompute chooses experts again."""
+        """The variant's own operators, its products, and whether a recompute chooses again."""
         padded = Scenario(rows="right", train=True)
         for dtype in ("float32", "bfloat16"):
             yield self.case(f"{dtype} operators", "operators", dtype, scenario=padded)
         frozen = replace(padded, ways=(FROZEN,))
         yield self.case("operators with a frozen head", "operators", scenario=frozen)
         yield self.case("choices", "choices", scenario=replace(padded, checkpointing={}))
+        if self.has("moe"):  # a mixture has more to compute than the parent's FFN
+            return
+        yield self.case("work", "work", scenario=Scenario(labels=False))
+        training = self.training(states=False, checkpointing=None)
+        yield self.case("work in training", "work", scenario=training)
+        if "bfloat16" in self.plan.dtypes:
+            wide = self.training("right", autocast=True)
+            yield self.case("work under autocast", "work", scenario=wide)
 
     def promises(self, head: str, changed: Sequence[str] = ()) -> Iterator[Case]:
         """Two ways to run the variant that must give the same, as its parts promise.
@@ -404,7 +412,7 @@ class _Selection:
 # What a case of each kind costs, in steps of a tiny model.
 COSTS: Mapping[str, float] = {
     **{"weights": 1.2, "cache": 2, "effect": 2, "choices": 3, "operators": 3, "zeros": 1},
-    **{"loss beside logits": 2, "isolation": 2, "attention": 3},
+    **{"work": 2, "loss beside logits": 2, "isolation": 2, "attention": 3},
     **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 12, "compiled": 60, "itself": 3},
 }
 NARROW = 3  # times as much: the parent's noise is measured

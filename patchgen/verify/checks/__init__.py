@@ -25,6 +25,7 @@ CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "attention": interface.check_attn_implementation,
     "interface": interface.check_interface,
     "effect": running.check_effect,
+    "work": running.check_work,
     "choices": running.check_choices,
     "operators": running.check_operators,
     "compiled": running.check_compiled,

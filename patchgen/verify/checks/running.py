@@ -1,4 +1,4 @@
-"""Check what a variant runs: the effect of each part, choices, operators, graphs."""
+"""Check what a variant runs: the effect of each part, products, choices, operators, graphs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from patchgen.verify.checks.context import (
     require_scenario,
 )
 from patchgen.verify.differences import REORDERED, differences
-from patchgen.verify.observe.evidence import compiling, gather_evidence
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.evidence import Work, compiling, gather_evidence
 from patchgen.verify.observe.recorder import Args, Given, Listener, listening
-from patchgen.verify.observe.step import observe_step
+from patchgen.verify.observe.step import observe_step, takes_cache
+from patchgen.verify.parts.part_check import Scenario
 
 # --- Check that a part had its effect
 
@@ -46,6 +48,55 @@ def check_effect(context: CheckContext) -> Verdict:
         f"largest {'none' if largest is None else largest.shape}"
     )
     return judge(not missing, f"{'; '.join(missing)}: {ran}" if missing else ran)
+
+
+# --- Check that a variant has no more to compute than its parent
+
+# In training a fused loss multiplies again for the gradients of states and weight.
+MORE_PRODUCTS = 4
+
+
+def check_work(context: CheckContext) -> Verdict:
+    """No more FLOPs than the parent; under autocast, no more of them in float32.
+
+    In training a computation in chunks has more products of as many FLOPs, but only a few more.
+    """
+    pair, scenario = context.pair, context.case.scenario
+    require_scenario(pair, scenario)
+    try:
+        theirs = _work_of(pair, 0, scenario)
+    except Exception as error:  # each model has its own
+        raise NothingToCompare(f"the parent itself does not run so: {error}") from error
+    ours = _work_of(pair, 1, scenario)
+    if scenario.autocast:
+        note = f"{ours.wide_flops:,} FLOPs in float32, the parent {theirs.wide_flops:,}"
+        return judge(ours.wide_flops <= theirs.wide_flops, note)
+    note = f"{ours.products} products of {ours.flops:,} FLOPs"
+    note = f"{note}; the parent {theirs.products} of {theirs.flops:,}"
+    is_more = ours.flops > theirs.flops
+    if scenario.train:
+        is_more = is_more and ours.products > theirs.products + MORE_PRODUCTS
+    return judge(not is_more, note)
+
+
+def _work_of(pair: Pair, side: int, scenario: Scenario) -> Work:
+    """Of a step, or of a forward pass where nothing is trained."""
+    model = pair.models(pair.routes[0], torch.float32)[side]
+    inputs = pair.inputs(scenario, torch.float32)
+    # A CPU takes the plain backend for a learned bias, which casts to float32 where a GPU does not.
+    allowed = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
+    try:
+        with listening(work := Work()):
+            if scenario.train:
+                observe_step(model, inputs, scenario, checkpointing=bool(side))
+            else:
+                cache = {"use_cache": False} if takes_cache(type(model)) else {}
+                with torch.no_grad():
+                    model.eval()(**inputs.given, **cache)
+    finally:
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(allowed)
+    return work
 
 
 # --- Check that a recompute does not choose experts again

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from types import CodeType, ModuleType
 from typing import Literal
 
@@ -309,10 +310,15 @@ class MutationTest:
         return self._ordered([run for run in runs if run.case.kind != "compiled"] or runs)
 
     def _ordered(self, runs: Sequence[Watched]) -> list[Watched]:
-        """Those first of which each brings something new."""
+        """A few that tell most, the first of each kind, and then the others as they tell."""
         paths = [run.lines & self._can_run for run in runs]
         telling, rest = order_cases([run.case for run in runs], paths)
-        return [runs[at] for at in (*telling, *rest)]
+        ordered = [runs[at] for at in (*telling, *rest)]
+        firsts = {run.case.kind: at for at, run in reversed([*enumerate(ordered)])}
+        later = [at >= FEW and firsts[run.case.kind] != at for at, run in enumerate(ordered)]
+        return [
+            run for is_later, run in sorted(zip(later, ordered, strict=True), key=itemgetter(0))
+        ]
 
     def _tried(
         self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs

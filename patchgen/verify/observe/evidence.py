@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
-from patchgen.verify.observe.recorder import Args, Given, Listener, listening
+from patchgen.verify.observe.recorder import Args, Given, Listener, count_flops, listening
 
 _SOFTMAXES = frozenset(
     {F.softmax, torch.softmax, Tensor.softmax, F.log_softmax, torch.log_softmax, Tensor.log_softmax}
@@ -238,6 +238,24 @@ def _path(name: str, modules: Mapping[str, nn.Module]) -> tuple[nn.Module, ...]:
 def has_gradient(module: nn.Module) -> bool:
     """Whether a parameter of the module got a gradient."""
     return any(parameter.grad is not None for parameter in module.parameters())
+
+
+@dataclass(slots=True)
+class Work(Listener):
+    """The matrix products of a step, those inside operators written in Python too."""
+
+    looks_inside: ClassVar[bool] = True
+    products: int = 0
+    flops: int = 0
+    wide_flops: int = 0  # of those whose factors are float32
+
+    def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
+        flops = count_flops(operation, args, given, out)
+        self.products += flops > 0
+        self.flops += flops
+        factors = [each for each in args if isinstance(each, Tensor)][:2]
+        if all(each.dtype == torch.float32 for each in factors):
+            self.wide_flops += flops
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -29,13 +29,17 @@ from torch._library.custom_ops import CustomOpDef, _maybe_get_opdef
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 Args = tuple[Any, ...]
 Given = Mapping[str, Any]
+_CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 
 
 class Listener:
-    """What a recorder tells."""
+    """What a recorder tells.  `looks_inside`: operators count by what their bodies run."""
+
+    looks_inside: ClassVar[bool] = False
 
     def called(self, function: Any, args: Args, given: Given) -> None:
         """Python calls a function of torch; not in a backward pass, where such modes are off."""
@@ -61,7 +65,8 @@ def listening(*listeners: Listener) -> Iterator[None]:
         for listener in saved:
             stack.enter_context(watch_saved(listener.saved))
         if begins or ran:
-            stack.enter_context(_Operations(begins, ran))
+            looks_inside = any(one.looks_inside for one in listeners)
+            stack.enter_context(_Operations(begins, ran, looks_inside))
         if functions:
             stack.enter_context(_Functions(functions))
         yield
@@ -79,18 +84,36 @@ class _Functions(TorchFunctionMode):
 
 
 class _Operations(TorchDispatchMode):
-    def __init__(self, begins: list[Listener], ran: list[Listener]) -> None:
+    def __init__(self, begins: list[Listener], ran: list[Listener], looks_inside: bool) -> None:
         super().__init__()
-        self.begins, self.ran = begins, ran
+        self.begins, self.ran, self.looks_inside = begins, ran, looks_inside
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
+        if self.looks_inside:
+            with self:
+                inside = _run_inside(func, args, given)
+            if inside is not NotImplemented:
+                return inside
         for listener in self.begins:
             listener.begins(func, args, given)
         out = func(*args, **given)
         for listener in self.ran:
             listener.ran(func, args, given, out)
         return out
+
+
+def _run_inside(operation: Any, args: Args, given: Given) -> Any:
+    """Run an operator's body, if it is written in Python or composed of others.
+
+    Below autograd, where such a body runs, `linear` is not taken apart by torch.
+    """
+    body = find_python_body(operation)
+    if body is not None:
+        return body(*args, **given)
+    if operation.overloadpacket in flop_registry:
+        return NotImplemented
+    return operation.decompose(*args, **given)
 
 
 def find_python_body(operation: Any) -> Callable[..., Any] | None:
@@ -112,6 +135,19 @@ def watch_saved(note: Callable[[Tensor], object]) -> Iterator[None]:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         yield
+
+
+def count_flops(operation: Any, args: Args, given: Given, out: Any) -> int:
+    """The FLOPs of a product or an attention; 0 for other operations."""
+    if operation.overloadpacket in flop_registry:
+        return int(flop_registry[operation.overloadpacket](*args, **given, out_val=out))
+    # A CPU has an attention of its own, which torch's counter does not know.
+    name = operation.overloadpacket.__name__
+    if name == _CPU_ATTENTION:
+        return int(sdpa_flop_count(*(each.shape for each in args[:3])))
+    if name == f"{_CPU_ATTENTION}_backward":
+        return int(sdpa_backward_flop_count(*(each.shape for each in args[:4])))
+    return 0
 
 
 @contextmanager

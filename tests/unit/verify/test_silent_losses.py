@@ -33,6 +33,13 @@ ERRORS = {
         "saved[1][:0]",
         "saved[1][:1]",
     ),
+    "a product that autocast does not make narrow": (
+        "llama_loss",
+        " work under autocast",
+        "causal_loss",
+        "states = states.to(torch.get_autocast_dtype(states.device.type))",
+        "pass",
+    ),
     "logits of some tokens where there should be none": (
         "roberta_mlm",
         " float64 right closest",
@@ -46,6 +53,13 @@ ERRORS = {
         "entropies_of",
         ".to(torch.promote_types(logits.dtype, torch.float32))",
         "",
+    ),
+    "a loss in chunks of one token": (
+        "gemma2_loss",
+        " work in training",
+        "loss_without_logits",
+        "2**27 // head.out_features",
+        "head.out_features // 2**27",
     ),
     "a pooler that reads the first token of a row for each of its texts": (
         "roberta_padding_free",
