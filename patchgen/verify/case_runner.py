@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten_with_path
 from transformers import PreTrainedModel
 
-from patchgen.runtime.checkpointing import is_changed_in_place
+from patchgen.runtime.checkpointing import ChangedInPlace
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare, Verdict
 from patchgen.verify.inputs.arguments import CannotBuild
@@ -77,11 +77,9 @@ class CaseRunner:
             self._require_compared(case)
             pair = self.pair(case)
             verdict = self._check(case, pair)
-        except (NothingToCompare, CannotBuild) as reason:
+        except (NothingToCompare, CannotBuild, ChangedInPlace) as reason:
             return Verdict("NONE", str(reason))
         except Exception as error:  # a model raises what it likes
-            if is_changed_in_place(error):
-                return Verdict("NONE", str(error))
             if pair is None:
                 return Verdict("FAIL", say_error(error))
             # A guessed value of an option that the variant adds, of which nothing is known.
