@@ -84,7 +84,12 @@ class Watched:
 
     def gives_the_same(self, pair: Pair) -> bool:
         """Whether the variant of `pair`, with an error, gives what the right one does."""
-        return bool(self.digest) and self.digest == digest_of(self.case, pair, self.limit)
+        return self.is_digested and self.digest == digest_of(self.case, pair, self.limit)
+
+    @property
+    def is_digested(self) -> bool:
+        """Whether the digest is there: it has to be taken before an error is planted."""
+        return "digest" in vars(self) and bool(self.digest)
 
     @property
     def limit(self) -> float:
@@ -293,6 +298,10 @@ class MutationTest:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
+                begun = time.process_time()
+                for run in runs:
+                    if run.digest and time.process_time() - begun > self.seconds:
+                        break
                 with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
                     return self._tried(fate, runs, MutatedPairs(wrong, loans, anew))
             except Exception as error:  # the text with the error is no module
@@ -341,7 +350,7 @@ class MutationTest:
             if answer == "crash":
                 note = f"{run.case.name}: {note}"
                 return replace(fate, outcome="crashed", note=note, cases=tried)
-            has_changed = bool(run.digest) and not run.gives_the_same(pair)
+            has_changed = run.is_digested and not run.gives_the_same(pair)
             differ += has_changed or answer == "nothing"
         if differ:
             note = f"{tried} cases ran it; {differ} of them compute something else"
