@@ -24,7 +24,11 @@ from typing import Any
 
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
-from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 from transformers import PreTrainedModel
 
 # Operations by their names in torch's registry; one that is not installed never occurs.
@@ -65,7 +69,27 @@ class ChangedInPlace(RuntimeError):
 def keep_products() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     """For `context_fn`: the contexts of a layer's forward and of its recompute."""
     forward, recompute = create_selective_checkpoint_contexts(SaveOrRecompute())
+    if not hasattr(SelectiveCheckpointContext(is_recompute=False), "op_output"):
+        forward.__class__ = _telling(type(forward))
     return forward, recompute
+
+
+def _telling(mode: Any) -> Any:
+    """`mode`, the context of a forward, which tells the policy what kept operations give.
+
+    Since 2.12 torch tells that itself.
+    """
+
+    class Telling(mode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            out = super().__torch_dispatch__(func, types, args, kwargs)
+            if is_kept(func, args, kwargs or {}):
+                self.policy_fn.note(out)
+            return out
+
+    return Telling
 
 
 class SaveOrRecompute:
@@ -87,9 +111,13 @@ class SaveOrRecompute:
                 )
         if not is_kept(operation, args, kwargs):
             return CheckpointPolicy.PREFER_RECOMPUTE
-        outputs = tree_leaves(getattr(context, "op_output", None))
-        self.kept |= {storage_of(tensor) for tensor in outputs if isinstance(tensor, Tensor)}
+        self.note(getattr(context, "op_output", None))
         return CheckpointPolicy.MUST_SAVE
+
+    def note(self, outputs: Any) -> None:
+        """These are kept."""
+        tensors = (each for each in tree_leaves(outputs) if isinstance(each, Tensor))
+        self.kept |= {storage_of(tensor) for tensor in tensors}
 
 
 def written_by(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:

@@ -10,9 +10,7 @@ says little; which module computes it says all::
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import math
 import re
 import time
 from contextlib import ExitStack
@@ -25,10 +23,10 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten_with_path
 from transformers import PreTrainedModel
 
+from patchgen.runtime.checkpointing import ChangedInPlace
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare, Verdict
-from patchgen.verify.checks.numbers import measure_planted_error
-from patchgen.verify.inputs.arguments import CannotBuild, takes
+from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import DoesNotLoad
@@ -73,22 +71,13 @@ class CaseRunner:
         seconds = round(time.perf_counter() - begun, 3)
         return Result(self.variant.name, case.name, **asdict(verdict), seconds=seconds)
 
-    def ready(self, case: Case) -> tuple[Case, Pair]:
-        """The case with the changes that this configuration knows, and its pair.
-
-        Raises NothingToCompare if the configuration cannot have the changes.
-        """
-        if case.changes and not case.whole:
-            case = _possible(self.pair(replace(case, changes=())), case)
-        return case, self.pair(case)
-
     def _verdict(self, case: Case) -> Verdict:
         pair: Pair | None = None
         try:
             self._require_compared(case)
-            case, pair = self.ready(case)
+            pair = self.pair(case)
             verdict = self._check(case, pair)
-        except (NothingToCompare, CannotBuild) as reason:
+        except (NothingToCompare, CannotBuild, ChangedInPlace) as reason:
             return Verdict("NONE", str(reason))
         except Exception as error:  # a model raises what it likes
             if pair is None:
@@ -118,7 +107,7 @@ class CaseRunner:
                 raise NothingToCompare(f"{name} differs on purpose: {why}")
 
     def _check(self, case: Case, pair: Pair) -> Verdict:
-        return CHECKS[case.kind](CheckContext(pair, case, self.find_smallest_planted))
+        return CHECKS[case.kind](CheckContext(pair, case))
 
     def _fails(self, case: Case, pair: Pair) -> bool:
         try:
@@ -127,42 +116,6 @@ class CaseRunner:
             return False
         except Exception:  # a model raises what it likes
             return True
-
-    @functools.cached_property
-    def _smallest(self) -> dict[Any, float]:
-        return {}
-
-    def find_smallest_planted(self, case: Case) -> float | None:
-        """How far the smallest planted error moves the variant's first class, in the case's dtype.
-
-        None if no planted error fits.  A bound is compared with this number.
-        """
-        if case.dtype not in self._smallest:
-            pair = self.pair(replace(case, head=self.variant.heads[0], changes=()))
-            found = []
-            for error in (error for check in pair.part_checks for error in check.planted_errors):
-                with contextlib.suppress(NothingToCompare, CannotBuild):
-                    found.append(measure_planted_error(pair, error, getattr(torch, case.dtype)))
-            self._smallest[case.dtype] = min(found, default=math.nan)
-        smallest = self._smallest[case.dtype]
-        return None if math.isnan(smallest) else smallest
-
-
-def _possible(pair: Pair, case: Case) -> Case:
-    """The case with those of its changes that the configuration knows.
-
-    Raises NothingToCompare if it does not know the first change, or has that value anyway.
-    """
-    config = pair.config()
-    known = {name for name in config.to_dict() if name not in config.sub_configs}
-    (first, value), *_ = case.changes
-    if first not in known or config.is_encoder_decoder:
-        raise NothingToCompare(f"the configuration has no {first}")
-    if getattr(config, first) == value:
-        raise NothingToCompare(f"{first} is {value} anyway")
-    if first == "add_cross_attention" and "encoder_hidden_states" not in takes(pair.parent_class):
-        raise NothingToCompare("its forward takes no encoder_hidden_states")
-    return replace(case, changes=tuple((name, v) for name, v in case.changes if name in known))
 
 
 # --- causes

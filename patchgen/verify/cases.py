@@ -153,7 +153,7 @@ class _Selection:
                     yield from self.numbers(dtype, (rows,), f"{{}} {called}", route)
             for rows in EVAL_ROWS:
                 yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
-        to_train = (self.ways_to_train, self.calls, self.interface, self.pace)
+        to_train = (self.ways_to_train, self.calls, self.interface)
         to_set = (self.padding_and_dropout, self.settings, self.lengths_and_heads)
         for select in (self.planted, *to_train, *to_set, self.usage, self.itself, self.declared):
             yield from select()
@@ -189,24 +189,26 @@ class _Selection:
     # --- what parts ask for
 
     def effects(self) -> Iterator[Case]:
-        """The effect of each part, and what a recompute policy keeps."""
+        """The effect of each part."""
         for check in self.checks:
             yield self.case(f"effect of {check.part}", "effect", detail=check.part)
-            for options in check.checkpointing:
-                for length, suffix in (
-                    ((0, ""), (LONG, ", long")) if "context_fn" in options else ()
-                ):
-                    scenario = Scenario(train=True, checkpointing=options, length=length)
-                    yield self.case(f"keeps products{suffix}", "kept", scenario=scenario)
 
     def operations(self) -> Iterator[Case]:
-        """The variant's own operators, and whether a recompute chooses experts again."""
+        """The variant's own operators, its products, and whether a recompute chooses again."""
         padded = Scenario(rows="right", train=True)
         for dtype in ("float32", "bfloat16"):
             yield self.case(f"{dtype} operators", "operators", dtype, scenario=padded)
         frozen = replace(padded, ways=(FROZEN,))
         yield self.case("operators with a frozen head", "operators", scenario=frozen)
         yield self.case("choices", "choices", scenario=replace(padded, checkpointing={}))
+        if self.has("moe"):  # a mixture has more to compute than the parent's FFN
+            return
+        yield self.case("work", "work", scenario=Scenario(labels=False))
+        training = self.training(states=False, checkpointing=None)
+        yield self.case("work in training", "work", scenario=training)
+        if "bfloat16" in self.plan.dtypes:
+            wide = self.training("right", autocast=True)
+            yield self.case("work under autocast", "work", scenario=wide)
 
     def promises(self, head: str, changed: Sequence[str] = ()) -> Iterator[Case]:
         """Two ways to run the variant that must give the same, as its parts promise.
@@ -305,23 +307,6 @@ class _Selection:
         yield self.case(f"{name} by configuration", "weights", "float64", scenario=asked)
         yield self.case(f"{name}, full", "weights", "float64")
 
-    def pace(self) -> Iterator[Case]:
-        """Ways to train in which the variant must call as few kernels as in the plain step."""
-        for rows in ROWS if "bfloat16" in self.plan.dtypes else ():
-            for recipe, dtype, more in (
-                ("autocast", "float32", {"autocast": True}),
-                ("bfloat16", "bfloat16", {}),
-                ("dropout", "bfloat16", {"dropout": DROPOUT}),
-            ):
-                how: Any = {"scenario": self.training(rows, **more), "detail": recipe}
-                yield self.case(f"pace of {recipe}, {rows}", "pace", dtype, **how)
-        if not self.has("moe"):  # a mixture has more to compute than the parent's FFN
-            yield self.case("work", "work", scenario=Scenario(labels=False))
-            training = self.training(states=False, checkpointing=None)
-            yield self.case("work in training", "work", scenario=training)
-        if self.plan.full:  # it traces both sides for three lengths
-            yield self.case(*["compiled over lengths"] * 2, scenario=self.training())
-
     # --- other configurations
 
     @property
@@ -331,25 +316,12 @@ class _Selection:
         return next((head for head in self.variant.heads if head.endswith(endings)), self.head)
 
     def settings(self) -> Iterator[Case]:
-        """Settings that the module mentions, those of checkpoints, and what changed lines read."""
-        cross = (("add_cross_attention", True), ("is_decoder", True))
-        known: dict[str, tuple[str, Any]] = {
-            "sliding_window": (self.head, (("sliding_window", 5),)),
-            "add_cross_attention": (self.decoder, cross),
-        }
-        for setting in self.variant.settings:
-            head, changes = known[setting]
-            for dtype in self.plan.dtypes[:2]:
-                for rows in UNPACKED_ROWS:
-                    for route, called in enumerate(ROUTES):
-                        label = f"{{}} {called}, {setting}"
-                        for case in self.numbers(dtype, [rows], label, route, head):
-                            yield replace(case, changes=changes)
+        """Settings of checkpoints, and what changed lines read."""
         for each in find_settings(self.variant):
             head = self.decoder if "is_decoder" in each.changes else head_for(self.variant, each)
             for case in self.of_setting(each, head):
                 changes = tuple(each.changes.items())
-                yield replace(case, changes=changes, whole=True, drawn=each.drawn)
+                yield replace(case, changes=changes, drawn=each.drawn)
 
     def of_setting(self, setting: Setting, head: str) -> Iterator[Case]:
         last, route, named = setting.rows[-1], setting.route, f": {setting.name}"
@@ -377,14 +349,14 @@ class _Selection:
         """Texts longer than each integer of the changed lines; what changed heads read."""
         for number in read_of(self.variant).lengths:
             scenario = self.training("right", length=number + 3)
-            more: Any = {"changes": (("max_position_embeddings", number + 8),), "whole": True}
+            more: Any = {"changes": (("max_position_embeddings", number + 8),)}
             label = f"longer than {number}"
             yield compare_numbers(self.head, "float64", label, scenario, **more)
         for head in changed_heads(self.variant):
             for ending, settings in OF_HEADS.items():
                 for name, changes in settings.items() if head.endswith(ending) else ():
                     training = self.training("right", dropout=DROPOUT)
-                    more = {"changes": tuple(changes.items()), "whole": True}
+                    more = {"changes": tuple(changes.items())}
                     yield compare_numbers(head, "float64", name, training, **more)
 
     # --- usage, and the variant against itself
@@ -432,23 +404,15 @@ class _Selection:
             if any(f"{SETTING}{name}" in names for name in setting.changes):
                 for case in (*self.itself(), *self.read_by_cache()):
                     changes, name = tuple(setting.changes.items()), f"{case.name}: {setting.name}"
-                    yield replace(case, name=name, changes=changes, whole=True, drawn=True)
+                    yield replace(case, name=name, changes=changes, drawn=True)
 
 
 # --- order
 
 # What a case of each kind costs, in steps of a tiny model.
 COSTS: Mapping[str, float] = {
-    **{
-        "weights": 1.2,
-        "cache": 2,
-        "effect": 2,
-        "kept": 3,
-        "choices": 3,
-        "operators": 3,
-        "zeros": 1,
-    },
-    **{"pace": 4, "work": 2, "loss beside logits": 2, "isolation": 2, "attention": 3},
+    **{"weights": 1.2, "cache": 2, "effect": 2, "choices": 3, "operators": 3, "zeros": 1},
+    **{"work": 2, "loss beside logits": 2, "isolation": 2, "attention": 3},
     **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 12, "compiled": 60, "itself": 3},
 }
 NARROW = 3  # times as much: the parent's noise is measured

@@ -34,7 +34,7 @@ class MutantResult:
 
     seen: a case compared unequal.  unseen: none did, and some ran other operations.  no difference:
     all cases that run its line, in every dtype, ran the same operations on the same data.  crashed:
-    it raises an exception somewhere, and no case sees it before; neither seen nor unseen.
+    it raises an exception in some case, and none sees it before; neither seen nor unseen.
     """
 
     place: str  # "modeling_llama_loss.py:233"
@@ -45,16 +45,10 @@ class MutantResult:
     note: str = ""  # the case that saw it, or why it failed
     cases: int = 0  # how many it was run in
     digest: str = ""
-    crashes: int = 0  # how many of the first cases crashed
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:  # of a report that an earlier patchgen wrote
             raise ValueError(f"{self.outcome} is no outcome")
-
-    @property
-    def only_crashes(self) -> bool:
-        """Whether it says nothing: nobody can overlook it."""
-        return self.outcome == "crashed" and 2 * self.crashes > self.cases
 
     @property
     def name(self) -> str:
@@ -119,7 +113,6 @@ class Result:
     status: Status
     difference: float | None = None  # the largest difference
     bound: float | None = None
-    seen: float | None = None  # the smallest planted error of this dtype, in the same unit
     unit: str = ""
     note: str = ""
     cause: str = ""  # of a FAIL: all that have one cause say it in the same words
@@ -136,11 +129,7 @@ class Result:
         }
 
     def __str__(self) -> str:
-        numbers = {
-            "measured": self.difference,
-            "allowed": self.bound,
-            "the smallest planted error": self.seen,
-        }
+        numbers = {"measured": self.difference, "allowed": self.bound}
         said = [f"{number:.2e} {what}" for what, number in numbers.items() if number is not None]
         measured = f" ({self.unit}: {', '.join(said)})" if said else ""
         note = f": {self.note}" if self.note else ""
@@ -149,7 +138,7 @@ class Result:
 
 def from_json(fields: dict[str, Any]) -> Result:
     """The inverse of `Result.as_json`."""
-    for name in ("difference", "bound", "seen"):
+    for name in ("difference", "bound"):
         fields[name] = None if fields[name] is None else float(fields[name])
     lines = lines_from_json(fields["lines"]) if fields.get("lines") else None
     fates = tuple(MutantResult(**fate) for fate in fields.get("fates", ()))
@@ -231,10 +220,10 @@ of every parameter, at real tokens, in training with dropout off unless the case
 *closest* is the parent's nearest computation (its own SDPA, if it has that), *independent* another
 one (its eager attention).
 
-- **PASS**: the difference is within the bound, and the smallest error planted on purpose is at
+- **PASS**: the difference is within the bound; that of an error which is planted on purpose is at
   least ten times larger than the bound.
-- **WARN**: the difference is within the bound, but a planted error is not that much larger; or a
-  plan names something that does not exist, in the parent as well.
+- **WARN**: a planted error is seen, but is not that much larger; or a plan names something that
+  does not exist, in the parent as well.
 - **NONE**: there is nothing to compare, for the reason that is given.
 
 Differences are relative to the largest entry of each tensor. In bfloat16 they are in units of the
@@ -249,16 +238,15 @@ A *mutant* is one small error in a line that the variant adds or changes: an ope
 an index or a slice off by one, an argument or a keyword left out, two operands swapped, a term
 dropped, a condition inverted, a gradient detached, a statement removed. Each mutant is planted, and
 the cases of `patchgen verify` that run its line are run. Those come first that bring another
-padding, head, configuration, way to call the model or changed line. What only crashes is left out:
-each error is first evaluated beside the right expression, and has to give the same types, shapes
-and dtypes. One that makes most of its first cases crash gives its place to the next.
+padding, head, configuration, way to call the model or changed line. One that crashes says nothing,
+because nobody can overlook it: it gives its place to the next.
 
 - **seen**: one of the cases fails, by its usual bound.
 - **unseen**: no case fails, and some compute something else. Each is listed below.
 - **no difference**: all cases that run its line, in every dtype, give the same outputs and
   gradients, bit for bit.
-- **crashed**: it crashes in some case, and no case sees it. It counts as neither seen nor unseen,
-  because nobody can overlook it.
+- **crashed**: it crashes in some case, no case sees it before, and there was no other in its
+  place. It counts as neither seen nor unseen.
 
 Mutants are made only of lines that some case runs (*made*). *On lines not run* is the number of
 mutants that lines without a case would give; those lines are listed below. Of the first, a sample
@@ -335,11 +323,10 @@ def as_markdown(
         ran = format_lines(found), format_mutants(found)
         rows.append((f"[{variant.name}](#{variant.name})", *parent, *statuses, *ran))
         cases = [
-            (each.case, each.status, *map(number, (each.difference, each.bound, each.seen)))
-            + (each.note,)
+            (each.case, each.status, number(each.difference), number(each.bound), each.note)
             for each in found
         ]
-        heads = ("difference", "bound", "planted")
+        heads = ("difference", "bound")
         pages += ["", f"## {variant.name}", ""]
         pages += table_lines(("case", "", *heads, ""), cases, numbers=heads)
     heads_of = ("PASS", "WARN", "FAIL", "NONE", "lines run", "mutants seen")

@@ -112,8 +112,6 @@ def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ..
 # What a modular file declares, as plain values that no output gets (see `Variant`).
 DIFFERS, EQUAL_IF = "__differs__", "__equal_if__"
 MODES, SETTING = ("training", "eval"), "config."
-# Of a configuration: what a class computes otherwise under them is compared too.
-SETTINGS = ("sliding_window", "add_cross_attention")
 # Edits of heads that `liger` takes from the part `loss`: they alone do not make it a part.
 _SHARED = (
     "patchgen.parts.loss.heads.",
@@ -135,7 +133,6 @@ class Variant:
     heads: tuple[str, ...]
     home: str  # the folder that the module is imported from
     modular: str = ""  # as shown
-    settings: tuple[str, ...] = ()  # those of `SETTINGS` that the module knows of
     changes: tuple[str, ...] = ()  # what its diff turns on without a part: "checkpoint"
     edited: bool = False  # the output is not what the lock records
     # `__differs__` of the modular file: what differs on purpose, and why.  A class: the parent gets
@@ -224,7 +221,6 @@ def describe_variant(record: Record, home: Path) -> Variant:
         find_heads(text),
         str(home),
         record.modular,
-        tuple(setting for setting in SETTINGS if setting in text),
         changes_of(output, text, parts),
         edited=digest_of_bytes(output.read_bytes()) != record.digest,
         **_read_declared(home / record.modular, text),

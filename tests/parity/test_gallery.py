@@ -66,8 +66,8 @@ def is_quick(variant: Variant, case: Case) -> bool:
     return True
 
 
-# Kinds of cases that compile, or run a step often: a third of the time of all cases.
-LONG = ("compiled", "compiled over lengths", "pace")
+# Kinds of cases that compile.
+LONG = ("compiled",)
 
 
 def is_slow(variant: Variant, case: Case) -> bool:
@@ -131,7 +131,7 @@ def test_what_matters_most_is_compared(variant):
     cases = [f"{variant.heads[0]} {dtype} full closest" for dtype in SHORT.dtypes]
     # The first is enough, unless its kernels are only in the second.
     results = (result_of(variant, name) for name in cases)
-    assert any(result.status == "PASS" and result.seen for result in results)
+    assert any(result.status == "PASS" for result in results)
 
 
 def test_the_quick_cases_are_of_every_variant_and_part():

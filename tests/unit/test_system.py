@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -78,6 +79,22 @@ def test_both_ways_to_available_memory_agree(tmp_path, monkeypatch):
     by_proc = system.available_memory()
     monkeypatch.setattr(system, "PROC", tmp_path / "none")
     assert system.available_memory() == pytest.approx(by_proc, rel=0.2)
+
+
+@pytest.mark.skipif(not Path("/proc/meminfo").is_file(), reason="only Linux has /proc")
+def test_both_ways_to_what_another_process_takes_agree(tmp_path, monkeypatch):
+    pytest.importorskip("psutil")
+    code = "held = bytearray(2**26)\nsum(range(10**7))\nprint(1, flush=True)\ninput()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+        process.stdout.readline()
+        by_proc = system.resident_of(process.pid), system.spent_by(process.pid)
+        monkeypatch.setattr(system, "PROC", tmp_path / "none")
+        assert min(by_proc) > 0 and by_proc[0] > 2**26
+        both = system.resident_of(process.pid), system.spent_by(process.pid)
+        assert both == pytest.approx(by_proc, rel=0.2)
+        process.communicate(b"\n")
+    assert (system.resident_of(process.pid), system.spent_by(process.pid)) == (0, None)
 
 
 def test_programs_of_windows_have_a_suffix(tmp_path, monkeypatch):

@@ -28,7 +28,7 @@ class PlainHead:
             logits = head(states) if loss_function is None else NoLogits(())
             loss = None
             if labels is not None:
-                loss = (loss_function or self.loss_function)(...)
+                loss = (self.loss_function if loss_function is None else loss_function)(...)
 
 
 class ScaledHead:
@@ -48,7 +48,7 @@ class ScaledHead:
             logits = head(states) * scale if loss_function is None else NoLogits(())
             loss = None
             if labels is not None:
-                loss = (loss_function or self.loss_function)(...)
+                loss = (self.loss_function if loss_function is None else loss_function)(...)
 
 
 class DividedHead:
@@ -68,7 +68,7 @@ class DividedHead:
             logits = head(states) / divisor if loss_function is None else NoLogits(())
             loss = None
             if labels is not None:
-                loss = (loss_function or self.loss_function)(...)
+                loss = (self.loss_function if loss_function is None else loss_function)(...)
 
 
 class SoftcappedHead:
@@ -95,7 +95,7 @@ class SoftcappedHead:
                 logits = logits * cap
             loss = None
             if labels is not None:
-                loss = (loss_function or self.loss_function)(...)
+                loss = (self.loss_function if loss_function is None else loss_function)(...)
 
 
 class AlwaysCappedHead:
@@ -117,7 +117,7 @@ class AlwaysCappedHead:
             logits = torch.tanh(head(states) / cap) * cap if loss_function is None else NoLogits(())
             loss = None
             if labels is not None:
-                loss = (loss_function or self.loss_function)(...)
+                loss = (self.loss_function if loss_function is None else loss_function)(...)
 
 
 class ScaledCappedHead:
@@ -144,7 +144,7 @@ class ScaledCappedHead:
             )
             loss = None
             if labels is not None:
-                loss = (loss_function or self.loss_function)(...)
+                loss = (self.loss_function if loss_function is None else loss_function)(...)
 
 
 class UnshiftedHead:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from patchgen.verify.checks import interface, itself, numbers, speed, state
+from patchgen.verify.checks import interface, itself, numbers, running, state
 from patchgen.verify.checks.context import CheckContext, Verdict
 
 CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
@@ -24,14 +24,11 @@ CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "generated": interface.check_generation,
     "attention": interface.check_attn_implementation,
     "interface": interface.check_interface,
-    "effect": speed.check_effect,
-    "kept": speed.check_recompute,
-    "choices": speed.check_choices,
-    "operators": speed.check_operators,
-    "compiled": speed.check_compiled,
-    "pace": speed.check_fast_path,
-    "work": speed.check_work,
-    "compiled over lengths": speed.check_recompilation,
+    "effect": running.check_effect,
+    "work": running.check_work,
+    "choices": running.check_choices,
+    "operators": running.check_operators,
+    "compiled": running.check_compiled,
     "checkpoints": state.check_checkpoints,
     "fresh": state.check_initialization,
     "plans": state.check_plans,

@@ -46,6 +46,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "num_experts_per_tok": (1,),
     "num_key_value_heads": (4, 1),
     "head_dim": (16,),
+    "sliding_window": (5,),
 }
 FEW = 8  # of which one more is still tiny
 TIES = "_tied_weights_keys"  # a class that says which weights are tied reads whether they are

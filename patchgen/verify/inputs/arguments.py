@@ -178,7 +178,8 @@ def _of_text(way: str, made: Inputs, config: PreTrainedConfig) -> Inputs:
         states = torch.randn(*ids.shape, width, generator=draw, dtype=torch.float64)
         made, new["inputs_embeds"] = _without(made, "input_ids"), states
     elif way == "positions":
-        new["position_ids"] = (place + 2).expand_as(ids).contiguous()
+        # As of a long text that is cut into rows: each goes on where the last one ends.
+        new["position_ids"] = 2 + torch.arange(ids.numel()).view(ids.shape)
     elif way == FOUR_AXES:  # a token sees itself and earlier real ones, but not the third
         offset = place[:, None] - place[None, :]
         seen = given["attention_mask"].bool()[:, None, :] & (offset > 0) & (offset != 3)

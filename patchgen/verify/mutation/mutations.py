@@ -7,8 +7,7 @@ Each `Mutant` is one replacement in the file's text, so the diff that is shown i
 
 Errors are made of expressions and statements that compute.  Not of what only speaks (docstrings,
 messages, warnings, annotations), not of what only refuses (`raise`, `assert`, the test before a
-`raise`), and not of f-strings, whose parts have no place of their own in the text.  `trial` leaves
-out those that only crash.
+`raise`), and not of f-strings, whose parts have no place of their own in the text.
 """
 
 from __future__ import annotations

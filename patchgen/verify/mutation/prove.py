@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from types import CodeType, ModuleType
 from typing import Literal
 
@@ -44,7 +45,6 @@ from patchgen.verify.mutation.mutations import Mutant, drawn, make_mutants
 from patchgen.verify.mutation.plant import (
     Living,
     MutatedPairs,
-    Trials,
     living,
     plant_mutant,
     watched,
@@ -60,12 +60,8 @@ KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
 SECONDS, TIMES = 4.0, 10
 # So many cases only compare: most errors are seen in them.
 FEW = 5
-# The CPU time for the trial of all errors, which every case that brings a new line takes part in.
-TRIAL_SECONDS = 30.0
 
 Answer = Literal["equal", "unequal", "nothing", "crash"]  # nothing: the model refuses the case
-# A case as the variant's configuration can have it, and its sides; or NothingToCompare.
-Ready = Callable[[Case], tuple[Case, Pair]]
 
 
 class TooSlow(Exception):
@@ -86,6 +82,15 @@ class Watched:
         """The digest of what the right variant gives; empty if the case compares something else."""
         return digest_of(self.case, self.pair, math.inf)
 
+    def gives_the_same(self, pair: Pair) -> bool:
+        """Whether the variant of `pair`, with an error, gives what the right one does."""
+        return self.is_digested and self.digest == digest_of(self.case, pair, self.limit)
+
+    @property
+    def is_digested(self) -> bool:
+        """Whether the digest is there: it has to be taken before an error is planted."""
+        return "digest" in vars(self) and bool(self.digest)
+
     @property
     def limit(self) -> float:
         """The CPU time that the case may take with an error in the variant."""
@@ -97,7 +102,7 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
     set_seed(0)  # some cases draw weights of their own
     try:
         with limited(seconds, TooSlow):
-            verdict = CHECKS[case.kind](CheckContext(pair, case, lambda _: None))
+            verdict = CHECKS[case.kind](CheckContext(pair, case))
     except (NothingToCompare, CannotBuild) as reason:
         return "nothing", str(reason)
     except Exception as error:  # a model with an error may raise anything
@@ -117,9 +122,7 @@ def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
         return ""
     set_seed(0)
     weighed = case.kind == "weights"
-    view = CheckContext(pair, case, lambda _: None).view(
-        pair.weights_route if weighed else None, weights=weighed
-    )
+    view = CheckContext(pair, case).view(pair.weights_route if weighed else None, weights=weighed)
     try:
         with limited(seconds, TooSlow):
             observed = view.variant()
@@ -137,8 +140,7 @@ class MutationTest:
     """The changed lines of `variant`, the cases that run them, and errors in them."""
 
     variant: Variant
-    pair_for: Ready
-    until: float = math.inf  # no error is tried after so much time of the processor
+    pair_for: Callable[[Case], Pair]
     seconds: float = math.inf  # of the processor, for all cases of an error that few do not see
     alive: Callable[[], None] = lambda: None  # called between cases
 
@@ -200,7 +202,7 @@ class MutationTest:
         """Record the lines of a case that passed inside `watching`."""
         if self._compares(case):
             self._recorded.add(case.name)
-            self.runs.append(Watched(*self.pair_for(case), frozenset(lines), seconds))
+            self.runs.append(Watched(case, self.pair_for(case), frozenset(lines), seconds))
 
     def watch(self, case: Case) -> None:
         """Record which lines run in `case`, if it was not noted and compares something."""
@@ -208,14 +210,14 @@ class MutationTest:
             return
         self._recorded.add(case.name)
         try:
-            ready, pair = self.pair_for(case)
+            pair = self.pair_for(case)
         except Exception:  # the case itself has failed with it
             return
         begun = time.process_time()
-        with self.watching(ready) as lines:
-            answer, _ = judged(ready, pair, seconds=math.inf)
+        with self.watching(case) as lines:
+            answer, _ = judged(case, pair, seconds=math.inf)
         if answer == "equal":
-            self.runs.append(Watched(ready, pair, frozenset(lines), time.process_time() - begun))
+            self.runs.append(Watched(case, pair, frozenset(lines), time.process_time() - begun))
 
     # --- lines
 
@@ -272,31 +274,14 @@ class MutationTest:
         """Those whose lines ran."""
         return tuple(one for one in self._every if not one.function or one.touches(self._ran))
 
-    @functools.cached_property
-    def possible(self) -> tuple[Mutant, ...]:
-        """Those of lines that ran which do not only crash."""
-        trials, begun = Trials(self._living, self._on_lines), time.process_time()
-        for run in self._ordered([run for run in self.runs if run.case.kind != "compiled"]):
-            lines, now = run.lines | self._built[id(run.pair)], time.process_time()
-            is_late = now - begun > TRIAL_SECONDS or now > self.until
-            if is_late or not any(one.touches(lines) for one in trials.left()):
-                continue
-            self.alive()
-            with trials.running(), ExitStack() as loans, warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                pairs = MutatedPairs(self._module, loans, is_built_anew=True)
-                judged(run.case, pairs.of(run.pair), run.limit + TRIAL_SECONDS)
-        return tuple(filter(trials.goes_on, self._on_lines))
-
     def mutants(self, number: int | None) -> tuple[tuple[Mutant, ...], Iterator[Mutant]]:
-        """A sample of `number` of the possible ones (None: all), and those that come next.
+        """A sample of `number` of those whose lines ran (None: all), and those that come next.
 
         The same in every run.
         """
-        possible = () if number == 0 else self.possible
-        ranked = drawn(possible, self.flat.text, self.variant.name)
+        ranked = drawn(self._on_lines, self.flat.text, self.variant.name)
         chosen = set(ranked[:number])
-        return tuple(one for one in possible if one in chosen), iter(ranked[len(chosen) :])
+        return tuple(one for one in self._on_lines if one in chosen), iter(ranked[len(chosen) :])
 
     def unknown(self, mutant: Mutant) -> MutantResult:
         """The result of `mutant` before it is planted."""
@@ -313,15 +298,15 @@ class MutationTest:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                for look in (self._seen, self._everywhere):
-                    with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
-                        fate = look(fate, runs, MutatedPairs(wrong, loans, anew))
-                    if fate.outcome != "unseen":
+                begun = time.process_time()
+                for run in runs:
+                    if run.digest and time.process_time() - begun > self.seconds:
                         break
+                with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
+                    return self._tried(fate, runs, MutatedPairs(wrong, loans, anew))
             except Exception as error:  # the text with the error is no module
                 note = f"{type(error).__name__}: {error}"[:200]
-                return replace(fate, outcome="crashed", note=note, crashes=1)
-        return fate
+                return replace(fate, outcome="crashed", note=note)
 
     def _that_run(self, mutant: Mutant) -> list[Watched]:
         """The cases that run its line.
@@ -334,53 +319,39 @@ class MutationTest:
         return self._ordered([run for run in runs if run.case.kind != "compiled"] or runs)
 
     def _ordered(self, runs: Sequence[Watched]) -> list[Watched]:
-        """Those first of which each brings something new."""
+        """A few that tell most, the first of each kind, and then the others as they tell."""
         paths = [run.lines & self._can_run for run in runs]
         telling, rest = order_cases([run.case for run in runs], paths)
-        return [runs[at] for at in (*telling, *rest)]
+        ordered = [runs[at] for at in (*telling, *rest)]
+        firsts = {run.case.kind: at for at, run in reversed([*enumerate(ordered)])}
+        later = [at >= FEW and firsts[run.case.kind] != at for at, run in enumerate(ordered)]
+        return [
+            run for is_later, run in sorted(zip(later, ordered, strict=True), key=itemgetter(0))
+        ]
 
-    def _seen(
+    def _tried(
         self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
     ) -> MutantResult:
-        """The outcome in the first few cases; more of them where some crash."""
-        crashes: list[str] = []
-        for tried, run in enumerate(runs[: 3 * FEW], 1):
-            if tried > FEW and not crashes:
-                break
+        """The outcome: does a case compare unequal, or at least give something else?"""
+        differ, begun, tried = 0, time.process_time(), 0
+        for run in runs:
             self.alive()
-            answer, note = judged(run.case, pairs.of(run.pair), run.limit)
-            if answer == "unequal":
-                return replace(fate, outcome="seen", note=run.case.name, cases=tried)
-            if answer == "crash":
-                crashes.append(f"{run.case.name}: {note}")
-                if note.startswith(TooSlow.__name__):
-                    break  # the others would be too slow as well
-        if not crashes:
-            return fate
-        note = f"{len(crashes)} of {tried} cases crashed: {crashes[0]}"
-        return replace(fate, outcome="crashed", note=note, cases=tried, crashes=len(crashes))
-
-    def _everywhere(
-        self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
-    ) -> MutantResult:
-        """The outcome after all cases: which of them give something else, and compare unequal?"""
-        differ, crashes, begun = 0, list[str](), time.process_time()
-        for tried, run in enumerate(runs, 1):
-            self.alive()
-            if time.process_time() - begun > self.seconds:
-                break
-            if run.digest and run.digest == digest_of(run.case, pairs.of(run.pair), run.limit):
-                continue
-            answer, note = judged(run.case, pairs.of(run.pair), run.limit)
-            differ += bool(run.digest) or answer == "nothing"
-            if answer == "unequal":
-                return replace(fate, outcome="seen", note=run.case.name, cases=tried)
-            if answer == "crash":
-                crashes.append(f"{run.case.name} crashed: {note}")
-                if len(crashes) > FEW:
+            pair = pairs.of(run.pair)
+            if tried >= FEW:
+                if time.process_time() - begun > self.seconds:
                     break
-        if crashes:
-            return replace(fate, outcome="crashed", note=crashes[0], cases=tried)
+                if run.gives_the_same(pair):
+                    tried += 1
+                    continue
+            answer, note = judged(run.case, pair, run.limit)
+            tried += 1
+            if answer == "unequal":
+                return replace(fate, outcome="seen", note=run.case.name, cases=tried)
+            if answer == "crash":
+                note = f"{run.case.name}: {note}"
+                return replace(fate, outcome="crashed", note=note, cases=tried)
+            has_changed = run.is_digested and not run.gives_the_same(pair)
+            differ += has_changed or answer == "nothing"
         if differ:
             note = f"{tried} cases ran it; {differ} of them compute something else"
             return replace(fate, note=note, cases=tried)

@@ -1,17 +1,13 @@
-"""What one training step really ran, so that a variant cannot pass by doing nothing, or slowly.
+"""What one training step really ran, so that a variant cannot pass by doing nothing.
 
 Torch functions are counted where Python calls them, kernels where torch dispatches them, in the
 backward pass too.  What autograd saves is counted by storage, without parameters.
-
-The numbers can be right and the fast path lost: one attention call for each text instead of each
-layer, a length read back from the device, a product in float32 under autocast, a graph for each
-length.  `Pace` counts these.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -19,7 +15,6 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
-from torch.fx import GraphModule
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import _disable_current_modes
@@ -245,70 +240,22 @@ def has_gradient(module: nn.Module) -> bool:
     return any(parameter.grad is not None for parameter in module.parameters())
 
 
-# Operations, by torch's names, that need a tensor's values before the next one can be launched.
-WAITS = frozenset(
-    f"aten.{name}"
-    for name in ("_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero")
-)
-UNIQUE = "aten._unique"
-# By a mask of bools: as many as are True.
-BY_INDEX = frozenset({"aten.index", "aten.index_put", "aten.index_put_"})
-CALLS = frozenset({"tolist", "numpy"})  # these dispatch no operation
-
-
 @dataclass(slots=True)
-class Pace(Listener):
-    """The counts of one step."""
+class Work(Listener):
+    """The matrix products of a step, those inside operators written in Python too."""
 
     looks_inside: ClassVar[bool] = True
-    attentions: int = 0
-    waits: Counter[str] = field(default_factory=Counter)
-    operations: int = 0  # those inside operators written in Python too
     products: int = 0
-    flops: int = 0  # of products
+    flops: int = 0
     wide_flops: int = 0  # of those whose factors are float32
 
-    @property
-    def waited(self) -> int:
-        return self.waits.total()
-
-    def called(self, function: Any, args: Args, given: Given) -> None:
-        name = getattr(function, "__name__", "")
-        self.attentions += function is F.scaled_dot_product_attention
-        if name in CALLS:
-            self.waits[name] += 1
-
     def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
-        name = str(operation.overloadpacket)
-        if name in WAITS or name.startswith(UNIQUE) or (name in BY_INDEX and _by_mask(args[1])):
-            self.waits[name] += 1
         flops = count_flops(operation, args, given, out)
-        self.operations += 1
         self.products += flops > 0
         self.flops += flops
         factors = [each for each in args if isinstance(each, Tensor)][:2]
         if all(each.dtype == torch.float32 for each in factors):
             self.wide_flops += flops
-
-
-def _by_mask(indices: Any) -> bool:
-    return any(isinstance(index, Tensor) and index.dtype == torch.bool for index in indices)
-
-
-@contextmanager
-def count_fast_path() -> Iterator[Pace]:
-    """A context for a step; gives its `Pace`.
-
-    SDPA's plain backend may compute in narrow dtypes meanwhile: a CPU takes it for a learned bias,
-    and it would cast to float32, where a GPU has a kernel.
-    """
-    allowed = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
-    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
-    try:
-        with listening(pace := Pace()):
-            yield pace
-    finally:
-        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(allowed)
 
 
 @dataclass(slots=True)
@@ -319,29 +266,15 @@ class Compiled:
     operations: int = 0
     # The reasons of graph breaks without names, and each of them with names.
     breaks: dict[str, str] = field(default_factory=dict)
-    attentions: int = 0
-    masked: int = 0  # attentions that were given a mask
 
 
 @contextmanager
-def compiling(model: PreTrainedModel, backend: str = "", **how: Any) -> Iterator[Compiled]:
-    """A context in which `model` is compiled.  It yields a record that is filled at its end.
-
-    Without a name the backend only counts attentions.
-    """
+def compiling(model: PreTrainedModel, backend: str) -> Iterator[Compiled]:
+    """A context in which `model` is compiled.  It yields a record that is filled at its end."""
     found = Compiled()
-
-    def count(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        for node in graph.graph.nodes:
-            if node.target is F.scaled_dot_product_attention:
-                mask = node.kwargs.get("attn_mask", node.args[3] if len(node.args) > 3 else None)
-                found.attentions += 1
-                found.masked += mask is not None
-        return graph.forward
-
     torch._dynamo.reset()
     counters.clear()
-    model.compile(backend=backend or count, **how)
+    model.compile(backend=backend, dynamic=False)
     try:
         yield found
     finally:

@@ -37,42 +37,35 @@ def find_part_checks(parts: tuple[str, ...]) -> tuple[PartCheck, ...]:
 def merge_routes(
     part_checks: tuple[PartCheck, ...], parent_class: type[PreTrainedModel]
 ) -> tuple[Route, Route]:
-    """The closest route that all part checks share, and the most independent one.
-
-    A part that replaces the attention alone decides which one a variant has.
-    """
+    """The closest route that all part checks share, and the most independent one."""
     if not part_checks:  # made by hand
         return PLAIN, PLAIN
-    is_decided = any(part_check.attentions is not None for part_check in part_checks)
-    closest, independent = [], []
-    for part_check in part_checks:
-        routes = part_check.routes(parent_class)
-        if is_decided and part_check.attentions is None:
-            routes = tuple(map(_without_attention, routes))
-        closest.append(routes[0])
-        independent.append(routes[-1])
-    return _merge(closest), _merge(independent)
+    routes = [(check, check.routes(parent_class)) for check in part_checks]
+    closest = [(check, each[0]) for check, each in routes]
+    return _merge(closest), _merge([(check, each[-1]) for check, each in routes])
 
 
-def _without_attention(route: Route) -> Route:
-    parent, variant = (
-        {name: value for name, value in settings.items() if name != ATTENTION}
-        for settings in (route.parent, route.variant)
-    )
-    return replace(route, parent=parent, variant=variant)
+def _merge(routes: list[tuple[PartCheck, Route]]) -> Route:
+    """One route of all.
 
+    Of attentions a part that replaces the attention decides, then one that needs another than
+    eager; eager serves any other part as well as its own.
+    """
 
-def _merge(routes: list[Route]) -> Route:
+    def rank(each: tuple[PartCheck, Route]) -> tuple[bool, bool]:
+        check, route = each
+        return check.attentions is None, route.variant.get(ATTENTION) == "eager"
+
     parent: dict[str, Any] = {}
     variant: dict[str, Any] = {}
-    for route in routes:
+    for _, route in sorted(routes, key=rank):
         for into, settings in ((parent, route.parent), (variant, route.variant)):
             for name, value in settings.items():
-                if into.setdefault(name, value) != value:
+                if into.setdefault(name, value) != value and name != ATTENTION:
                     values = f"{into[name]!r} and {value!r}"
                     raise ValueError(f"part checks disagree about {name}: {values}")
-    name = " + ".join(dict.fromkeys(route.name for route in routes))
-    return Route(name, loosest(route.bound for route in routes), parent, variant)
+    name = " + ".join(dict.fromkeys(route.name for _, route in routes))
+    return Route(name, loosest(route.bound for _, route in routes), parent, variant)
 
 
 def both_eager(route: Route) -> Route:

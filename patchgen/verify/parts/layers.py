@@ -9,7 +9,6 @@ tiles: MLPs compute some tokens at a time, and keep the input of each tile alone
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,7 +44,7 @@ def norm_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     """The parent's norms, with an epsilon that matters; rounded once or twice in narrow dtypes."""
     given = {"rms_norm_eps": EPSILON} if hasattr(parent_class.config_class, "rms_norm_eps") else {}
     bound = REORDERED if given else REFORMULATED
-    return beside_eager("its norms", bound, given, given, both=True)
+    return beside_eager("its norms", bound, given, given)
 
 
 def norm_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
@@ -103,27 +102,8 @@ def _calls_rms_norm(one: Any) -> bool:
 # --- errors in norms
 
 
-def _no_one(norm: Norm, x: Tensor, shape: Any, weight: Tensor, eps: Any = None) -> Tensor:
-    return norm(x, shape, weight - 1.0, eps)
-
-
-def _no_eps(norm: Norm, x: Tensor, shape: Any, weight: Any = None, eps: Any = None) -> Tensor:
-    return norm(x, shape, weight, 0.0)
-
-
 def _centred(norm: Norm, x: Tensor, shape: Any, weight: Any = None, eps: Any = None) -> Tensor:
     return norm(x - x.mean(-1, keepdim=True), shape, weight, eps)
-
-
-def _no_gradient(norm: Norm, x: Tensor, shape: Any, weight: Any = None, eps: Any = None) -> Tensor:
-    """The epsilon of the root mean square is left out."""
-    scale = norm(x.detach(), shape, None, eps) / torch.where(x == 0, 1, x.detach())
-    return x * scale if weight is None else x * scale * weight
-
-
-def _no_bias(forward: Norm, norm: Any, x: Tensor) -> Tensor:
-    out = forward(norm, x)
-    return out if norm.bias is None else out - norm.bias.to(out.dtype)
 
 
 def _no_weight(forward: Norm, norm: Any, x: Tensor) -> Tensor:
@@ -138,23 +118,6 @@ def _has_rms_norm(facts: PairFacts) -> bool:
     return _calls_rms_norm(facts.module)
 
 
-def _has_epsilon(facts: PairFacts) -> bool:
-    return _has_rms_norm(facts) and hasattr(type(facts.config), "rms_norm_eps")
-
-
-def _adds_one(facts: PairFacts) -> bool:
-    text = inspect.getsource(sys.modules[facts.parent_class.__module__])
-    return _has_rms_norm(facts) and re.search(r"\b1(\.0)? \+ self\.weight", text) is not None
-
-
-def _in_rms_norm(name: str, says: str, wrong: Norm, fits: Any) -> PlantedError:
-    """Around torch's function, which the part's function `rms_norm` calls."""
-    return PlantedError(
-        name, says, lambda model: wrapped(nn.functional, "rms_norm", wrong), fits=fits
-    )
-
-
-_BIAS = ("bias dropped", "LayerNorm lacks its bias under autocast", _no_bias)
 _WEIGHT = ("weight dropped", "LayerNorm lacks its weight", _no_weight)
 NORM = PartCheck(
     part="norm",
@@ -163,23 +126,19 @@ NORM = PartCheck(
     effect_scenario=AUTOCAST,
     own_dtypes=lambda scenario: scenario.autocast,  # the residual stream behind a LayerNorm
     planted_errors=(
-        _in_rms_norm("added one forgotten", "a norm lacks its added one", _no_one, _adds_one),
-        _in_rms_norm("epsilon forgotten", "nothing is added to squares", _no_eps, _has_epsilon),
-        _in_rms_norm("mean taken away", "rows are centred", _centred, _has_rms_norm),
-        _in_rms_norm("scale detached", "the root has no gradient", _no_gradient, _has_rms_norm),
-        *errors("forward", _BIAS, scenario=AUTOCAST, within=LOW_PRECISION),
+        PlantedError(
+            "mean taken away",
+            "rows are centred",
+            # Torch's function, which the part's function `rms_norm` calls.
+            lambda model: wrapped(nn.functional, "rms_norm", _centred),
+            fits=_has_rms_norm,
+        ),
         *errors("forward", _WEIGHT, within=LOW_PRECISION),
     ),
 )
 
 
-def fast_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """The attention of the variant is for its other parts to say."""
-    given = {"rms_norm_eps": EPSILON}
-    return beside_eager("its norms", REORDERED, given, given, both=False)
-
-
-FAST = replace(NORM, part="fast", routes=fast_routes)
+FAST = replace(NORM, part="fast")
 
 
 # --- MLPs
@@ -211,15 +170,13 @@ def _no_tiles(model: PreTrainedModel) -> Iterator[None]:
 
 GELU = PartCheck(
     part="gelu",
-    routes=lambda parent_class: beside_eager("its layers", REFORMULATED, {}, {}, both=True),
+    routes=lambda parent_class: beside_eager("its layers", REFORMULATED, {}, {}),
     effect=gelu_effect,
     planted_errors=(PlantedError("activation left out", "an MLP is linear", _no_activation),),
 )
 TILES = PartCheck(
     part="tiles",
-    routes=lambda parent_class: beside_eager(
-        "its MLPs", REORDERED, {}, {"mlp_tile_size": 5}, both=True
-    ),
+    routes=lambda parent_class: beside_eager("its MLPs", REORDERED, {}, {"mlp_tile_size": 5}),
     effect=lambda parent, variant, facts: saves_less(parent, variant),
     planted_errors=(PlantedError("tiles left out", "an MLP gives zeros", _no_tiles),),
 )

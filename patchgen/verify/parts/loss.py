@@ -91,10 +91,6 @@ def _lost_shift(loss: Loss, *args: Any, **kwargs: Any) -> Tensor:
     return loss(*args, **kwargs | {"shift_labels": labels})
 
 
-def _lost_gradient(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
-    return loss(states.detach(), *rest, **kwargs)
-
-
 def _lost_words(loss: Loss, states: Tensor, entropies: Any, *rest: Any, **kwargs: Any) -> Tensor:
     """`entropies` is bound to the weight of the head."""
     weight = entropies.keywords["weight"]
@@ -103,37 +99,9 @@ def _lost_words(loss: Loss, states: Tensor, entropies: Any, *rest: Any, **kwargs
     return loss(states, partial(entropies, weight=cut), *rest, **kwargs)
 
 
-def _lost_tokens(loss: Loss, states: Tensor, losses: Any, *rest: Any, **kwargs: Any) -> Tensor:
-    """The losses of the second half of the tokens are left out, as of a last chunk."""
-
-    def first_half(*args: Any, **named: Any) -> tuple[Tensor, ...]:
-        given, *others = losses(*args, **named)
-        kept = torch.arange(given.shape[0], device=given.device) < given.shape[0] // 2
-        return given * kept, *others
-
-    return loss(states, first_half, *rest, **kwargs)
-
-
-def _scaled(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
-    return loss(2 * states, *rest, **kwargs)
-
-
-def _no_cap(losses: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    return losses(*args, **named | {"cap": 0.0})
-
-
-def _no_bias(losses: Callable[..., Any], *args: Any, bias: Tensor, **named: Any) -> Any:
-    return losses(*args, bias=torch.zeros_like(bias), **named)
-
-
 def _neighbours_label(select: Callable[..., Any], *args: Any) -> tuple[Tensor, Tensor]:
     states, labels = select(*args)
     return states, labels.roll(1)
-
-
-def _missing_tokens(select: Callable[..., Any], *args: Any) -> tuple[Tensor, Tensor]:
-    states, labels = select(*args)
-    return states[::2], labels[::2]
 
 
 def _no_weight(norm: Any, x: Tensor, weight: Tensor, *rest: Any, **given: Any) -> Any:
@@ -148,16 +116,6 @@ def _swapped(product: Callable[..., Tensor], gate: Tensor, up: Tensor) -> Tensor
     return product(up, gate)
 
 
-def _caps(facts: PairFacts) -> bool:
-    cap = getattr(facts.config.get_text_config(), "final_logit_softcapping", None)
-    return CAUSAL(facts) and cap is not None
-
-
-def _has_bias(facts: PairFacts) -> bool:
-    head = facts.variant_class.forward
-    return defines("biased_losses")(facts) and "biased_losses" in inspect.getsource(head)
-
-
 def _shifts(facts: PairFacts) -> bool:
     given = "shift_labels=labels" in inspect.getsource(facts.variant_class.forward)
     return CAUSAL(facts) and not given
@@ -169,14 +127,12 @@ _ITEMS = (
     _forgotten_items,
 )
 _SHIFT = ("shift lost", "each token has the label of another", _lost_shift)
-_DETACHED = ("states detached", "the head learns, the layers do not", _lost_gradient)
-_DOUBLED = ("scaled", "logits are twice what they are", _scaled)
 _NEIGHBOUR = "tokens have the label of the one before"
 FEW_PLACES = 0.9
 ACCUMULATED = Scenario(train=True, accumulate=2)
 LOSS = PartCheck(
     part="loss",
-    routes=lambda parent_class: beside_eager("logits", REORDERED, {}, {}, both=False),
+    routes=lambda parent_class: beside_eager("logits", REORDERED, {}, {}),
     effect=loss_effect,
     # With labels, unless the configuration asks for logits: `loss_chunk_size = 0`.  On labelled
     # tokens only in training; what a variant gives all the same is compared.
@@ -194,28 +150,12 @@ LOSS = PartCheck(
         *errors(
             "causal_loss",
             _SHIFT,
-            _DETACHED,
             ("words without a gradient", "half of the words' rows do not learn", _lost_words),
-            ("last tokens left out", "half of the tokens do not count", _lost_tokens),
-            _DOUBLED,
             scenario=TRAINED,
-        ),
-        *errors(
-            "linear_losses",
-            ("soft-cap left out", "logits are not capped", _no_cap),
-            scenario=TRAINED,
-            fits=_caps,
-        ),
-        *errors(
-            "biased_losses",
-            ("bias left out", "logits lack the head's bias", _no_bias),
-            scenario=TRAINED,
-            fits=_has_bias,
         ),
         *errors(
             "labelled_tokens",
             ("label of the neighbour", _NEIGHBOUR, _neighbours_label),
-            ("missing tokens", "every other labelled token does not count", _missing_tokens),
             scenario=TRAINED,
         ),
     ),
@@ -236,7 +176,7 @@ def _in_liger(
 _GATE = ("halves swapped", "the gate is multiplied by the activation", _swapped)
 LIGER = PartCheck(
     part="liger",
-    routes=lambda parent_class: beside_eager("statements", IN_FLOAT32, {}, {}, both=False),
+    routes=lambda parent_class: beside_eager("statements", IN_FLOAT32, {}, {}),
     effect=liger_effect,
     hides=(
         Hidden(
@@ -251,6 +191,6 @@ LIGER = PartCheck(
         *_in_liger("liger_swiglu", *_GATE),
         *_in_liger("liger_geglu", *_GATE),
         *errors("liger_causal_loss", _ITEMS, scenario=ACCUMULATED),
-        *errors("liger_causal_loss", _SHIFT, _DETACHED, _DOUBLED, scenario=TRAINED),
+        *errors("liger_causal_loss", _SHIFT, scenario=TRAINED),
     ),
 )

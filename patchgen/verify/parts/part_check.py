@@ -2,7 +2,9 @@
 
 Each part has a `PartCheck` in the table of `combine`.  A variant of several parts is checked with
 all of theirs: the loosest bound, everything that any of them hides, every effect and every planted
-error.  An error is planted by replacing a function while a context is open:
+error.  Those are few: they tell how small an error may be, beside the many that
+`verify.mutation` plants in the lines of any variant.  An error is planted by replacing a function
+while a context is open:
 
     errors("causal_loss", ("scaled", "logits are twice what they are", scaled))
 """
@@ -294,8 +296,6 @@ class PartCheck:
     # Why graphs may end under `torch.compile` where the parent's do not: first lines of torch's
     # reasons.
     ends_graphs: tuple[str, ...] = ()
-    # Of all FLOPs, those in float32 under autocast that the parent lacks.
-    wide_share: float = 0.0
     # Whether outputs have other dtypes than the parent's in a scenario, as documented.
     own_dtypes: Callable[[Scenario], bool] = lambda scenario: False
     # Whether random numbers are drawn in the parent's order, so that dropout can be compared.
@@ -305,12 +305,11 @@ class PartCheck:
 
 
 def beside_eager(
-    name: str, bound: Bound, parent: Mapping[str, Any], variant: Mapping[str, Any], *, both: bool
+    name: str, bound: Bound, parent: Mapping[str, Any], variant: Mapping[str, Any]
 ) -> tuple[Route, Route]:
-    """The parent by its default attention, and by eager attention; there also the variant."""
+    """Both by their default attention, and both by eager attention."""
     eager = {"attn_implementation": "eager"}
-    independent = {**variant, **(eager if both else {})}
-    under = Route(f"{name} under eager", bound, {**parent, **eager}, independent)
+    under = Route(f"{name} under eager", bound, {**parent, **eager}, {**variant, **eager})
     return Route(name, bound, parent, variant), under
 
 

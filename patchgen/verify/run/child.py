@@ -1,21 +1,19 @@
-"""The child process: it runs cases one after the other and writes each result as a line of JSON.
+"""The child process: it runs cases one after the other and sends each result.
 
 `patchgen.verify.run.children` starts it, and ends it if a case takes too long or too much memory.
-The `Work` comes on stdin.  A line names each case before it begins, so that the listener knows
-which case a process died in.
+It names each case before it begins, so that the listener knows which case a process died in.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
 from patchgen.verify.report import Result
 from patchgen.verify.variants import Plan, Variant
@@ -23,8 +21,8 @@ from patchgen.verify.variants import Plan, Variant
 if TYPE_CHECKING:
     from patchgen.verify.mutation.prove import MutationTest
 
-# Of a plan's time, until when cases run, and errors are tried; those that are planted get the rest.
-FOR_CASES, FOR_TRIALS = 0.7, 0.85
+# Of a plan's time, until when cases run; errors that are planted get the rest.
+FOR_CASES = 0.7
 FOR_ONE = 0.03  # for one of these, where the most telling cases do not see it
 
 
@@ -46,32 +44,22 @@ class Work:
         well = (result.case,) if result.status in ("PASS", "WARN") else ()
         return replace(self.without(result.case), compared=(*self.compared, *well))
 
-    def as_text(self) -> str:
-        return json.dumps(asdict(self))
 
-
-def read_work(text: str) -> Work:
-    """The inverse of `Work.as_text`."""
-
-    def fixed(value: Any) -> Any:
-        return tuple(map(fixed, value)) if isinstance(value, list) else value
-
-    def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
-        return {name: fixed(value) for name, value in fields.items()}
-
-    fields = json.loads(text, object_hook=with_tuples)
-    variant, plan = Variant(**fields.pop("variant")), Plan(**fields.pop("plan"))
-    return Work(variant, plan, **fields)
-
-
-def main() -> None:
-    """Do the work that comes on stdin."""
-    # What models print must not get between the lines.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
+def do_work(work: Work, answers: Connection) -> None:
+    """Run the cases of `work`; each answer is a dictionary with a key for what it tells."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # models print
+        os.dup2(nowhere, stream)
+    # The models are tiny: a second thread waits longer than it computes.
+    os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     warnings.simplefilter("ignore")
-    work = read_work(sys.stdin.read())
+    try:
+        _do_work(work, lambda **answer: answers.send(answer))
+    except Exception as error:  # of no case: of an import, or of what comes between two cases
+        answers.send({"fault": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"})
 
+
+def _do_work(work: Work, say: Callable[..., None]) -> None:
     import torch
     from transformers.utils import logging
 
@@ -79,9 +67,6 @@ def main() -> None:
     from patchgen.verify.cases import select_cases
     from patchgen.verify.mutation.prove import MutationTest
     from patchgen.verify.parts.combine import find_part_checks
-
-    def say(**answer: Any) -> None:
-        print(json.dumps(answer), file=answers, flush=True)
 
     torch.set_num_threads(1)
     logging.set_verbosity_error()
@@ -98,8 +83,7 @@ def main() -> None:
     if plan.lines or plan.mutants != 0:  # it always runs on a CPU
         on_cpu = bench if work.device == "cpu" else CaseRunner(variant, seed=plan.seed)
         limit = math.inf if plan.seconds is None else plan.seconds
-        times = {"until": FOR_TRIALS * limit, "seconds": FOR_ONE * limit}
-        proof = MutationTest(variant, on_cpu.ready, alive=lambda: say(alive=True), **times)
+        proof = MutationTest(variant, on_cpu.pair, FOR_ONE * limit, lambda: say(alive=True))
     for case in (case for case in todo if case.name not in work.skip):
         if _is_late(plan, FOR_CASES):
             left_out += 1
@@ -114,7 +98,7 @@ def main() -> None:
         else:
             result = bench.run(case)
         compared |= {case.name} if result.status in ("PASS", "WARN") else set()
-        say(result=result.as_json())
+        say(result=result)
     if proof is not None:
         unplanted = _prove(work, proof, compared, say)
     say(done=True, left_out=left_out, unplanted=unplanted)
@@ -139,11 +123,10 @@ def _prove(
             say(begun=name)
             proof.watch(case)
     say(begun="lines of a model that is built")
-    say(lines=asdict(proof.lines_run()))
+    say(lines=proof.lines_run())
     # Which of them run is found out by running them all: where cases did not fit, they do not.
     if _is_late(plan, FOR_CASES):
         return plan.mutants if plan.mutants is not None else len(proof.mutants(None)[0])
-    say(begun="lines of errors that are tried")
     chosen, others = proof.mutants(plan.mutants)
     todo = list(chosen)
     for mutant in todo:
@@ -153,16 +136,12 @@ def _prove(
         if _is_late(plan):
             unplanted += 1
             continue
-        say(begun=fate.name, mutant=asdict(fate))
+        say(begun=fate.name, mutant=fate)
         fate = proof.fate(mutant)
-        following = next(others, None) if fate.only_crashes else None
-        if following is not None:  # it has the place of what says nothing
+        following = next(others, None) if fate.outcome == "crashed" else None
+        if following is not None:  # it has the place of what nobody can overlook
             todo.append(following)
             say(left=fate.name)
         else:
-            say(fate=asdict(fate))
+            say(fate=fate)
     return unplanted
-
-
-if __name__ == "__main__":
-    main()

@@ -1,147 +1,43 @@
 """Run the cases of variants in child processes, within limits of time and memory for each case.
 
-A child gets its work on stdin and answers on stdout with one line of JSON each.  If it exceeds a
-limit or dies, its current case is a FAIL, and another child goes on with the next case.
+If a child exceeds a limit or dies, its current case is a FAIL, and another child goes on with the
+next case.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import queue
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
+from multiprocessing import get_context
 from typing import Any
 
+from patchgen import system
 from patchgen.verify.report import (
     LinesRun,
     MutantResult,
     Result,
     describe,
-    from_json,
-    lines_from_json,
     make_left_out_result,
     make_lines_result,
     make_mutants_result,
 )
-from patchgen.verify.run.child import Work
+from patchgen.verify.run.child import Work, do_work
 from patchgen.verify.variants import Plan, Variant
 
 SECONDS = 60  # a case, of the processor's time: on a busy machine it takes no more of it
 WAITING = 10  # times as long by the clock, if all that it does is to wait
 START = 180  # until the first case begins: importing torch and transformers on a cold, busy machine
 MEGABYTES = 3072  # a child, at any time
-COMMAND = (sys.executable, "-m", "patchgen.verify.run.child")
+ENDING = 5  # until a child has ended that has nothing more to do
 TICK = 0.2  # seconds between two looks at a silent process
-_KEPT = 20  # lines of stderr
+_SPAWN = get_context("spawn")  # a forked child would share what torch has initialised
 
 Progress = Callable[[Result], None]
 # A variant, what is run of it now, how much of it has ended, and how many cases there are.
 Began = Callable[[str, str, int, int], None]
-
-
-class Child:
-    """One process.  Between its answers there are ticks, to look at its time and its memory."""
-
-    def __init__(
-        self, command: Sequence[str], work: str, env: Mapping[str, str], *, aside: bool = False
-    ) -> None:
-        """Start it.  `aside`: an interrupt from the keyboard does not reach it."""
-        pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        self.process = subprocess.Popen(
-            command,
-            **pipes,
-            env={**os.environ, "TOKENIZERS_PARALLELISM": "false", **env},
-            start_new_session=aside,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-        )
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        self._words: list[str] = []
-        threading.Thread(target=self._listen, daemon=True).start()
-        self._complaints = threading.Thread(target=self._hear, daemon=True)
-        self._complaints.start()
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(work)
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass  # it died at once: the end of its answers says so
-
-    def answers(self) -> Iterator[dict[str, Any] | None]:
-        """Each answer, None at each tick, and last a "fault" if the process died or wrote garbage.
-
-        The process is killed when the iteration ends.
-        """
-        try:
-            while True:
-                try:
-                    line = self._lines.get(timeout=TICK)
-                except queue.Empty:
-                    yield None
-                    continue
-                if line is None:
-                    yield {"fault": f"the process ended with code {self.process.wait()}"}
-                    return
-                if not line.endswith("\n"):
-                    continue  # it was ended in the middle of an answer: its end says so
-                try:
-                    answer = json.loads(line)
-                except ValueError:
-                    yield {"fault": f"the process said what is no answer: {line.strip()[:100]}"}
-                    return
-                yield answer
-        finally:
-            self.end()
-
-    def end(self) -> None:
-        """Kill the process and wait for it."""
-        self.process.kill()
-        self.process.wait()
-
-    def last_words(self) -> str:
-        """The last line that it wrote on stderr, as a suffix for a fault."""
-        self._complaints.join(timeout=2)
-        last = next((word.strip() for word in reversed(self._words) if word.strip()), "")
-        return f": {last[:300]}" if last else ""
-
-    def _listen(self) -> None:
-        for line in self.process.stdout or ():
-            self._lines.put(line)
-        self._lines.put(None)
-
-    def _hear(self) -> None:
-        for line in self.process.stderr or ():
-            self._words = [*self._words[-_KEPT:], line]
-
-
-def spent(pid: int) -> float | None:
-    """Seconds of CPU time that a process has taken; None if the system does not report it."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-        behind_name = stat.rpartition(")")[2].split()
-        return (int(behind_name[11]) + int(behind_name[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
-        return None
-
-
-def resident(pid: int) -> float:
-    """Megabytes of memory that a process holds; 0 where the system does not report it."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-# --- variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +69,7 @@ def verify(
     `progress` gets each result as it comes, `began` is told of each case as it begins.  `jobs`
     children work at once.  0: one for each processor, or one on an accelerator.
     """
-    has_affinity = hasattr(os, "sched_getaffinity")
-    processors = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    several = jobs or (processors if wanted.device == "cpu" else 1)
+    several = jobs or (system.processors() if wanted.device == "cpu" else 1)
     lock = threading.Lock()
 
     def one(variant: Variant) -> list[Result]:
@@ -201,22 +95,19 @@ def run_work(
         at: str | None = None
         mutant: MutantResult | None = None
         fault = "the process died"
-        # The models are tiny: a second thread waits longer than it computes.
-        child = Child(COMMAND, work.as_text(), {"OMP_NUM_THREADS": "1"})
-        for answer in _within(limits, child):
+        for answer in _answers(work, limits):
             todo = answer.get("todo", todo)
             if "begun" in answer:
                 at = answer["begun"]
                 began(variant, answer["begun"], len(work.skip), todo)
-                mutant = MutantResult(**answer["mutant"]) if "mutant" in answer else None
+                mutant = answer.get("mutant")
             elif "result" in answer:
-                result = from_json(answer["result"])
-                work, at = work.with_result(result), None
-                yield result
+                work, at = work.with_result(answer["result"]), None
+                yield answer["result"]
             elif "lines" in answer:
-                lines, at = lines_from_json(answer["lines"]), None
+                lines, at = answer["lines"], None
             elif "fate" in answer:
-                fates.append(MutantResult(**answer["fate"]))
+                fates.append(answer["fate"])
                 work, at, mutant = work.without(fates[-1].name), None, None
             elif "left" in answer:
                 work, at, mutant = work.without(answer["left"]), None, None
@@ -233,7 +124,7 @@ def run_work(
         if mutant is not None:
             fates.append(replace(mutant, outcome="crashed", note=fault))
         elif at is None or not at.startswith("lines of "):
-            yield Result(variant, at or "all", "FAIL", note=f"{fault}{child.last_words()}")
+            yield Result(variant, at or "all", "FAIL", note=fault)
         if at is None:
             return  # it would die again
         work = work.without(at)
@@ -248,23 +139,37 @@ def _of_mutation(
         yield make_mutants_result(variant, tuple(fates), lines)
 
 
-def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:
-    """The child's answers; last a "fault" if it exceeded its limits or ended badly."""
-    pid, limit = child.process.pid, float(START)
-    began, had = time.monotonic(), spent(pid)
-    for answer in child.answers():
-        passed, now = time.monotonic() - began, spent(pid)
-        if now is None or had is None:  # the clock's time, where the system reports no other
-            is_over = passed > limit
-        else:
-            is_over = now - had > limit or passed > max(limit, 1) * WAITING
-        fault = f"took more than {limit:.0f} seconds" if is_over else ""
-        if not fault and answer is None and (used := resident(pid)) > limits.megabytes:
-            fault = f"took {used:.0f} MB of memory, more than {limits.megabytes:.0f}"
-        if fault:
-            child.end()
-            yield {"fault": fault}
-            return
-        if answer is not None:
-            limit, began, had = limits.seconds, time.monotonic(), spent(pid)
-            yield answer
+def _answers(work: Work, limits: Limits) -> Iterator[dict[str, Any]]:
+    """What a child answers; last a "fault" if it exceeded its limits, died or could not work."""
+    ours, theirs = _SPAWN.Pipe(duplex=False)
+    child = _SPAWN.Process(target=do_work, args=(work, theirs), daemon=True)
+    child.start()
+    theirs.close()  # else nobody would see that the child has closed it
+    assert child.pid is not None
+    pid, limit = child.pid, float(START)
+    began, had = time.monotonic(), system.spent_by(pid)
+    try:
+        while True:
+            is_silent = not ours.poll(TICK)
+            passed, now = time.monotonic() - began, system.spent_by(pid)
+            if now is None or had is None:  # the clock's time, where the system reports no other
+                is_over = passed > limit
+            else:
+                is_over = now - had > limit or passed > max(limit, 1) * WAITING
+            megabytes = system.resident_of(pid) / 2**20 if is_silent else 0.0
+            if is_over or megabytes > limits.megabytes:
+                what = f"{megabytes:.0f} MB of memory, more than {limits.megabytes:.0f}"
+                child.kill()
+                yield {"fault": f"took {f'more than {limit:.0f} seconds' if is_over else what}"}
+                return
+            if not is_silent:
+                yield ours.recv()
+                limit, began, had = limits.seconds, time.monotonic(), system.spent_by(pid)
+    except (EOFError, OSError):
+        child.join()
+        yield {"fault": f"the process ended with code {child.exitcode}"}
+    finally:
+        ours.close()
+        child.join(ENDING)
+        child.kill()
+        child.join()

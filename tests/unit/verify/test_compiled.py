@@ -8,9 +8,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.checks import speed
+from patchgen.verify.checks import running
 from patchgen.verify.checks.context import Case
-from patchgen.verify.differences import REFORMULATED, REORDERED
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import Scenario
 from patchgen.verify.variants import Variant
@@ -33,7 +32,7 @@ def case(head):
 
 def test_what_is_compiled_is_counted():
     result = bench(*LLAMA).run(case("LlamaModel"))
-    assert result.status == "PASS" and result.seen is None  # of no part: no planted error fits
+    assert result.status == "PASS"
     assert result.note.startswith("reordered to itself uncompiled;")
     assert (
         result.difference <= result.bound
@@ -46,18 +45,6 @@ def test_nothing_compiled_is_no_pass():
     with torch._dynamo.config.patch(disable=True):
         result = bench(*LLAMA).run(case("LlamaModel"))
     assert result.status == "FAIL" and "nothing was compiled" in result.note
-
-
-@pytest.mark.parametrize(
-    ("own", "allowed"),
-    [
-        pytest.param(20, REORDERED.roundings, id="as of another order"),
-        pytest.param(300, 600, id="of both computations"),
-        pytest.param(10_000, REFORMULATED.roundings, id="never more than of another formula"),
-    ],
-)
-def test_kernels_may_be_as_different_as_float32_leaves_open(own, allowed):
-    assert speed.of_kernels(own).roundings == allowed
 
 
 @pytest.mark.parametrize(
@@ -79,8 +66,7 @@ def test_the_same_distance_is_noise_in_one_model_and_none_in_another(where, stat
             seen[name] = seen[name] + 308 * EPSILON * seen[name].abs().max()
         return seen
 
-    monkeypatch.setattr(speed, "observe_step", differ)
-    monkeypatch.setattr(speed, "WRITE_KERNELS", {"eager"})
+    monkeypatch.setattr(running, "observe_step", differ)
     result = bench(*where).run(case(where[1]))
     assert result.status == status, result
     assert 300 * EPSILON < result.difference < 320 * EPSILON

@@ -12,9 +12,7 @@ from tests.gallery import BY_NAME
 
 
 def judged(pair):
-    return check_initialization(
-        CheckContext(pair, Case("begins", "fresh", pair.head), lambda case: None)
-    )
+    return check_initialization(CheckContext(pair, Case("begins", "fresh", pair.head)))
 
 
 @pytest.fixture(scope="module")

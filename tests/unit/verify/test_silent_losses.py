@@ -35,7 +35,7 @@ ERRORS = {
     ),
     "a product that autocast does not make narrow": (
         "llama_loss",
-        " pace of autocast, right",
+        " work under autocast",
         "causal_loss",
         "states = states.to(torch.get_autocast_dtype(states.device.type))",
         "pass",

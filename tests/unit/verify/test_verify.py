@@ -34,7 +34,7 @@ from patchgen.verify.report import (
     find_unproven,
     from_json,
 )
-from patchgen.verify.run.child import Work, read_work
+from patchgen.verify.run.child import Work
 from patchgen.verify.run.children import Limits, Wanted, run_work, verify
 from patchgen.verify.variants import Plan, Variant, find_heads, find_towers, find_variants
 from tests.toytree import REPOSITORY
@@ -96,11 +96,6 @@ LLAMA = Variant(
 )
 
 
-def test_work_goes_through_a_pipe():
-    work = Work(LLAMA, Plan(dtypes=("float32",)), "cpu").without("one", "two")
-    assert read_work(work.as_text()) == work
-
-
 @pytest.mark.parametrize(
     ("limits", "note"),
     [
@@ -122,8 +117,8 @@ def test_a_part_without_a_claim_fails():
 
 
 RESULTS = (
-    Result("llama", "a", "PASS", 0.0, 1e-5, 0.5, "relative", "well"),
-    Result("llama", "b", "FAIL", float("inf"), 1e-5, None, "relative", "a|b"),
+    Result("llama", "a", "PASS", 0.0, 1e-5, "relative", "well"),
+    Result("llama", "b", "FAIL", float("inf"), 1e-5, "relative", "a|b"),
 )
 
 
@@ -140,7 +135,6 @@ PLANTED = Result(
     "PASS",
     math.inf,
     1e-5,
-    math.inf,
     "relative",
 )
 LOADED = Result("llama", "LlamaModel checkpoints", "PASS")
@@ -165,7 +159,6 @@ def test_an_edited_file_and_what_differs_are_said_first():
     edited, declared = describe(variant)
     assert edited.status == "WARN" and "is not what patchgen.lock records" in edited.note
     assert declared.note == "training (noise)"
-    assert read_work(Work(variant, Plan(), "cpu").as_text()).variant == variant
 
 
 @pytest.mark.parametrize(
@@ -309,6 +302,15 @@ def test_parts_that_leave_attention_alone_follow_one_that_does_not():
     alone = part_checks[1:]
     along = weights_route(alone, merge_routes(alone, MPNetForMaskedLM))
     assert along.parent == along.variant == {ATTENTION: "eager"}
+
+
+def test_a_part_that_needs_an_attention_decides_it_for_those_that_do_not():
+    from transformers import LlamaForCausalLM
+
+    for parts in (("flash", "loss", "norm"), ("norm", "flash"), ("checkpoint", "flash", "tiles")):
+        _, independent = merge_routes(find_part_checks(parts), LlamaForCausalLM)
+        along = independent.parent[ATTENTION], independent.variant[ATTENTION]
+        assert along == ("eager", "varlen"), parts
 
 
 def test_attention_weights_are_asked_of_the_path_that_gives_them():
