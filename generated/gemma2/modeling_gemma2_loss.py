@@ -653,7 +653,9 @@ class Gemma2ForCausalLM(Gemma2PreTrainedModel, GenerationMixin):
             logits = logits * self.config.final_logit_softcapping
         loss = None
         if labels is not None:
-            loss = (loss_function or self.loss_function)(logits, labels, self.vocab_size, **kwargs)
+            loss = (self.loss_function if loss_function is None else loss_function)(
+                logits, labels, self.vocab_size, **kwargs
+            )
 
         return CausalLMOutputWithPast(
             loss=loss,

@@ -786,7 +786,9 @@ class Qwen3MoeForCausalLM(Qwen3MoePreTrainedModel, GenerationMixin):
         logits = self.lm_head(hidden_states) if loss_function is None else NoLogits(())
         loss = None
         if labels is not None:
-            loss = (loss_function or self.loss_function)(logits, labels, self.vocab_size, **kwargs)
+            loss = (self.loss_function if loss_function is None else loss_function)(
+                logits, labels, self.vocab_size, **kwargs
+            )
 
         aux_loss = None
         if output_router_logits:

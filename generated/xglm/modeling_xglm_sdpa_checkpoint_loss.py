@@ -693,7 +693,7 @@ class XGLMForCausalLM(XGLMPreTrainedModel, GenerationMixin):
         logits = self.lm_head(hidden_states) if loss_function is None else NoLogits(())
         loss = None
         if labels is not None:
-            loss = (loss_function or self.loss_function)(
+            loss = (self.loss_function if loss_function is None else loss_function)(
                 logits,
                 labels,
                 vocab_size=self.config.vocab_size,
