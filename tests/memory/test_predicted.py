@@ -119,6 +119,16 @@ def test_kind(name, changes):
     assert apart(name, SETUP, changes=changes) == {}
 
 
+@pytest.mark.slow  # inductor compiles for each dtype
+def test_what_the_loss_compiles_is_one_kernel():
+    """So many logits are; a prediction and a measurement before do not keep it from being so."""
+    target = find_target("llama_loss", Choice(tiny=True, changes=(("vocab_size", 40_000),)))
+    for precision in ("fp32", "amp-bf16"):
+        setup = Setup(batch=1, length=512, precision=precision)
+        guess = summarize(predict_step(target, setup))
+        assert dict(guess.peaks) == pytest.approx(dict(measure_step(target, setup).peaks), rel=0.01)
+
+
 def test_tied_weights_are_there_once():
     tied, untied = (
         summarize(

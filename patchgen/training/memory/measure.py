@@ -64,7 +64,8 @@ def measure_step(target: Target, setup: Setup, seed: int = 0) -> Figures:
             if phase == "optimizer":
                 gradients = _bytes((each.grad for each in model.parameters()), setup)
 
-        with tracker:
+        # Below a mode, torch would mark what it is to compile as not to be compiled, for good.
+        with tracker, torch.compiler.set_stance("force_eager"):
             step(begin)
             saved = sum(e.bytes for e in saved_allocations(tracker.allocations, tracker.starts))
         before = 0 if setup.device == "cuda" else sum(held.values())
