@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.author.adopt.fit import blockers, homes, lacking_imports, misfits
-from patchgen.author.adopt.forked import ForkedModel, pair_with_parent
+from patchgen.author.adopt.forked import (
+    ForkedModel,
+    lacking_imports,
+    pair_with_parent,
+    unbound,
+)
 from patchgen.author.align.file import read_file
 from patchgen.syntax.text import make_source
 
@@ -22,7 +26,6 @@ def root(tmp_path: Path) -> Path:
     (package / "__init__.py").touch()
     (package / "utils" / "__init__.py").write_text("from .generic import is_here\n")
     (package / "utils" / "logging.py").touch()
-    (package / "flash.py").write_text("def _unpad(mask):\n    return mask\n")
     return tmp_path
 
 
@@ -31,30 +34,11 @@ def _forked(root: Path, fork: str) -> ForkedModel:
     return pair_with_parent(parent, read_file(make_source(fork, "fork.py")), MODULE, root=root)
 
 
-def test_a_name_that_another_module_defines_has_a_home(root: Path) -> None:
-    forked = _forked(root, "class Toy:\n    def run(self):\n        return _unpad(nowhere)\n")
-    assert homes(forked) == {"_unpad": "transformers.flash"}
-    assert list(blockers(forked)) == ["nowhere"]
-
-
-@pytest.mark.parametrize(("call", "fits"), [("dim=1", True), ("1", True), ("config=1", False)])
-def test_a_call_of_the_parents_class_has_to_fit(root: Path, call: str, fits: bool) -> None:
-    forked = _forked(root, f"class Toy:\n    def run(self):\n        return Rotary({call})\n")
-    assert misfits(forked) == ([] if fits else ["Rotary"])
-
-
-@pytest.mark.parametrize(
-    ("parameters", "fits"), [("self, dim=1", True), ("self, dim, base", False)]
-)
-def test_a_class_that_the_fork_left_out_has_to_fit(root: Path, parameters: str, fits: bool) -> None:
-    """The output keeps it, and it calls what the fork has."""
-    left_out = "class Layer:\n    def run(self):\n        return Rotary(1)\n"
-    parent = read_file(make_source(PARENT + left_out, "parent.py"))
-    text = (
-        f"class Toy:\n    pass\n\n\nclass Rotary:\n    def __init__({parameters}):\n        pass\n"
+def test_a_name_that_nothing_binds_is_named(root: Path) -> None:
+    forked = _forked(
+        root, "class Toy:\n    def run(self):\n        return Rotary(nowhere, max(1))\n"
     )
-    forked = pair_with_parent(parent, read_file(make_source(text, "fork.py")), MODULE, root=root)
-    assert misfits(forked) == ([] if fits else ["Rotary"])
+    assert unbound(forked) == {"nowhere"}
 
 
 def test_imports_that_the_release_lacks_are_named(root: Path) -> None:

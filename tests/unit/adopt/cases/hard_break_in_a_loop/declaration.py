@@ -2,15 +2,18 @@
 
 from transformers.models.toy import modeling_toy as toy
 
-from patchgen.edits import after, edit, old
-
 
 class ToyModel(toy.ToyModel):
-    @edit("forward")
-    def add_any(self, x, layer, mask):
-        while ...:
-            with old:
-                x = x + layer(x, mask)
-            with after:
-                if x.isnan().any():
-                    break
+    def forward(self, x, mask=None):
+        hidden = []
+        for layer in self.layers:
+            hidden.append(x)
+            x = x + layer(x, mask)
+            if x.isnan().any():
+                break
+        hidden.append(x)
+        hidden = tuple(hidden)
+        sizes = [h.shape for h in hidden]
+        if len(set(sizes)) > 1:
+            raise ValueError(sizes)
+        return x, hidden
