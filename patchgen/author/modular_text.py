@@ -1,4 +1,4 @@
-"""Format a modular file that patchgen writes: transformers above, patchgen's own words below.
+"""Format a modular file that patchgen writes, and flatten it: transformers above, patchgen below.
 
 import torch
 from transformers.models.llama import modeling_llama as llama
@@ -9,9 +9,14 @@ from patchgen.edits import edit, new, old
 from __future__ import annotations
 
 import re
+import tempfile
+from pathlib import Path
 
+from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import format_texts
+from patchgen.syntax.errors import Problem
+from patchgen.syntax.locate import make_environment
 
 _TRANSFORMERS_IMPORT = re.compile(
     r"^from transformers\b.* import (?:\([^)]*\).*|.*)\n", re.MULTILINE
@@ -33,3 +38,24 @@ def format_modular(text: str, settings: Settings) -> str:
     # Behind torch it joins the third-party imports, else it begins their section.
     separator = "" if _TORCH_IMPORT.search(head) else "\n"
     return f"{head}\n{separator}{moved}\n{tail}"
+
+
+def flatten_text(
+    text: str, name: str, root: Path | None, settings: Settings, roots: tuple[Path, ...] = ()
+) -> tuple[dict[str, str], tuple[Problem, ...]]:
+    """What the modular file `name` with this text gives on the release at `root`, by file name.
+
+    `roots` are where the file's own project has modules.
+    """
+    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
+        home = Path(folder).resolve()
+        path = home / "modular" / name
+        path.parent.mkdir()
+        path.write_text(text, encoding="utf-8", newline="\n")
+        result = flatten(path, make_environment(home, root, roots), settings)
+    return {file.name: file.text for file in result.files}, tuple(result.problems)
+
+
+def output_name(modular_file: str) -> str:
+    """The name of the modeling file that a modular file gives."""
+    return modular_file.replace("modular_", "modeling_", 1)

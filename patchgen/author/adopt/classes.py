@@ -1,15 +1,27 @@
-"""How a class of the fork is declared: by edits and members over the parent's class, or whole."""
+"""How a class of the fork is declared: by edits and members over the parent's class, or whole.
+
+A changed method becomes one edit of all its places, and one for each repeated change:
+
+@edit("forward")
+def add_scale(self, hidden_states, scale: New[float] = 1.0):
+    with old:
+        hidden_states = self.act(hidden_states)
+    with after:
+        hidden_states = hidden_states * scale
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from patchgen.author.adopt.edits import declare_edits, decorators_added
 from patchgen.author.adopt.words import Words
+from patchgen.author.align.drafts import Draft, drafts
 from patchgen.author.align.file import Definition, Member
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.bound import bound_names, local_names
 from patchgen.syntax.same import Function, is_documenting, plain_text, without_docstring
 
 _COPIED = 1.3
@@ -17,16 +29,11 @@ _COPIED = 1.3
 
 @dataclass(frozen=True)
 class Doubts:
-    """What did not reproduce the fork: edits of methods, and classes that have to be whole.
-
-    `heads` are classes of which only what stands above them was not reproduced.
-    """
+    """What did not reproduce the fork: edits of methods, classes, and what was not declared."""
 
     edits: frozenset[tuple[str, str]] = frozenset()
-    heads: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
     definitions: frozenset[str] = frozenset()
-    statements: frozenset[ast.stmt] = frozenset()
 
     def about(self, name: str, method: str = "") -> Doubts:
         """Add that the declaration of `name`, or the edits of its `method`, are not right."""
@@ -34,15 +41,14 @@ class Doubts:
             return replace(self, edits=self.edits | {(name, method)})
         return replace(self, whole=self.whole | {name})
 
-    def lacking(self, names: Iterable[str], statements: Iterable[ast.stmt] = ()) -> Doubts:
-        """Add definitions that have to be declared, and statements that cannot be."""
-        definitions = self.definitions | {*names}
-        return replace(self, definitions=definitions, statements=self.statements | {*statements})
+    def lacking(self, names: Iterable[str]) -> Doubts:
+        """Add definitions that have to be declared."""
+        return replace(self, definitions=self.definitions | {*names})
 
 
 @dataclass(frozen=True)
 class DeclaredDefinition:
-    """A class as text; `state` is "edited", "replaced", "new" or "named"."""
+    """A definition as text; `state` is "edited", "replaced", "new" or "named"."""
 
     name: str
     state: str
@@ -51,16 +57,17 @@ class DeclaredDefinition:
     places: tuple[tuple[int, str], ...] = field(default=())
 
 
-def declare_class(
+def declare_definition(
     new: Definition, old: Definition | None, words: Words, doubts: Doubts
 ) -> DeclaredDefinition:
-    """The shortest declaration of a class of the fork.
+    """The shortest declaration of a class of the fork, or a function or constant as it stands.
 
-    `old` is the parent's class that it was made from.
+    `old` is what the parent has in its place.
     """
     whole = Words(words.names)
-    text = tuple(whole.statements(new.nodes, 0))
-    if old is not None and old.kind == "class" and new.name not in doubts.whole:
+    text = tuple(line for node in new.nodes for line in whole.statements([node], 0))
+    is_class = old is not None and new.kind == old.kind == "class"
+    if old is not None and is_class and new.name not in doubts.whole:
         over = Words(words.names)
         declared = _over_parent(new, old, over, doubts)
         # A class that is only named may be one line: `class A(Generic, PreTrained): ...`.
@@ -77,9 +84,6 @@ def _over_parent(
 ) -> DeclaredDefinition | None:
     """The class as one that derives from the parent's; None if that is impossible."""
     bases, decorators = _bases(new, old, words), decorators_added(_class(old), _class(new))
-    if new.name in doubts.heads:
-        # The converter drops those of kernels where the code is another.
-        decorators = [one for one in _class(new).decorator_list if not is_documenting(one)]
     is_loose = [*map(plain_text, new.loose)] != [*map(plain_text, old.loose)]
     if bases is None or decorators is None or is_loose:
         return None
@@ -187,3 +191,192 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
     signature = whole[: len(whole) - (last + 1 - first_line(new.body[0]))]
     call = f"        super().__init__({', '.join(passed)})"
     return [*signature, call, *words.statements(more, 8)]
+
+
+_NOUN = re.compile(r"[a-z][a-z_]*[a-z]")
+_Parameters = dict[str, tuple[ast.arg, ast.expr | None, bool]]
+
+
+def declare_edits(new: Function, old: Function, words: Words, taken: set[str]) -> list[str] | None:
+    """The edit that makes `new` of the parent's method; None where there is none that does.
+
+    `taken` are the names of members that the class has.
+    """
+    signature, added = _Signature.between(old, new), decorators_added(old, new)
+    if type(new) is not type(old) or signature is None or added is None:
+        return None
+    made = drafts(old, new)
+    if made is None:
+        return None
+    if not (made or signature or added):
+        return []
+    literal = _literal(made, signature, old, new)
+    code = [
+        n for d in made for side in (d.old, d.new) for one in _nodes(side) for n in ast.walk(one)
+    ]
+    # What leaves a loop would need that loop in the edit, too.
+    if literal is None or any(isinstance(node, ast.Break | ast.Continue) for node in code):
+        return None
+    word = "async def" if any(isinstance(node, ast.Await) for node in code) else "def"
+    lines = [
+        *(f"    @{words.fork_code(decorator)}" for decorator in added),
+        f'    @edit("{old.name}")',
+        f"    {word} {_name(made, signature, old, taken)}({signature.written(literal, words)}):",
+    ]
+    # The comments that the parent's method has stay where they are.
+    there = words.names.forked.parent.source.lines[old.lineno - 1 : old.end_lineno]
+    comments = frozenset(line.strip() for line in there if line.lstrip().startswith("#"))
+    for draft in made:
+        code_there = [line for n in _nodes(draft.old) for line in words.parent_code(n).split("\n")]
+        lines += ["        with old:", *(" " * 12 + line for line in code_there)]
+        lines += [f"        with {draft.word}:"]
+        if isinstance(draft.new, ast.expr):
+            lines += [" " * 12 + line for line in words.fork_code(draft.new).split("\n")]
+        else:
+            lines += words.statements(draft.new, 12, comments)
+    return lines if made else [*lines, "        ..."]
+
+
+class _Signature:
+    """How the parameters of two methods differ: added, removed, and with another default."""
+
+    def __init__(self, old: _Parameters, new: _Parameters) -> None:
+        self.added = {name: parameter for name, parameter in new.items() if name not in old}
+        self.removed = [name for name in old if name not in new]
+        self.changed = {
+            name: default
+            for name, (_, default, _) in new.items()
+            if name in old and _text(default) != _text(old[name][1]) and default is not None
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    @classmethod
+    def between(cls, old: Function, new: Function) -> _Signature | None:
+        """The difference, if the converter makes `new`'s parameters of it."""
+        mine, theirs = _parameters(new), _parameters(old)
+        signature = cls(theirs, mine)
+        kept = [name for name in theirs if name in mine]
+        # What is added stands behind those that can be given by position, or by name.
+        every = [*kept, *signature.added]
+        made = sorted(every, key=lambda name: (mine[name][2], name in signature.added))
+        is_same = made == [*mine] and all(mine[n][2] == theirs[n][2] for n in kept)
+        changed = {n for n in kept if _text(mine[n][1]) != _text(theirs[n][1])}
+        is_same &= changed <= signature.changed.keys()
+        is_same &= old.args.vararg is None or all(mine[n][2] for n in signature.added)
+        for name in ("vararg", "kwarg"):
+            one, other = getattr(old.args, name), getattr(new.args, name)
+            is_same &= (one and one.arg) == (other and other.arg)
+        is_same &= len(old.args.posonlyargs) == len(new.args.posonlyargs)
+        return signature if is_same else None
+
+    def written(self, literal: Sequence[str], words: Words) -> str:
+        """The parameters of an edit that lists the names `literal` as well."""
+        plain = [name for name in literal if name not in self.changed and name not in self.added]
+        plain = [name for name in plain if name not in self.removed]
+        parts = [*plain, *(f"{name}: Old" for name in self.removed)]
+        late: list[str] = []
+        # Those without a default stand first.
+        for name, (arg, default, by_name) in sorted(
+            self.added.items(), key=lambda item: item[1][1] is not None
+        ):
+            hint = f"[{words.fork_code(arg.annotation)}]" if arg.annotation is not None else ""
+            value = f" = {words.fork_code(default)}" if default is not None else ""
+            (late if by_name else parts).append(f"{name}: New{hint}{value}")
+        defaults = [f"{name}={words.fork_code(default)}" for name, default in self.changed.items()]
+        return ", ".join([*parts, *defaults, *(["*", *late] if late else [])])
+
+
+def _parameters(function: Function) -> _Parameters:
+    """The parameters with their defaults; the last says that one is given by name alone."""
+    args = function.args
+    positional = [*args.posonlyargs, *args.args]
+    missing: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults))
+    pairs = zip(positional, [*missing, *args.defaults], strict=True)
+    found: _Parameters = {arg.arg: (arg, default, False) for arg, default in pairs}
+    named = zip(args.kwonlyargs, args.kw_defaults, strict=True)
+    return found | {arg.arg: (arg, default, True) for arg, default in named}
+
+
+def _text(node: ast.expr | None) -> str:
+    return "" if node is None else plain_text(node)
+
+
+def decorators_added(
+    old: Function | ast.ClassDef, new: Function | ast.ClassDef
+) -> list[ast.expr] | None:
+    """The decorators that the fork has above the parent's; None if others differ."""
+    mine, theirs = (
+        [one for one in function.decorator_list if not is_documenting(one)]
+        for function in (new, old)
+    )
+    above = len(mine) - len(theirs)
+    is_more = above >= 0 and [*map(plain_text, mine[above:])] == [*map(plain_text, theirs)]
+    return mine[:above] if is_more else None
+
+
+def _nodes(part: tuple[ast.stmt, ...] | ast.expr) -> Sequence[ast.AST]:
+    return part if isinstance(part, tuple) else (part,)
+
+
+def _literal(
+    made: Sequence[Draft], signature: _Signature, old: Function, new: Function
+) -> list[str] | None:
+    """The method's names that the drafts use, in the order in which they do.
+
+    None where one of them is made by no draft.
+    """
+    first = old.args.args[0].arg if old.args.args else ""
+    is_static = "staticmethod" in map(ast.unparse, old.decorator_list)
+    found = [first] if first in ("self", "cls") and not is_static else []
+    bound = {*bound_names(n for draft in made for n in _nodes(draft.new)), *signature.added}
+    known, mine = local_names(old), local_names(new)
+    for draft in made:
+        for part in (draft.old, draft.new):
+            for node in _in_order(_nodes(part)):
+                if node.id in found or not isinstance(node.ctx, ast.Load):
+                    continue
+                if node.id in known:
+                    found.append(node.id)
+                # A local name of the fork that the edit does not make: the parent has no such name.
+                elif part is draft.new and node.id in mine and node.id not in bound:
+                    return None
+    return found
+
+
+def _in_order(nodes: Sequence[ast.AST]) -> Iterator[ast.Name]:
+    """Names in the order of the text."""
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            yield node
+        yield from _in_order([*ast.iter_child_nodes(node)])
+
+
+def _name(made: Sequence[Draft], signature: _Signature, old: Function, taken: set[str]) -> str:
+    """A name that says what the edit is about."""
+    noun = next(iter(signature.added), "").strip("_")
+    noun = noun or next(filter(None, map(_noun, made)), "") or old.name.strip("_")
+    if signature.added or all(draft.word != "new" for draft in made):
+        verb = "add"
+    else:
+        verb = "change" if any(_nodes(draft.new) for draft in made) else "drop"
+    name, number = f"{verb}_{noun}", 2
+    while name in taken:
+        name, number = f"{verb}_{noun}_{number}", number + 1
+    return name
+
+
+def _noun(draft: Draft) -> str:
+    """The name that the changed code sets, calls or reads."""
+    mine = set(map(ast.dump, _nodes(draft.old)))
+    changed = [node for node in _nodes(draft.new) if ast.dump(node) not in mine]
+    names: list[tuple[bool, str]] = []
+    for node in (changed or list(_nodes(draft.old)))[:1]:
+        for inner in ast.walk(node):
+            named = inner.func if isinstance(inner, ast.Call) else inner
+            name: str = getattr(named, "attr", getattr(named, "id", "self"))
+            is_stored = isinstance(getattr(named, "ctx", None), ast.Store)
+            names += [(not is_stored, name.lower().strip("_"))] if name != "self" else []
+    ordered = (name for _, name in sorted(names, key=lambda one: one[0]))
+    return next((name for name in ordered if _NOUN.fullmatch(name)), "")

@@ -1,20 +1,27 @@
-"""A fork and its parent: which definition of one corresponds to which of the other."""
+"""A fork and its parent: which definition corresponds to which, and whether a release fits.
+
+A fork was made from one release.  Another one may lack a name that the fork imports, or may have
+given a function other parameters.  Nothing of a release is imported to find out.
+"""
 
 from __future__ import annotations
 
 import ast
+import builtins
 import itertools
 import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from patchgen.author.align.file import File, absolute_module, read_file, with_whole_names
 from patchgen.compiler.link.strings import find_words, rename_in_text
 from patchgen.syntax.text import make_source
+
+BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 # With fewer of its classes called as in the parent, a fork is looked at as a model with names of
 # its own.
@@ -204,3 +211,39 @@ def _with_names(parent: File, names: Mapping[str, str]) -> File:
     heads = re.compile(rf"^(class |def )({either})\b", re.MULTILINE)
     text = heads.sub(lambda head: head[1] + names[head[2]], parent.source.text)
     return read_file(make_source(text, parent.source.path, parent.source.module))
+
+
+def unbound(forked: ForkedModel) -> frozenset[str]:
+    """The names that the fork reads and that neither it nor the parent binds."""
+    fork, parent = forked.fork, forked.parent
+    bound = {*forked.pairs.values(), *BUILTINS}
+    for file in (fork, parent):
+        bound |= {*file.definitions, *file.imports, *file.guarded}
+    return frozenset(r.name for r in fork.plain_reads) - bound
+
+
+@lru_cache(maxsize=512)
+def read_text(path: Path) -> str:
+    """The text of a file of a release."""
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def lacking_imports(fork: File, root: Path) -> list[str]:
+    """The names that the fork imports from transformers and the release lacks.
+
+    For example `transformers.utils.is_x_available`.
+    """
+    imports = [n for n in fork.tree.body if isinstance(n, ast.ImportFrom) and not n.level]
+    names = [(n.module or "", alias.name) for n in imports for alias in n.names]
+    names = [(module, name) for module, name in names if module.split(".")[0] == "transformers"]
+    return [f"{module}.{name}" for module, name in names if not _has(root, module, name)]
+
+
+def _has(root: Path, module: str, name: str) -> bool:
+    """Whether a module of the release mentions `name`, or holds a module of that name."""
+    base = root.joinpath(*module.split("."))
+    for path in (base / "__init__.py", base.with_suffix(".py")):
+        if path.is_file():
+            inside = (base / name).is_dir() or (base / f"{name}.py").is_file()
+            return name == "*" or inside or re.search(rf"\b{name}\b", read_text(path)) is not None
+    return False

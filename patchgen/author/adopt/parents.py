@@ -15,8 +15,14 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from patchgen.author.adopt.classes import Doubts
-from patchgen.author.adopt.fit import blockers, lacking_imports, read_text, unbound
-from patchgen.author.adopt.forked import ForkedModel, pair_with_parent, rename_classes
+from patchgen.author.adopt.forked import (
+    ForkedModel,
+    lacking_imports,
+    pair_with_parent,
+    read_text,
+    rename_classes,
+    unbound,
+)
 from patchgen.author.adopt.read import with_plain_super
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.write import declare
@@ -63,7 +69,7 @@ class Candidate:
     def blockers(self) -> int:
         """How much prevents a declaration over this parent."""
         lacking = lacking_imports(self.forked.fork, self.release.root())
-        return len(lacking) + len(list(blockers(self.forked)))
+        return len(lacking) + len(unbound(self.forked))
 
     @cached_property
     def rank(self) -> tuple[bool, int, int, float, tuple[int, ...]]:
@@ -102,16 +108,12 @@ def find_file(release: Release, model: str) -> tuple[str, Path]:
     raise PatchgenError("PG801", Location(model), what, hint)
 
 
+@lru_cache(maxsize=1024)
 def lines_of(text: str) -> frozenset[str]:
     """The lines of code that tell files apart."""
     lines = map(str.strip, text.split("\n"))
     none = ("#", "import ", "from ")
     return frozenset(s for s in lines if len(s) >= _SHORTEST and not s.startswith(none))
-
-
-@lru_cache(maxsize=1024)
-def _lines_of_file(path: Path) -> frozenset[str]:
-    return lines_of(read_text(path))
 
 
 def candidate(fork: File, release: Release, module: str, path: Path) -> Candidate:
@@ -200,7 +202,7 @@ def _alike(fork: File, release: Release) -> list[tuple[float, float, str]]:
     In the weight, rare lines count more.
     """
     own = lines_of(fork.source.text)
-    common = [(own & _lines_of_file(path), module) for module, path in modeling_files(release)]
+    common = [(own & lines_of(read_text(path)), module) for module, path in modeling_files(release)]
     seen = Counter(line for shared, _ in common for line in shared)
     found = [
         (sum(1 / seen[s] for s in both), len(both) / max(len(own), 1), m) for both, m in common

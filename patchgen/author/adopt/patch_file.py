@@ -70,7 +70,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Patch:
-    """A patch file, the last assignment to each name, what its names are, and its `import *`.
+    """A patch file, the last assignment to each name, and what its names are.
 
     `touched` are the names in calls that may change what they stand for.
     """
@@ -78,7 +78,6 @@ class Patch:
     file: File
     assignments: tuple[Assignment, ...]
     scope: Scope
-    star: ast.ImportFrom | None
     touched: Mapping[str, ast.stmt]
 
 
@@ -112,8 +111,7 @@ def read_patch(path: Path, display_path: str, apply: str | None) -> Patch | None
             return None  # It may be a fork.
         raise
     if reader.assignments:
-        found, touched = tuple(reader.assignments.values()), reader.touched
-        return Patch(file, found, reader.module, reader.star, touched)
+        return Patch(file, tuple(reader.assignments.values()), reader.module, reader.touched)
     if apply is not None:
         raise PatchgenError("PG810", Location("--apply"), "assigns nothing to transformers", _HINT)
     for node in () if file.classes else file.tree.body:
@@ -134,7 +132,6 @@ class _Reader:
     def __init__(self, file: File) -> None:
         self.file, self.source = file, file.source
         self.module: Scope = ChainMap({"__name__": Literal("")})
-        self.star: ast.ImportFrom | None = None
         self.assignments: dict[str, Assignment] = {}
         self.touched: dict[str, ast.stmt] = {}
         self.running: list[Function] = []
@@ -183,9 +180,8 @@ class _Reader:
             args = function.args
             positional = [arg.arg for arg in (*args.posonlyargs, *args.args)]
             given = [*zip(positional[::-1], args.defaults[::-1], strict=False)]
-            given += [
-                (a.arg, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d
-            ]
+            only = zip(args.kwonlyargs, args.kw_defaults, strict=True)
+            given += [(arg.arg, default) for arg, default in only if default]
             given += zip(positional, call.args, strict=False)
             given += [(str(one.arg), one.value) for one in call.keywords]
             for name, node in given:
@@ -212,10 +208,7 @@ class _Reader:
                 self.touched |= dict.fromkeys(names, node)
         match node:
             case ast.ImportFrom(names=[ast.alias("*")]):
-                above = self.file.tree.body[: self.file.tree.body.index(node)]
-                if self.star or not all(isinstance(one, ast.Import | ast.Expr) for one in above):
-                    self.refuse(node, "imports `*` below other names", "name what it imports")
-                self.star = node
+                self.refuse(node, "imports `*`", "name what it imports")
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
                     path = alias.name if alias.asname else alias.name.partition(".")[0]
@@ -380,8 +373,6 @@ class _Reader:
                 return Literal(constant)
             case ast.Name(id=name) if name in scope:
                 return scope[name]
-            case ast.Name(id=name) if self.star:
-                return Imported(f"{self.star.module}.{name}")
             case ast.Attribute(value=base, attr=attr):
                 owner = self.value(base, scope)
                 if isinstance(owner, Imported):

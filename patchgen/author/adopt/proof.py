@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import copy
 import re
-import tempfile
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,14 +12,14 @@ from pathlib import Path
 from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.read import with_plain_super
 from patchgen.author.align.file import Definition, File, plain_definition, read_file
-from patchgen.compiler.flatten import flatten
+from patchgen.author.modular_text import flatten_text, output_name
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.bound import bound_by, bound_names, names_in
 from patchgen.syntax.errors import Problem
-from patchgen.syntax.locate import make_environment
 from patchgen.syntax.same import Function, is_documenting, plain_text
 from patchgen.syntax.text import make_source
 
+_IMPORTING = ast.Import | ast.ImportFrom | ast.Pass | ast.If | ast.Try
 _DOCUMENTATION = re.compile(r"DOCSTRING|_FOR_DOC$|_ARCHIVE_|^_EXPECTED|^_CHECKPOINT")
 
 
@@ -33,11 +32,15 @@ def has_changes(forked: ForkedModel) -> bool:
 
 
 def differing(forked: ForkedModel) -> list[str]:
-    """The classes and functions of the fork that are not the parent's."""
+    """The classes and functions of the fork that are not the parent's, apart from documentation."""
     return [
         name
-        for name, definition in forked.fork.definitions.items()
-        if definition.kind in ("class", "def") and not _is_of_parent(forked, definition)
+        for name, mine in forked.fork.definitions.items()
+        if mine.kind in ("class", "def")
+        # The converter puts heads on the file's own model, and will again.
+        if name not in forked.pairs
+        or plain_definition(forked.parent.definitions[name])
+        not in (plain_definition(mine), plain_definition(without_written(mine)))
     ]
 
 
@@ -82,20 +85,12 @@ def _statements(fork: File, read: set[str]) -> list[ast.stmt]:
         # What is imported and read by nobody is no statement of its own.
         if imported and not (names - imported or names & read):
             continue
-        documents = {name for name in names - read if _is_documentation(fork, name)}
+        # A constant for decorators that document is a text or a list of such.
+        named = {reference.name for reference in fork.reads}
+        documents = {n for n in names - read if n in named or _DOCUMENTATION.search(n)}
         if "__all__" not in names and not (names and names <= documents):
             found.append(node)
     return found
-
-
-def _is_of_parent(forked: ForkedModel, definition: Definition) -> bool:
-    """Whether a definition is the parent's, apart from documentation."""
-    parent = forked.parent.definitions.get(definition.name)
-    if parent is None or definition.name not in forked.pairs:
-        return False
-    # The converter puts heads on the file's own model, and will again.
-    mine = plain_definition(definition), plain_definition(without_written(definition))
-    return plain_definition(parent) in mine
 
 
 def _read_by_code(file: File) -> set[str]:
@@ -113,12 +108,6 @@ def _read_by_code(file: File) -> set[str]:
             if not (child in decorators and isinstance(child, ast.expr) and is_documenting(child))
         ]
     return found
-
-
-def _is_documentation(file: File, name: str) -> bool:
-    """Whether a constant is there for decorators that document: it is a text or such a list."""
-    documented = any(reference.name == name for reference in file.reads)
-    return documented or _DOCUMENTATION.search(name) is not None
 
 
 @dataclass(frozen=True)
@@ -153,8 +142,8 @@ def prove(
     text: str, forked: ForkedModel, name: str, root: Path | None, settings: Settings
 ) -> Proof:
     """Flatten the declaration `text` of `forked` as the file `name`."""
-    files, problems = _flatten(text, name, root, settings)
-    output = files.pop(_output_name(name), "")
+    files, problems = flatten_text(text, name, root, settings)
+    output = files.pop(output_name(name), "")
     if problems:
         return Proof("", problems)
     made = "\n".join(plain_text(node) for node in ast.parse(output).body)
@@ -165,7 +154,12 @@ def prove(
     lost = [node for node in wanted if not _is_made(node, forked.fork, made)]
     # The output may import the same under another condition, that of the parent.
     imported = {*_imports_in(ast.parse(output))}
-    left = [node for node in lost if _only_imports(node) and {*_imports_in(node)} <= imported]
+    left: list[ast.stmt] = [
+        node
+        for node in lost
+        if isinstance(node, ast.If | ast.Try) and {*_imports_in(node)} <= imported
+        if all(isinstance(n, _IMPORTING) for n in ast.walk(node) if isinstance(n, ast.stmt))
+    ]
     lost = [node for node in lost if node not in left]
     acting = [node for node in every if node not in wanted and not bound_names([node])]
     left += [node for node in acting if not _is_made(node, forked.fork, made)]
@@ -182,13 +176,6 @@ def _imports_in(tree: ast.AST) -> Iterator[str]:
             yield from (f"{module} {alias.name} {bound_by(alias)}" for alias in node.names)
 
 
-def _only_imports(node: ast.stmt) -> bool:
-    """Whether a condition does nothing but to import."""
-    inside = [n for n in ast.walk(node) if isinstance(n, ast.stmt) and n is not node]
-    simple = ast.Import | ast.ImportFrom | ast.Pass | ast.If | ast.Try
-    return isinstance(node, ast.If | ast.Try) and all(isinstance(n, simple) for n in inside)
-
-
 def _is_made(node: ast.stmt, fork: File, made: str) -> bool:
     """Whether the output has a statement; what it has of other models may have another name."""
     text = re.escape(plain_text(node))
@@ -197,30 +184,6 @@ def _is_made(node: ast.stmt, fork: File, made: str) -> bool:
         if isinstance(source, ast.ImportFrom) and (source.module or "").startswith("transformers."):
             text = text.replace(re.escape(f"N:{name};"), r"N:\w+;")
     return re.search(f"^{text}$", made, re.MULTILINE) is not None
-
-
-def flatten_text(
-    text: str, name: str, root: Path | None, settings: Settings
-) -> tuple[str, tuple[Problem, ...]]:
-    """The modeling file of the modular file `name` with this text, or the problems."""
-    files, problems = _flatten(text, name, root, settings)
-    return files.get(_output_name(name), ""), problems
-
-
-def _output_name(modular_file: str) -> str:
-    return modular_file.replace("modular_", "modeling_", 1)
-
-
-def _flatten(
-    text: str, name: str, root: Path | None, settings: Settings
-) -> tuple[dict[str, str], tuple[Problem, ...]]:
-    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
-        home = Path(folder).resolve()
-        path = home / "modular" / name
-        path.parent.mkdir()
-        path.write_text(text, encoding="utf-8", newline="\n")
-        result = flatten(path, make_environment(home, root), settings)
-    return {file.name: file.text for file in result.files}, result.problems
 
 
 def compare(output: str, fork: File, beside: str = "") -> Proof:

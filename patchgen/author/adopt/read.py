@@ -54,13 +54,10 @@ def with_plain_super(text: str) -> str:
         if isinstance(method, Function) and method.args.args:
             long = f"super({owner.name}, {method.args.args[0].arg})"
             # Not in functions and comprehensions inside it.
-            stack: list[ast.AST] = [*method.body]
-            while stack:
-                node = stack.pop()
-                if isinstance(node, _SCOPES):
-                    continue
-                stack += ast.iter_child_nodes(node)
-                if isinstance(node, ast.Call) and ast.unparse(node) == long:
+            within = [n for n in ast.walk(method) if isinstance(n, _SCOPES) and n is not method]
+            inside = {inner for node in within for inner in ast.walk(node)}
+            for node in ast.walk(method):
+                if isinstance(node, ast.Call) and node not in inside and ast.unparse(node) == long:
                     lines[node.lineno - 1] = lines[node.lineno - 1].replace(long, "super()")
     return "\n".join(lines)
 

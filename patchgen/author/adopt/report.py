@@ -57,7 +57,9 @@ class Report:
             return f"the same definitions, without {len(adopted.proof.left)} statements at import"
         if adopted.is_own_text:
             return "the text of the file itself, whose classes derive from those of transformers"
-        if _code(fork) == _code(read_file(make_source(adopted.proof.output, "output.py"))):
+        made = read_file(make_source(adopted.proof.output, "output.py"))
+        there = [name for name, d in made.definitions.items() if d.kind in ("class", "def")]
+        if {n: _text(fork, n) for n in names} == {n: _text(made, n) for n in there}:
             return "the same text after formatting"
         if adopted.proof.strict >= set(names):
             return "the same syntax"
@@ -126,12 +128,6 @@ class Report:
             )
         lines += [*(f"  {problem}" for problem in proof.problems), *_differences(adopted)]
         return "\n".join(line for line in lines if line) + "\n"
-
-
-def _code(file: File) -> list[str]:
-    """The text of the classes and functions, in a fixed order."""
-    named = [d for _, d in sorted(file.definitions.items()) if d.kind in ("class", "def")]
-    return [_text(file, d.name) for d in named]
 
 
 def _text(file: File, name: str) -> str:

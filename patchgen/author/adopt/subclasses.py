@@ -17,16 +17,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgen.author.adopt.classes import DeclaredDefinition
-from patchgen.author.adopt.fit import read_text
-from patchgen.author.adopt.forked import ForkedModel
+from patchgen.author.adopt.forked import ForkedModel, read_text
 from patchgen.author.adopt.parents import modeling_files
-from patchgen.author.adopt.proof import Proof, flatten_text
+from patchgen.author.adopt.proof import Proof
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.work import Adopted
 from patchgen.author.align.file import Definition, File, read_file
-from patchgen.author.modular_text import format_modular
+from patchgen.author.modular_text import flatten_text, format_modular, output_name
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.compiler.settings import Settings
+from patchgen.syntax.bound import names_in
 from patchgen.syntax.errors import Location, Problem
 from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source, read_source
@@ -56,7 +56,17 @@ def adopt_subclasses(
         parent = read_file(read_source(there[module], module))
         pairs = {new: old for new, (home, old) in bases.items() if home == module}
         forked = ForkedModel(parent, fork, module, pairs, root=release.root())
-        proof = _prove(text, written, forked, name, settings)
+        # The lines of the declaration are those of the file.
+        files, problems = flatten_text(text, name, forked.root, settings)
+        output, here = files.get(output_name(name), ""), written.source.path
+        if not problems:
+            flat = read_file(make_source(output, "output.py"))
+            problems = tuple(_rebuilt(written, flat, forked))
+        placed = tuple(
+            replace(p, at=replace(p.at, path=here)) if p.at.path.rpartition("/")[2] == name else p
+            for p in problems
+        )
+        proof = Proof("" if placed else output, placed)
         states = tuple(
             DeclaredDefinition(n, "edited" if n in bases else "new", ()) for n in fork.definitions
         )
@@ -99,23 +109,12 @@ def _bases(file: File, there: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _prove(text: str, written: File, forked: ForkedModel, name: str, settings: Settings) -> Proof:
-    """Flatten the file's own text, whose lines are those of the file."""
-    output, problems = flatten_text(text, name, forked.root, settings)
-    if not problems:
-        problems = tuple(_rebuilt(written, read_file(make_source(output, "output.py")), forked))
-    here = written.source.path
-    paths = [here if p.at.path.rpartition("/")[2] == name else p.at.path for p in problems]
-    placed = [replace(p, at=replace(p.at, path=at)) for p, at in zip(problems, paths, strict=True)]
-    return Proof("" if placed else output, tuple(placed))
-
-
 def _rebuilt(written: File, made: File, forked: ForkedModel) -> Iterator[Problem]:
     """Code of the parent that has a class of the file in the output, and not in the file."""
     for name in made.classes:
         mine = written.definitions.get(name)
-        own = _names(mine) if mine else set()
-        for other in sorted(_names(made.definitions[name]) & {*forked.pairs} - own - {name}):
+        read, own = (names_in(d.nodes if d else ()) for d in (made.definitions[name], mine))
+        for other in sorted(read & {*forked.pairs} - own - {name}):
             theirs, old = written.definitions[other], forked.pairs[other]
             # A base that says what the class says itself changes nothing.
             bases = map(ast.unparse, getattr(made.definitions[name].node, "bases", []))
@@ -130,8 +129,3 @@ def _rebuilt(written: File, made: File, forked: ForkedModel) -> Iterator[Problem
 def _says(definition: Definition) -> set[str]:
     """The members of a class, as text."""
     return {plain_text(node) for member in definition.members.values() for node in member.nodes}
-
-
-def _names(definition: Definition) -> set[str]:
-    """The names that a class reads, in its bases too."""
-    return {n.id for n in ast.walk(definition.node) if isinstance(n, ast.Name)}

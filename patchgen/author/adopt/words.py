@@ -7,19 +7,17 @@ defines is called by its name; what the fork imports, the modular file imports.
 from __future__ import annotations
 
 import ast
-import builtins
-import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from patchgen.author.adopt.forked import ForkedModel
+from patchgen.author.adopt.forked import BUILTINS, ForkedModel
 from patchgen.author.align.drafts import is_made_up
-from patchgen.author.align.file import File, absolute_module
+from patchgen.author.align.file import absolute_module, renaming, with_cuts
+from patchgen.author.align.suites import exchanged
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.blocks import first_line
-
-BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
+from patchgen.syntax.trees import names_within
 
 
 @dataclass(frozen=True)
@@ -29,25 +27,19 @@ class Names:
     forked: ForkedModel
     declared: frozenset[str]
 
-    @property
-    def parent(self) -> File:
-        """The parent, with the fork's names for what is paired."""
-        return self.forked.parent
-
-    @property
-    def fork(self) -> File:
-        """The fork."""
-        return self.forked.fork
-
     def of_fork(self, name: str) -> str:
         """A global name of the fork's code as the modular file writes it."""
-        if name in self.fork.definitions:
+        if name in self.forked.fork.definitions:
             if name in self.declared or name not in self.forked.pairs:
                 return name
             return self.of_parents_own(name)
-        known = name in self.fork.imports or name in self.fork.guarded or name in BUILTINS
+        known = (
+            name in self.forked.fork.imports or name in self.forked.fork.guarded or name in BUILTINS
+        )
         return (
-            f"{self.forked.alias}.{name}" if not known and name in self.parent.definitions else name
+            f"{self.forked.alias}.{name}"
+            if not known and name in self.forked.parent.definitions
+            else name
         )
 
     def of_parents_own(self, name: str) -> str:
@@ -56,7 +48,7 @@ class Names:
 
     def of_parent(self, name: str) -> str:
         """A global name of the parent's code as the modular file writes it."""
-        if name in self.parent.definitions:
+        if name in self.forked.parent.definitions:
             return name if name in self.declared else self.of_parents_own(name)
         if name in self.forked.pairs.values():
             return name if self.renamed_alone else f"{self.forked.alias}.{name}"
@@ -66,23 +58,15 @@ class Names:
     def renamed_alone(self) -> bool:
         """Whether the old names of classes that were renamed go on to be names of these."""
         return bool(self.forked.alone) and any(
-            self.forked.pairs.get(n) == n for n in self.fork.classes
+            self.forked.pairs.get(n) == n for n in self.forked.fork.classes
         )
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
         """The fork's lines in the names of the modular file."""
-        fork = self.fork
-        lines = [line.rstrip("\n") for line in fork.source.lines]
-        for reference in sorted(fork.plain_reads, key=lambda r: (r.line, r.column), reverse=True):
-            new = self.of_fork(reference.name)
-            if new == reference.name:
-                continue
-            raw = lines[reference.line - 1].encode()
-            end = reference.column + len(reference.name.encode())
-            if raw[reference.column : end] == reference.name.encode():
-                changed = raw[: reference.column] + new.encode() + raw[end:]
-                lines[reference.line - 1] = changed.decode()
+        fork = self.forked.fork
+        pairs = ((read, self.of_fork(read.name)) for read in fork.plain_reads)
+        lines = with_cuts(fork.source.text, renaming(fork.source.lines, pairs)).split("\n")
         for node in ast.walk(fork.tree):
             # Those at the top are written anew, with the imports.
             if isinstance(node, ast.ImportFrom) and node.level and node.col_offset:
@@ -110,7 +94,6 @@ class Words:
         nodes: Sequence[ast.stmt],
         indent: int,
         known: frozenset[str] = frozenset(),
-        skip: int = 0,
     ) -> list[str]:
         """Statements of the fork that stand together, with the comments above that are not `known`.
 
@@ -119,19 +102,20 @@ class Words:
         if not nodes:
             return [" " * indent + "pass"]
         if any(map(is_made_up, nodes)):
-            return [line for node in nodes for line in self._made_up(node, indent)]
-        first, last = first_line(nodes[0]) + skip, nodes[-1].end_lineno or nodes[-1].lineno
+            texts = (line for node in nodes for line in self.fork_code(node).split("\n"))
+            return [" " * indent + line for line in texts]
+        first, last = first_line(nodes[0]), nodes[-1].end_lineno or nodes[-1].lineno
         margin = len(self._text(nodes[0].lineno)) - len(self._text(nodes[0].lineno).lstrip())
         top = first
         while top > 1 and self._text(top - 1).lstrip().startswith("#"):
             top -= 1
         numbers = [n for n in range(top, first) if self._text(n).strip() not in known]
         numbers += range(first, last + 1)
-        self.read |= self.names.fork.names_read(first, last)
+        self.read |= self.names.forked.fork.names_read(first, last)
         found = []
         for number in numbers:
             text = self.names.lines[number - 1]
-            if number in self.names.fork.inside_strings:
+            if number in self.names.forked.fork.inside_strings:
                 found.append(text)
             else:
                 cut = min(margin, len(text) - len(text.lstrip()))
@@ -142,43 +126,32 @@ class Words:
         return found
 
     def _text(self, line: int) -> str:
-        return self.names.fork.source.lines[line - 1]
-
-    def _made_up(self, node: ast.stmt, indent: int) -> list[str]:
-        return [" " * indent + line for line in self.fork_code(node).split("\n")]
+        return self.names.forked.fork.source.lines[line - 1]
 
     def fork_code(self, node: ast.AST) -> str:
         """A node of the fork, written from its tree."""
-        reads = self.names.fork.globals_read
-        self.read |= {n.id for n in _names(node) if (n.lineno, n.col_offset) in reads}
-        return _unparsed(node, reads, self.names.of_fork)
+        reads, names = self.names.forked.fork.globals_read, self.names
+        self.read |= {n.id for n in names_within(node) if _place(n) in reads}
+        return _renamed(node, reads, names.of_fork)
 
     def parent_code(self, node: ast.AST) -> str:
         """A node of the parent, written from its tree."""
-        reads = self.names.parent.globals_read
-        for name in (n.id for n in _names(node) if (n.lineno, n.col_offset) in reads):
-            names = self.names
-            known = name in names.parent.imports or name in names.fork.imports
-            if names.of_parent(name) == name and known:
+        fork, parent, names = self.names.forked.fork, self.names.forked.parent, self.names
+        for name in (n.id for n in names_within(node) if _place(n) in parent.globals_read):
+            if names.of_parent(name) == name and name in {**parent.imports, **fork.imports}:
                 self.read.add(name)
-        return _unparsed(node, reads, self.names.of_parent)
+        return _renamed(node, parent.globals_read, names.of_parent)
 
 
-def _names(node: ast.AST) -> Iterable[ast.Name]:
-    return (n for n in ast.walk(node) if isinstance(n, ast.Name) and hasattr(n, "lineno"))
+def _place(name: ast.Name) -> tuple[int, int]:
+    """Where a name stands; nowhere if it is made up."""
+    return getattr(name, "lineno", 0), getattr(name, "col_offset", 0)
 
 
-class _Renamed(ast.NodeTransformer):
-    def __init__(self, reads: frozenset[tuple[int, int]], say: Callable[[str], str]) -> None:
-        self.reads, self.say = reads, say
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if not hasattr(node, "lineno") or (node.lineno, node.col_offset) not in self.reads:
-            return node
-        value = ast.parse(self.say(node.id), mode="eval").body
-        return ast.copy_location(value, node)
-
-
-def _unparsed(node: ast.AST, reads: frozenset[tuple[int, int]], say: Callable[[str], str]) -> str:
-    changed = _Renamed(reads, say).visit(copy.deepcopy(node))
-    return ast.unparse(ast.fix_missing_locations(changed))
+def _renamed(node: ast.AST, reads: frozenset[tuple[int, int]], say: Callable[[str], str]) -> str:
+    """A node as text, with the names that `say` gives for the global names in it."""
+    named = (n for n in names_within(node) if _place(n) in reads)
+    values: dict[ast.AST, ast.AST] = {
+        name: ast.parse(say(name.id), mode="eval").body for name in named
+    }
+    return ast.unparse(values.get(node) or exchanged(node, values))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.author.adopt.classes import DeclaredDefinition, Doubts
 from patchgen.author.adopt.forked import ForkedModel
-from patchgen.author.adopt.proof import Proof, has_changes, own_statements, prove
+from patchgen.author.adopt.proof import Proof, has_changes, prove
 from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import File, read_file
 from patchgen.author.modular_text import format_modular
 from patchgen.compiler.settings import Settings
 from patchgen.facts.decorators import RULES
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.lines import code_lines
 from patchgen.syntax.same import Function, is_documenting, plain_text
@@ -102,36 +101,27 @@ def _left(proof: Proof) -> tuple[bool, int]:
 
 def _wider(doubts: Doubts, made: Adopted) -> Doubts:
     """`doubts` and what the converter could not reproduce in `made`."""
-    proof = made.proof
+    proof, forked, edited = made.proof, made.forked, [d for d in made.definitions if d.places]
     for problem in proof.problems:
         # `transformers/models/...` is the parent's file.
-        is_own = problem.at.path.rpartition("/")[2].startswith("modular_")
-        owner, method = _place(made, problem.at.line) if is_own else ("", "")
-        refused = _statement_at(made, problem.at.line) if is_own and not owner else None
-        owner = owner or ("" if is_own else _class_of_parent(made.forked, problem.at.line))
-        if owner:
-            doubts = doubts.lacking([owner] if owner in made.forked.fork.definitions else [])
-            doubts = doubts.about(owner, method)
-        elif refused is not None and problem.code == "PG100":
-            doubts = doubts.lacking([], [refused])
+        if problem.at.path.rpartition("/")[2].startswith("modular_"):
+            owner, method = _place(ast.parse(made.text).body, problem.at.line)
         else:
-            for one in made.definitions:
-                if one.state == "edited":
-                    doubts = doubts.about(one.name)
-    by_name = {one.name: one for one in made.definitions}
+            owner, method = _place(forked.parent.tree.body, problem.at.line)[0], ""
+            owner = owner if owner in forked.fork.definitions else ""
+        if owner:
+            doubts = doubts.lacking([owner] if owner in forked.fork.definitions else [])
+        # A statement that a modular file may not have stays refused.
+        others = [one.name for one in edited if problem.code != "PG100"]
+        for name in [owner] if owner else others:
+            doubts = doubts.about(name, method)
+    by_name = {one.name: one for one in edited}
     for name in proof.differ:
-        declared = by_name.get(name)
-        if declared is None:
-            doubts = doubts.lacking([name])
-        # What stands above a class is in doubt first, then its edits, then the class itself.
+        doubts = doubts.lacking([name])
         differ = _differing(made, name)
-        if not differ and name in made.forked.fork.classes and name not in doubts.heads:
-            doubts = replace(doubts, heads=doubts.heads | {name})
-            continue
-        places = declared.places if declared is not None and declared.state == "edited" else ()
-        edited = [method for _, method in places if method in differ]
-        edited = [method for method in edited if (name, method) not in doubts.edits]
-        for method in edited or [""]:
+        places = by_name[name].places if name in by_name else ()
+        methods = [m for _, m in places if m in differ and (name, m) not in doubts.edits]
+        for method in methods or [""]:
             doubts = doubts.about(name, method)
     return doubts.lacking(proof.missing)
 
@@ -139,13 +129,6 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
 def _at(nodes: Iterable[ast.stmt], line: int) -> ast.stmt | None:
     """The statement that stands at a line."""
     return next((n for n in nodes if first_line(n) <= line <= (n.end_lineno or 0)), None)
-
-
-def _class_of_parent(forked: ForkedModel, line: int) -> str:
-    """The class of the fork whose parent stands at `line` of the parent's file."""
-    node = _at((forked.parent.definitions[name].node for name in forked.parent.classes), line)
-    name = getattr(node, "name", "")
-    return name if name in forked.fork.definitions else ""
 
 
 def _differing(made: Adopted, name: str) -> frozenset[str]:
@@ -161,21 +144,9 @@ def _differing(made: Adopted, name: str) -> frozenset[str]:
     return frozenset(n for n in {*texts[0], *texts[1]} if texts[0].get(n) != texts[1].get(n))
 
 
-def _statement_at(made: Adopted, line: int) -> ast.stmt | None:
-    """The statement of the fork that stands at `line` of its declaration."""
-    node = _at(ast.parse(made.text).body, line)
-    if node is None:
-        return None
-    said, names = ast.unparse(node).replace(f"{made.forked.alias}.", ""), {*bound_names([node])}
-    own = own_statements(made.forked)
-    alike = [one for one in own if ast.unparse(one) == said]
-    alike += [one for one in own if names and names == {*bound_names([one])}]
-    return alike[0] if alike else None
-
-
-def _place(made: Adopted, line: int) -> tuple[str, str]:
-    """The class or function at `line` of a declaration, and the method that is edited there."""
-    node = _at(ast.parse(made.text).body, line)
+def _place(body: Sequence[ast.stmt], line: int) -> tuple[str, str]:
+    """The class or function at `line` of a file, and the method that is edited there."""
+    node = _at(body, line)
     inner = _at(node.body, line) if isinstance(node, ast.ClassDef) else None
     edits = inner.decorator_list if isinstance(inner, Function) else []
     calls = [e for e in edits if isinstance(e, ast.Call) and ast.unparse(e.func) == "edit"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from patchgen.author.adopt.classes import DeclaredDefinition, Doubts, declare_class
-from patchgen.author.adopt.fit import homes
+from patchgen.author.adopt.classes import DeclaredDefinition, Doubts, declare_definition
 from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.proof import differing, own_statements
 from patchgen.author.adopt.words import Names, Words
@@ -48,15 +47,28 @@ class _Writer:
         forked = self.forked
         order = list(forked.fork.definitions)
         declared = self._declared()
-        statements = [n for n in own_statements(forked) if n not in self.doubts.statements]
+        statements = own_statements(forked)
         while True:
             names = Names(forked, frozenset(declared) | {*bound_names(statements)})
             words = Words(names)
-            parts = [self._part(forked.fork.definitions[name], words) for name in declared]
+            parts = []
+            for name in declared:
+                old = forked.parent.definitions[name] if name in forked.pairs else None
+                new = forked.fork.definitions[name]
+                parts.append(declare_definition(new, old, words, self.doubts))
             texts = {node.lineno: words.statements([node], 0) for node in statements}
             more = self._guards_read(words, statements)
-            lacking = [n for n in self._lacking(words) if n not in declared]
-            lacking = lacking or (self._anchor(parts) if not more else [])
+            # What the declared code reads of the fork's own, and that is not declared.
+            lacking = [
+                name
+                for name in words.read - forked.pairs.keys() - {*declared}
+                if (read := forked.fork.definitions.get(name)) and read.kind in ("class", "def")
+            ]
+            if not lacking and not more:
+                # A class that derives from the parent's says whose variant it is.
+                is_anchored = any(part.state in ("edited", "named") for part in parts)
+                unsaid = [name for name in self._paired if name not in declared]
+                lacking = [] if is_anchored else unsaid[-1:]
             if not lacking and not more:
                 return Declaration(self._text(parts, texts, statements, words), tuple(parts))
             statements += more
@@ -90,30 +102,6 @@ class _Writer:
             found += self._paired[-1:]
         return sorted({*found}, key=list(fork.definitions).index)
 
-    def _anchor(self, parts: Iterable[DeclaredDefinition]) -> list[str]:
-        """A class that derives from the parent's, where none does: it says whose variant it is."""
-        if any(part.state in ("edited", "named") for part in parts):
-            return []
-        declared = {part.name for part in parts}
-        return [name for name in self._paired if name not in declared][-1:]
-
-    def _lacking(self, words: Words) -> Iterator[str]:
-        """The fork's own definitions that the declared code reads, and that it does not have."""
-        for name in words.read:
-            definition = self.forked.fork.definitions.get(name)
-            if definition and definition.kind in ("class", "def") and name not in self.forked.pairs:
-                yield name
-
-    def _part(self, definition: Definition, words: Words) -> DeclaredDefinition:
-        old = None
-        if definition.name in self.forked.pairs:
-            old = self.forked.parent.definitions[definition.name]
-        if definition.kind == "class":
-            return declare_class(definition, old, words, self.doubts)
-        lines = [line for node in definition.nodes for line in words.statements([node], 0)]
-        state = "new" if old is None else "replaced"
-        return DeclaredDefinition(definition.name, state, tuple(lines))
-
     def _guards_read(self, words: Words, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The fork's statements that a declared one needs, and that are not written yet.
 
@@ -128,8 +116,7 @@ class _Writer:
                 needed |= {*definition.nodes}
             elif name in fork.guarded and name not in fork.imports:
                 needed.add(fork.guarded[name])
-        done = {*statements, *self.doubts.statements}
-        return [node for node in fork.tree.body if node in needed - done]
+        return [node for node in fork.tree.body if node in needed - {*statements}]
 
     # The text
 
@@ -185,8 +172,7 @@ class _Writer:
             found.append(line)
         # A banner that forbids to edit is about the file that it was copied with.
         blocks = re.split(r"(?<=\n)(?=\s*\n)", "".join(found))
-        blocks = [_without_banner(block) for block in blocks]
-        text = "".join(blocks).strip("\n")
+        text = "".join(block for block in blocks if not _BANNER.search(block)).strip("\n")
         return text + "\n\n" if text else ""
 
     def _imports(self, words: Words) -> list[str]:
@@ -207,7 +193,6 @@ class _Writer:
                 lines.append(self._import(*fork.imports[name]))
             elif name in parent.imports and name not in {*fork.guarded, *fork.definitions}:
                 lines.append(self._import(*parent.imports[name]))
-        lines += [f"from {module} import {name}" for name, module in homes(forked).items()]
         lines += [f"from {m} import {', '.join(names)}  {KEPT}" for m, names in kept.items()]
         return list(dict.fromkeys(lines))
 
@@ -217,11 +202,6 @@ class _Writer:
         if isinstance(node, ast.Import):
             return f"import {name}"
         return f"from {absolute_module(node, self.forked.module)} import {name}"
-
-
-def _without_banner(block: str) -> str:
-    lines = [line for line in block.split("\n") if line.startswith("#")]
-    return "" if any(map(_BANNER.search, lines)) else block
 
 
 def _bases(definition: Definition) -> list[str]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from patchgen.author.align.suites import (
     Row,
@@ -34,14 +34,13 @@ _WIDEST = 24
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """One pair: `new` in the place of `old`, or `before` or `after` it, in `count` places.
+    """One pair: `new` in the place of `old`, or `before` or `after` it.
 
     Nodes can be made up, with `...` in them.
     """
 
     old: tuple[ast.stmt, ...] | ast.expr
     new: tuple[ast.stmt, ...] | ast.expr
-    count: int = 1
     word: str = "new"
 
     @property
@@ -51,25 +50,17 @@ class Draft:
 
     @property
     def cost(self) -> int:
-        """The lines that it takes; a count needs an edit of its own."""
-        return _OVERHEAD * self.count + _lines(self.old) + max(_lines(self.new), 1)
+        """The lines that it takes."""
+        return _OVERHEAD + _lines(self.old) + max(_lines(self.new), 1)
 
 
-def drafts(old: Function, new: Function, *, is_brief: bool = True) -> list[Draft] | None:
+def drafts(old: Function, new: Function, *, is_brief: bool = True) -> tuple[Draft, ...] | None:
     """The drafts that turn the body of `old` into that of `new`; None if there are none.
 
-    Those with a count stand behind the others.  Statements are named by a part of them that is
-    enough to find them if `is_brief`, and else in full.
+    Statements are named by a part of them that is enough to find them if `is_brief`, and else in
+    full.
     """
-    rows = align_methods(old, new)
-    work = _Work(old, is_brief)
-    repeated = work.repeat(rows)
-    for covered in (repeated, {}) if repeated else ({},):
-        work.repeated = covered
-        made = work.of_suite(rows)
-        if made is not None:
-            return [*made, *dict.fromkeys(covered.values())]
-    return None
+    return _Work(old, is_brief).of_suite(align_methods(old, new))
 
 
 def is_made_up(node: ast.AST) -> bool:
@@ -103,8 +94,11 @@ def headed(node: ast.stmt) -> ast.stmt:
 
 
 def _with_rest(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """Two calls of the same with `...` for the arguments with which both begin."""
-    if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
+    """Two long calls of the same with `...` for the arguments with which both begin.
+
+    A call of one line is written out: `...` would stand for what upstream adds to it, too.
+    """
+    if not isinstance(old, ast.Call) or not isinstance(new, ast.Call) or _lines_of(old) < 2:
         return None
     if key(old.func) != key(new.func):
         return None
@@ -135,46 +129,15 @@ def _lines_of(node: ast.AST) -> int:
     return known
 
 
-_Atom = tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]
-
-
-def _atoms(row: Row) -> Iterator[_Atom]:
-    """The possible drafts of a row by itself.
-
-    That is the statement, and the expressions around its one difference.
-    """
-    if row.state == "changed" and len(row.old) == len(row.new) == 1:
-        yield row.old[0], row.new[0]
-        if type(row.old[0]) is type(row.new[0]) and not suites_of(row.old[0]):
-            yield from differing(row.old[0], row.new[0])
-    for head in row.heads:
-        yield from differing(*head)
-
-
-def _all_atoms(rows: Rows) -> Iterator[list[_Atom]]:
-    for row in rows:
-        yield list(_atoms(row))
-        for inner in row.inside:
-            yield from _all_atoms(inner)
-
-
-def _code(node: ast.stmt | ast.expr) -> tuple[ast.stmt, ...] | ast.expr:
-    return (node,) if isinstance(node, ast.stmt) else node
-
-
 _Drafts = tuple[Draft, ...]
 
 
 @dataclass
 class _Work:
-    """The method that is edited, counted once.
-
-    `repeated` are changes of several places, by the keys of both sides, each with its draft.
-    """
+    """The method that is edited, counted once."""
 
     method: Function
     is_brief: bool
-    repeated: dict[tuple[str, str], Draft] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.expressions = Counter(expressions(self.method.body))
@@ -184,36 +147,6 @@ class _Work:
         for number, suite in enumerate(self.keys):
             for place, text in enumerate(suite):
                 self.places.setdefault(text, []).append((number, place))
-
-    def repeat(self, aligned: Rows) -> dict[tuple[str, str], Draft]:
-        """The same change in several places, where that is all that its code matches."""
-        rows = list(_all_atoms(aligned))
-        times = Counter(pair for row in rows for pair in {(key(a), key(b)) for a, b in row})
-        # What gets another name is read and bound, and only a statement can bind it.
-        bound = {
-            key(a) for row in rows for a, _ in row if isinstance(getattr(a, "ctx", None), ast.Store)
-        }
-        repeated: dict[tuple[str, str], Draft] = {}
-        for row in rows:
-            for old, new in row:
-                pair = key(old), key(new)
-                if times[pair] < 2 or isinstance(old, ast.Expr) or pair[0] in bound:
-                    continue
-                code = [old] if isinstance(old, ast.stmt) else []
-                occurs = self.occurs(code) if code else self.expressions[pair[0]]
-                if occurs == times[pair]:
-                    repeated.setdefault(pair, Draft(_code(old), _code(new), times[pair]))
-                    break
-        return repeated
-
-    def is_repeated(self, row: Row) -> bool:
-        """Whether a draft with a count makes all of what changes in `row`."""
-        return any((key(a), key(b)) in self.repeated for a, b in _atoms(row))
-
-    def has_repeated(self, row: Row) -> bool:
-        """Whether it makes a part of what changes in `row`."""
-        inside = (inner for suite in row.inside for inner in suite)
-        return self.is_repeated(row) or any(map(self.has_repeated, inside))
 
     def occurs(self, pattern: Sequence[ast.stmt]) -> int:
         """How often a converter would find a run of statements."""
@@ -232,8 +165,7 @@ class _Work:
         for stop, row in enumerate(rows, 1):
             before, choice = best[stop - 1], None
             if before is not None:
-                done = row.state == "same" or (row.state == "changed" and self.is_repeated(row))
-                inner = () if done else self._of_row(row)
+                inner = () if row.state == "same" else self._of_row(row)
                 if inner is not None:
                     choice = before[0] + sum(draft.cost for draft in inner), (*before[1], *inner)
             cost = 0
@@ -241,8 +173,6 @@ class _Work:
                 # At least so many lines are needed where a run has this row.
                 cost += 1 if rows[start].state == "same" else _lines(rows[start].new)
                 before = best[start]
-                if self.has_repeated(rows[start]):
-                    break
                 if before is None or all(row.state == "same" for row in rows[start:stop]):
                     continue
                 # An expression of the same length says less of where it stands than a statement.
@@ -281,8 +211,6 @@ class _Work:
 
     def _smallest(self, chain: Sequence[tuple[ast.expr, ast.expr]]) -> _Drafts | None:
         """The first of the expressions that is found where it changes, and nowhere else."""
-        if any((key(a), key(b)) in self.repeated for a, b in chain):
-            return ()
         for old, new in chain:
             brief = _with_rest(old, new)
             if brief is not None and len(find([ast.Expr(brief[0])], self.method)) == 1:

@@ -1,12 +1,13 @@
-"""A file as definitions: classes with members, functions, constants and imports."""
+"""A file as definitions (classes with members, functions, constants), and cuts of its text."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from patchgen.syntax.reads import Reference
 from patchgen.syntax.same import Function, plain_text
@@ -234,3 +235,49 @@ def plain_definition(definition: Definition) -> str:
         if not (isinstance(one, ast.AnnAssign) and one.value is None)
     ]
     return "\n".join([plain_text(head), *members, *map(plain_text, definition.loose)])
+
+
+# Other texts in places of a text
+
+Place = tuple[int, int]  # a line, and a column in bytes
+
+
+class Cut(NamedTuple):
+    """The text from one place to another becomes `text`."""
+
+    start: Place
+    stop: Place
+    text: str
+
+    @property
+    def order(self) -> tuple[Place, Place, int]:
+        """Where it goes.  At one place, what ends a block comes before what follows the block."""
+        text = self.text.lstrip("\n")
+        return self.start, self.stop, len(text.lstrip(" ")) - len(text)
+
+
+def of_lines(first: int, last: int, lines: Iterable[str]) -> Cut:
+    """The cut that puts lines in the place of those from `first` to `last`.
+
+    None are replaced if `last` is before `first`: then the new ones go before line `first`.
+    """
+    return Cut((first, 0), (last + 1, 0), "".join(f"{line}\n" for line in lines))
+
+
+def with_cuts(text: str, cuts: Iterable[Cut]) -> str:
+    """A text with other texts in places that do not overlap."""
+    lines = text.encode().split(b"\n")
+    for cut in sorted(dict.fromkeys(cuts), key=lambda cut: cut.order, reverse=True):
+        (first, left), (last, right) = cut.start, cut.stop
+        changed = lines[first - 1][:left] + cut.text.encode() + lines[last - 1][right:]
+        lines[first - 1 : last] = changed.split(b"\n")
+    return b"\n".join(lines).decode()
+
+
+def renaming(lines: Sequence[str], reads: Iterable[tuple[Reference, str]]) -> Iterator[Cut]:
+    """The cuts that give what is read in these lines other names."""
+    for read, name in reads:
+        line, end = lines[read.line - 1].encode(), read.column + len(read.name.encode())
+        # In an f-string, Python 3.11 does not say where a name stands.
+        if name != read.name and line[read.column : end] == read.name.encode():
+            yield Cut(read.position, (read.line, end), name)

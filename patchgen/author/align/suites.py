@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from patchgen.syntax.same import Function, is_docstring
 
@@ -22,6 +22,7 @@ _ALIKE = 0.45
 # What `ast` counts as an expression and cannot stand alone as one, and strings, whose pieces have
 # no text.
 _NO_PLACE = (ast.Slice, ast.Starred, ast.JoinedStr, ast.FormattedValue)
+_Node = TypeVar("_Node", bound=ast.AST)
 Places = tuple[tuple[int, int], ...]
 
 
@@ -68,7 +69,12 @@ def code_of(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
     """Two suites."""
-    pairs = pair_statements(old, new, key, _measure_similarity_of_opened, _ALIKE)
+
+    def alike(one: ast.stmt, other: ast.stmt) -> float:
+        is_pair = isinstance(one, _OPENED) and type(one) is type(other)
+        return measure_similarity(one, other) if is_pair else 0.0
+
+    pairs = pair_statements(old, new, key, alike, _ALIKE)
     rows: list[Row] = []
     i = j = 0
     for a, b in [*pairs.items(), (len(old), len(new))]:
@@ -129,12 +135,6 @@ def best_pairs(
             line.append(max(choices, key=lambda choice: choice[0]))
         best.append(line)
     return best[-1][-1][1]
-
-
-def _measure_similarity_of_opened(old: ast.stmt, new: ast.stmt) -> float:
-    """How similar two compound statements of one kind are; 0 for all others."""
-    is_pair = isinstance(old, _OPENED) and type(old) is type(new)
-    return measure_similarity(old, new) if is_pair else 0.0
 
 
 def measure_similarity(old: ast.stmt, new: ast.stmt) -> float:
@@ -267,3 +267,15 @@ def expressions(body: Sequence[ast.stmt]) -> Iterator[str]:
         for node in ast.walk(statement):
             if isinstance(node, ast.expr) and not isinstance(node, _NO_PLACE):
                 yield key(node)
+
+
+def exchanged(node: _Node, new: Mapping[ast.AST, ast.AST]) -> _Node:
+    """A node with others in the places of some that are in it."""
+
+    def part(value: object) -> object:
+        if isinstance(value, list):
+            return [*map(part, value)]
+        return new.get(value) or exchanged(value, new) if isinstance(value, ast.AST) else value
+
+    new_node = type(node)(**{name: part(value) for name, value in ast.iter_fields(node)})
+    return ast.copy_location(new_node, node)

@@ -10,16 +10,14 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
-from patchgen.author.align.file import File
+from patchgen.author.align.file import Cut, File, with_cuts
 from patchgen.author.align.suites import heads_of, own_names, suites_of
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.same import Function, plain_text, without_docstring
 
 _CLASS = "class _:\n"
-Place = tuple[int, int]  # a line, and a column in bytes
 
 
 @dataclass(frozen=True)
@@ -39,28 +37,6 @@ def clash(what: str, *sides: ast.AST | Sequence[ast.AST] | None) -> Clash:
     """A clash that shows the code of each side."""
     nodes = [side if isinstance(side, Sequence) else [side] if side else [] for side in sides]
     return Clash(what, *("\n".join(map(ast.unparse, some)) for some in nodes))
-
-
-class Cut(NamedTuple):
-    """The text from one place to another becomes `text`."""
-
-    start: Place
-    stop: Place
-    text: str
-
-    @property
-    def order(self) -> tuple[Place, Place, int]:
-        """Where it goes.  At one place, what ends a block comes before what follows the block."""
-        text = self.text.lstrip("\n")
-        return self.start, self.stop, len(text.lstrip(" ")) - len(text)
-
-
-def of_lines(first: int, last: int, lines: Iterable[str]) -> Cut:
-    """The cut that puts lines in the place of those from `first` to `last`.
-
-    None are replaced if `last` is before `first`: then the new ones go before line `first`.
-    """
-    return Cut((first, 0), (last + 1, 0), "".join(f"{line}\n" for line in lines))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,15 +84,11 @@ class Code:
 
 @dataclass(frozen=True)
 class Three:
-    """The old parent, the declaration on the old parent, and the new parent.
-
-    `is_free`: a changed expression may be followed to wherever upstream has it.
-    """
+    """The old parent, the declaration on the old parent, and the new parent."""
 
     base: Code
     ours: Code
     theirs: Code
-    is_free: bool = False
 
     @property
     def sides(self) -> tuple[Code, Code, Code]:
@@ -128,16 +100,6 @@ class Three:
         """The three methods; None where one of them is no method."""
         base, ours, theirs = (side.function for side in self.sides)
         return (base, ours, theirs) if base and ours and theirs else None
-
-
-def with_cuts(text: str, cuts: Iterable[Cut]) -> str:
-    """A text with other texts in places that do not overlap."""
-    lines = text.encode().split(b"\n")
-    for cut in sorted(set(cuts), key=lambda cut: cut.order, reverse=True):
-        (first, left), (last, right) = cut.start, cut.stop
-        changed = lines[first - 1][:left] + cut.text.encode() + lines[last - 1][right:]
-        lines[first - 1 : last] = changed.split(b"\n")
-    return b"\n".join(lines).decode()
 
 
 def read_code(text: str) -> Code:

@@ -133,19 +133,19 @@ def is_same_value(one: ast.expr, other: ast.expr) -> bool:
         case ast.Attribute(value=a, attr=x), ast.Attribute(value=b, attr=y):
             return x == y and is_same_value(a, b)
         case ast.Call(), ast.Call():
-            return _is_same_call(one, other)
+            mine, theirs = (
+                {k.arg: plain_text(k.value) for k in call.keywords} for call in (one, other)
+            )
+            return (
+                plain_text(one.func) == plain_text(other.func)
+                and all(
+                    plain_text(a) == plain_text(b)
+                    for a, b in zip(one.args, other.args, strict=False)
+                )
+                and all(mine[name] == theirs[name] for name in mine.keys() & theirs.keys())
+            )
         case _:
             return False
-
-
-def _is_same_call(one: ast.Call, other: ast.Call) -> bool:
-    if plain_text(one.func) != plain_text(other.func):
-        return False
-    shared = zip(one.args, other.args, strict=False)
-    if any(plain_text(a) != plain_text(b) for a, b in shared):
-        return False
-    mine, theirs = ({k.arg: plain_text(k.value) for k in call.keywords} for call in (one, other))
-    return all(mine[name] == theirs[name] for name in mine.keys() & theirs.keys())
 
 
 def _code(spot: Spot | None) -> str:

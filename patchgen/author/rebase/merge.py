@@ -9,25 +9,15 @@ merged   def forward(self, x, mask=None, cache=None, seq=None):
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from patchgen.author.align.suites import code_of
-from patchgen.author.rebase.code import (
-    Clash,
-    Code,
-    Cut,
-    Three,
-    assigned,
-    clash,
-    in_place_of,
-    of_lines,
-)
-from patchgen.author.rebase.expressions import exchanged, merge_expression
+from patchgen.author.align.file import Cut, of_lines
+from patchgen.author.align.suites import code_of, exchanged
+from patchgen.author.rebase.code import Clash, Code, Three, assigned, clash, in_place_of
 from patchgen.author.rebase.meaning import doubts_of
 from patchgen.author.rebase.names import Renames, by_one_name
-from patchgen.author.rebase.statements import head_end, merge_suites
+from patchgen.author.rebase.statements import head_end, merge_expression, merge_suites
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, is_documenting, plain_text
 
@@ -47,12 +37,9 @@ class Merge:
     renames: Renames = field(default_factory=Renames)
 
 
-def merge(three: Three, everywhere: Mapping[str, str]) -> Merge:
-    """The new parent's member with the declaration's changes, or what is in doubt of it.
-
-    `everywhere` are parameters that upstream renamed in its whole file.
-    """
-    three, renames = by_one_name(three, everywhere)
+def merge(three: Three) -> Merge:
+    """The new parent's member with the declaration's changes, or what is in doubt of it."""
+    three, renames = by_one_name(three)
     functions = three.functions
     merged = _merge_methods(three, functions) if functions is not None else _merge_values(three)
     if isinstance(merged, tuple):
@@ -131,7 +118,14 @@ def _merge_decorators(functions: _Functions) -> list[str] | Clash:
         [plain_text(d) for d in f.decorator_list if not is_documenting(d)] for f in functions
     )
     documenting = [f"@{ast.unparse(d)}" for d in theirs.decorator_list if is_documenting(d)]
-    arguments = [[*map(_arguments, f.decorator_list)] for f in functions]
+    arguments = [
+        [
+            [*map(plain_text, (*d.args, *d.keywords))]
+            for d in f.decorator_list
+            if isinstance(d, ast.Call)
+        ]
+        for f in functions
+    ]
     if before == upstream != mine or (not mine and arguments[0] == arguments[2]):
         own = [f"@{ast.unparse(d)}" for d in ours.decorator_list if not is_documenting(d)]
         return [*own, *documenting]
@@ -139,11 +133,6 @@ def _merge_decorators(functions: _Functions) -> list[str] | Clash:
         texts = [[f"@{ast.unparse(d)}" for d in f.decorator_list] for f in functions]
         return Clash("both changed the decorators", *map("\n".join, texts))
     return [f"@{ast.unparse(d)}" for d in theirs.decorator_list]
-
-
-def _arguments(decorator: ast.expr) -> list[str]:
-    calls = [decorator] if isinstance(decorator, ast.Call) else []
-    return [plain_text(one) for call in calls for one in (*call.args, *call.keywords)]
 
 
 def _parameters(function: Function) -> dict[str, _Parameter]:

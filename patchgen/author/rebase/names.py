@@ -18,16 +18,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from patchgen.author.align.file import Definition, File, Member
-from patchgen.author.rebase.code import (
-    Code,
-    Cut,
-    Three,
-    beginning,
-    flow_of,
-    parameters_of,
-    replacing,
-)
+from patchgen.author.align.file import Cut
+from patchgen.author.rebase.code import Code, Three, beginning, flow_of, parameters_of, replacing
 from patchgen.syntax.bound import local_names, names_in
 from patchgen.syntax.same import Function
 
@@ -78,34 +70,29 @@ class Renames:
         return ", ".join(f"{old} is {new} now" for old, new in sorted(pairs.items()))
 
 
-def by_one_name(three: Three, everywhere: Mapping[str, str]) -> tuple[Three, Renames]:
-    """The versions with the renames of both sides made in all, and those of upstream.
-
-    `everywhere` are parameters that upstream renamed in its whole file.
-    """
+def by_one_name(three: Three) -> tuple[Three, Renames]:
+    """The versions with the renames of both sides made in all, and those of upstream."""
     base, ours, theirs = three.sides
     functions = three.functions
     if functions is None:
         return three, Renames()
-    upstream = renames(functions[0], functions[2], functions[1], everywhere)
+    upstream = renames(functions[0], functions[2], functions[1])
     base, ours = upstream.made_in(base), upstream.made_in(ours)
     assert base.function is not None and ours.function is not None
     own = renames(base.function, ours.function, functions[2])
     return replace(three, base=own.made_in(base), ours=ours, theirs=own.made_in(theirs)), upstream
 
 
-def renames(
-    base: Function, side: Function, other: Function, everywhere: Mapping[str, str] = {}
-) -> Renames:
+def renames(base: Function, side: Function, other: Function) -> Renames:
     """What `side` calls otherwise than `base`; `other` is the version that would have to follow."""
-    gone = _variables(base) - names_in([side]) - parameters_of(side)
-    new = _variables(side) - names_in([base, other]) - parameters_of(base)
+    gone = (local_names(base) | parameters_of(base)) - names_in([side]) - parameters_of(side)
+    new = (local_names(side) | parameters_of(side)) - names_in([base, other]) - parameters_of(base)
     dropped, added = _keywords(base) - _keywords(side), _keywords(side) - _keywords(base)
-    if not ((gone and new) or (dropped and added) or everywhere):
+    if not ((gone and new) or (dropped and added)):
         return Renames()
     votes: Counter[tuple[str, str, str]] = Counter()
-    before = [_masked(text, gone, dropped) for text in _texts(base)]
-    after = [_masked(text, new, added) for text in _texts(side)]
+    before = [_masked(spot.text, gone, dropped) for spot in flow_of(base)]
+    after = [_masked(spot.text, new, added) for spot in flow_of(side)]
     matcher = difflib.SequenceMatcher(
         None, [text for text, _ in before], [text for text, _ in after], autojunk=False
     )
@@ -114,24 +101,11 @@ def renames(
             for (kind, old), (_, name) in zip(mine, theirs, strict=True):
                 votes[kind, old, name] += 1
     votes.update(_renamed_parameters(base, side, gone, new))
-    there = parameters_of(side) | names_in([side])
-    words = {old: name for old, name in everywhere.items() if old not in _keywords(side)}
-    variables = {old: name for old, name in words.items() if old in gone and name in there}
-    return Renames(
-        {**variables, **_elected(votes, "variable")}, {**words, **_elected(votes, "keyword")}
-    )
-
-
-def _variables(function: Function) -> set[str]:
-    return set(local_names(function)) | parameters_of(function)
+    return Renames(_elected(votes, "variable"), _elected(votes, "keyword"))
 
 
 def _keywords(function: Function) -> set[str]:
     return {n.arg for n in ast.walk(function) if isinstance(n, ast.keyword) and n.arg}
-
-
-def _texts(function: Function) -> Iterator[str]:
-    return (spot.text for spot in flow_of(function))
 
 
 def _masked(
@@ -171,34 +145,3 @@ def _elected(votes: Mapping[tuple[str, str, str], int], wanted: str) -> dict[str
         if mine[name] * 2 > sum(mine.values()) and mine[name] > max(rivals, default=0):
             best[old] = name
     return best
-
-
-# Names of a whole file
-
-
-def renamed_everywhere(base: File, theirs: File) -> dict[str, str]:
-    """The parameters that every method of a file has by another name now."""
-    before, after = _signatures(base), _signatures(theirs)
-    votes: Counter[tuple[str, str]] = Counter()
-    owners: Counter[str] = Counter()
-    for place in before.keys() & after.keys():
-        gone, new = before[place] - after[place], after[place] - before[place]
-        owners.update(before[place])
-        if len(gone) == len(new) == 1:
-            votes[gone.pop(), new.pop()] += 1
-    still = {name for names in after.values() for name in names}
-    return {
-        old: new
-        for (old, new), count in votes.items()
-        if count >= 2 and old not in still and count * 2 > owners[old]
-    }
-
-
-def _signatures(file: File) -> dict[tuple[str, str], set[str]]:
-    found = {}
-    for owner, definition in file.definitions.items():
-        members: Mapping[str, Member | Definition] = {owner: definition}
-        for name, member in (definition.members if definition.kind == "class" else members).items():
-            if isinstance(node := member.nodes[-1], Function):
-                found[owner, name] = parameters_of(node)
-    return found

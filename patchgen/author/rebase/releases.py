@@ -1,22 +1,118 @@
-"""One release of transformers: its classes and members, and what a modular file gives on it."""
+"""What a modular file declares, what one release of transformers has, and what the two give.
+
+class LlamaMLP(llama.LlamaMLP):          transformers.models.llama.modeling_llama.LlamaMLP:
+    @edit("forward")                     an edit of `forward`,
+    def clamp(self, gate): ...
+    def extra_repr(self): ...            an override of `extra_repr`, if the parent has one
+"""
 
 from __future__ import annotations
 
 import ast
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from patchgen.author.adopt.forked import pair_with_parent
-from patchgen.author.align.file import Definition, File, read_file, with_whole_names
-from patchgen.author.rebase.code import Code, member_of, replacing, with_cuts
-from patchgen.author.rebase.declared import Declared, resolve
-from patchgen.compiler.flatten import flatten
+from patchgen.author.align.file import (
+    Definition,
+    File,
+    absolute_module,
+    member_names,
+    read_file,
+    with_cuts,
+    with_whole_names,
+)
+from patchgen.author.modular_text import flatten_text
+from patchgen.author.rebase.code import Code, member_of, replacing
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError, Problem
-from patchgen.syntax.locate import Environment, make_environment
+from patchgen.syntax.locate import Environment
+from patchgen.syntax.same import Function
 from patchgen.syntax.text import make_source
+
+Kind = Literal["edit", "override", "attribute"]
+
+
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """A member of a class of the modular file that changes `member` of its parent `module.parent`.
+
+    `nodes` are its statements: all edits of one method belong together.  A function at the top
+    level has no `owner`.  `is_whole`: the class is written out, and takes the place of the
+    parent's.
+    """
+
+    owner: str
+    member: str
+    kind: Kind
+    nodes: tuple[ast.stmt, ...]
+    module: str
+    parent: str
+    is_whole: bool = False
+
+    @property
+    def name(self) -> str:
+        """The member with its class."""
+        return f"{self.owner}.{self.member}" if self.owner else self.member
+
+
+def declared_changes(modular: File) -> Iterator[Declared]:
+    """Every edit, and every member that may override one of the parent's, in order.
+
+    A function or class without a parent takes the place of the one of its name, if there is one.
+    """
+    parents: dict[str, tuple[str, str] | None] = {}
+    for name, definition in modular.definitions.items():
+        bases = [resolve(modular, base) for base in getattr(definition.node, "bases", ())]
+        own = (base for base in bases if base and base[0].startswith("transformers.models."))
+        parents[name] = next(own, None)
+    modules = [parent[0] for parent in parents.values() if parent is not None]
+    for name, parent in parents.items() if modules else ():
+        node = modular.definitions[name].node
+        module, base = parent or (max(modules, key=modules.count), name)
+        if isinstance(node, Function):
+            yield Declared("", name, "override", (node,), module, "", is_whole=True)
+        found: dict[tuple[str, Kind], list[ast.stmt]] = {}
+        for member in node.body if isinstance(node, ast.ClassDef) else ():
+            target = edited_method(modular, member)
+            kind: Kind = "override" if isinstance(member, Function) else "attribute"
+            for its_name in [target] if target is not None else member_names(member):
+                key = (its_name, "edit" if target is not None else kind)
+                found.setdefault(key, []).append(member)
+        for (its_name, kind), nodes in found.items():
+            yield Declared(name, its_name, kind, tuple(nodes), module, base, parent is None)
+
+
+def resolve(file: File, node: ast.expr) -> tuple[str, str] | None:
+    """The module and the name that a plain expression means by the imports of a file."""
+    match node:
+        case ast.Name(id=name):
+            entry = file.imports.get(name)
+            if entry is not None and isinstance(entry[0], ast.ImportFrom):
+                return absolute_module(entry[0], file.source.module), entry[1].name
+            return None
+        case ast.Attribute(value=ast.Name(id=alias), attr=name) if alias in file.imports:
+            statement, imported = file.imports[alias]
+            if isinstance(statement, ast.ImportFrom):
+                return f"{absolute_module(statement, file.source.module)}.{imported.name}", name
+            return imported.name, name
+        case _:
+            return None
+
+
+def edited_method(modular: File, node: ast.stmt) -> str | None:
+    """The method that a function decorated with `@edit("method")` edits; None for anything else."""
+    if not isinstance(node, Function):
+        return None
+    for decorator in node.decorator_list:
+        match decorator:
+            case ast.Call(func=func, args=[ast.Constant(value=str(method))]):
+                if resolve(modular, func) == ("patchgen.edits", "edit"):
+                    return method
+    return None
 
 
 @dataclass
@@ -29,16 +125,12 @@ class Tree:
     def file(self, module: str) -> File | None:
         """The file of a module; None where the release has none, or none that can be read."""
         if module not in self._files:
-            self._files[module] = self._read(module)
+            self._files[module] = None
+            if self.environment.path(module) is not None:
+                with contextlib.suppress(PatchgenError):
+                    source = self.environment.source(module, Location(module))
+                    self._files[module] = with_whole_names(read_file(source))
         return self._files[module]
-
-    def _read(self, module: str) -> File | None:
-        if self.environment.path(module) is None:
-            return None
-        try:
-            return with_whole_names(read_file(self.environment.source(module, Location(module))))
-        except PatchgenError:
-            return None
 
     def definition(self, module: str, name: str) -> tuple[File, Definition] | None:
         """A definition, followed through the imports of modules that pass it on."""
@@ -132,34 +224,22 @@ class Prover:
     def flatten(self, text: str, release: Path | None) -> Given:
         """What `text` gives on the release whose folder is `release`, else on the installed one."""
         if (text, release) not in self._known:
-            self._known[text, release] = self._flatten(text, release)
+            texts, problems = flatten_text(text, self.name, release, self.settings, self.roots)
+            files = {name: read_file(make_source(flat, name)) for name, flat in texts.items()}
+            self._known[text, release] = Given(files, problems)
         return self._known[text, release]
 
-    def _flatten(self, text: str, release: Path | None) -> Given:
-        with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
-            home = Path(folder).resolve()
-            path = home / "modular" / self.name
-            path.parent.mkdir()
-            path.write_text(text, encoding="utf-8", newline="\n")
-            result = flatten(path, make_environment(home, release, self.roots), self.settings)
-        try:
-            files = {f.name: read_file(make_source(f.text, f.name)) for f in result.files}
-        except PatchgenError as error:
-            return Given({}, (*result.problems, error.problem))
-        return Given(files, tuple(result.problems))
 
-
-def without_bases(text: str, is_gone: Callable[[str, str], bool]) -> str:
+def without_bases(text: str, tree: Tree) -> str:
     """A modular file whose classes derive from `object` where their parent is gone.
 
     So the rest of it can be proved.  The missing parent is reported anyway.
     """
     file = read_file(make_source(text, "modular.py"))
-    classes = (d.node for d in file.definitions.values() if isinstance(d.node, ast.ClassDef))
-    gone = [
-        base
-        for node in classes
-        for base in node.bases
-        if (parent := resolve(file, base)) is not None and is_gone(*parent)
-    ]
-    return with_cuts(text, [replacing(base, "object") for base in gone])
+    cuts = []
+    for definition in file.definitions.values():
+        for base in getattr(definition.node, "bases", ()):
+            parent = resolve(file, base)
+            if parent is not None and tree.file(parent[0]) and tree.definition(*parent) is None:
+                cuts.append(replacing(base, "object"))
+    return with_cuts(text, cuts)

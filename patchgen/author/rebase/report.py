@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from patchgen.author.rebase.code import Clash
 from patchgen.author.rebase.work import Rebased, Result, State
 
 _SIDES = ("was", "declared", "upstream")
@@ -38,17 +37,12 @@ def _lines_of(result: Result) -> Iterator[str]:
         yield f"    upstream renamed: {result.renamed}"
     for clash in result.clashes:
         yield f"    {clash.what}"
-        yield from _sides_of(clash)
-    if not result.clashes or result.state is State.STALE:
-        yield from (f"    {line}" for line in result.upstream)
-
-
-def _sides_of(clash: Clash) -> Iterator[str]:
-    for name, text in zip(_SIDES, (clash.base, clash.ours, clash.theirs), strict=True):
-        if text:
-            first, *rest = text.split("\n")
+        texts = zip(_SIDES, (clash.base, clash.ours, clash.theirs), strict=True)
+        for name, (first, *rest) in ((name, text.split("\n")) for name, text in texts if text):
             yield f"      {name + ':':10}{first}"
             yield from (f"      {'':10}{line}" for line in rest)
+    if not result.clashes or result.state is State.STALE:
+        yield from (f"    {line}" for line in result.upstream)
 
 
 def data_of(made: Rebased, display_path: str, written: bool) -> dict[str, Any]:

@@ -4,27 +4,173 @@ base                ours                  theirs                 merged
 x = f(x)            x = f(x)              x = f(x, scale=s)      x = f(x, scale=s)
 return x            x = cap(x)            return x               x = cap(x)
                     return x                                     return x
+
+Within a statement, arguments and elements are merged one by one.  Two changes within one sum, one
+condition or one comparison are a clash: there the parts mean something together.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from patchgen.author.align.file import Cut, of_lines
 from patchgen.author.align.suites import (
-    differing,
+    exchanged,
     head_texts,
     measure_similarity,
     pair_statements,
     suites_of,
 )
-from patchgen.author.rebase.code import Clash, Code, Cut, Three, assigned, clash, of_lines
-from patchgen.author.rebase.expressions import exchanged, merge_expression
+from patchgen.author.rebase.code import Clash, Code, Three, assigned, clash
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, plain_text
+
+_Entry = ast.expr | None
+_BOTH = "both changed this expression"
+
+
+def merge_expression(base: ast.expr, ours: ast.expr, theirs: ast.expr) -> ast.expr | Clash:
+    """An expression with the changes of both sides."""
+    if _same(base, ours) or _same(ours, theirs):
+        return theirs
+    # The declaration does what upstream does, and more.
+    if _same(base, theirs) or (_holds(ours, theirs) and not _holds(base, theirs)):
+        return ours
+    match base, ours, theirs:
+        case ast.Call(), ast.Call(), ast.Call():
+            return _merge_call(base, ours, theirs)
+        case (ast.List() | ast.Set(), ast.List() | ast.Set(), ast.List() | ast.Set()) if all(
+            isinstance(element, ast.Constant) and isinstance(element.value, str)
+            for element in (*base.elts, *ours.elts, *theirs.elts)
+        ):
+            return _merge_names(base, ours, theirs)
+        case _ if type(base) is type(ours) is type(theirs):
+            return _merge_parts(base, ours, theirs)
+        case _:
+            return clash(_BOTH, base, ours, theirs)
+
+
+def _merge_parts(base: ast.expr, ours: ast.expr, theirs: ast.expr) -> ast.expr | Clash:
+    """An expression in which both changed one part, and nothing else differs."""
+    parts = [list(ast.iter_child_nodes(node)) for node in (base, ours, theirs)]
+    is_alike = _bare(base) == _bare(ours) == _bare(theirs)
+    if not is_alike or len({len(one) for one in parts}) > 1:
+        return clash(_BOTH, base, ours, theirs)
+    differ = [
+        (a, b, c) for a, b, c in zip(*parts, strict=True) if not (_same(a, b) and _same(a, c))
+    ]
+    if len(differ) > 1 and not isinstance(base, ast.Tuple | ast.List | ast.Set):
+        return clash(_BOTH, base, ours, theirs)
+    merged: dict[ast.AST, ast.AST] = {}
+    for a, b, c in differ:
+        if not (isinstance(a, ast.expr) and isinstance(b, ast.expr) and isinstance(c, ast.expr)):
+            return clash(_BOTH, base, ours, theirs)
+        part = merge_expression(a, b, c)
+        if isinstance(part, Clash):
+            return part
+        merged[c] = part
+    return exchanged(theirs, merged)
+
+
+def _bare(node: ast.AST) -> str:
+    """What a node says itself, beside the nodes in it."""
+    fields = {k: v for k, v in ast.iter_fields(node) if not isinstance(v, ast.AST | list)}
+    return f"{type(node).__name__} {fields}"
+
+
+def _same(one: ast.AST | None, other: ast.AST | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return plain_text(one) == plain_text(other)
+
+
+def _holds(one: ast.expr, other: ast.expr) -> bool:
+    return any(_same(node, other) for node in ast.walk(one) if isinstance(node, ast.expr))
+
+
+# Calls
+
+
+def _merge_call(base: ast.Call, ours: ast.Call, theirs: ast.Call) -> ast.expr | Clash:
+    called = merge_expression(base.func, ours.func, theirs.func)
+    if isinstance(called, Clash):
+        return called
+    # The arguments of the other side are not meant for another function.
+    calls = base, ours, theirs
+    names = [
+        n.func.attr if isinstance(n.func, ast.Attribute) else plain_text(n.func) for n in calls
+    ]
+    texts = [[*map(plain_text, n.args), *sorted(map(plain_text, n.keywords))] for n in calls]
+    if (names[0] != names[1] and texts[0] != texts[2]) or (
+        names[0] != names[2] and texts[0] != texts[1]
+    ):
+        what = "one side calls something else, the other changed the arguments"
+        return clash(what, base, ours, theirs)
+    merged = _merge_positional(base, ours, theirs)
+    if isinstance(merged, Clash):
+        return merged
+    before, mine, upstream = (
+        {k.arg or f"**{plain_text(k.value)}": k.value for k in node.keywords} for node in calls
+    )
+    added = mine.keys() - before.keys(), upstream.keys() - before.keys()
+    if all(added) and added[0] != added[1] and "**" in "".join([*added[0], *added[1]]):
+        what = "one side added unpacked arguments, which may hold what the other added"
+        return clash(what, base, ours, theirs)
+    # By their names, unpacked ones last.
+    keywords: list[ast.keyword] = []
+    every = dict.fromkeys([*upstream, *mine, *before])
+    for name in sorted(every, key=lambda name: name.startswith("**")):
+        value = _merge_entry(before.get(name), mine.get(name), upstream.get(name))
+        if isinstance(value, Clash):
+            return value
+        arg = None if name.startswith("**") else name
+        keywords += [ast.keyword(arg, value)] if value is not None else []
+    return ast.Call(called, merged, keywords)
+
+
+def _merge_positional(base: ast.Call, ours: ast.Call, theirs: ast.Call) -> list[ast.expr] | Clash:
+    texts = [[plain_text(a) for a in node.args] for node in (base, ours, theirs)]
+    if texts[0] in texts[1:]:
+        return theirs.args if texts[0] == texts[1] else ours.args
+    shared = len(base.args)
+    if min(len(ours.args), len(theirs.args)) != shared:
+        return clash("both changed the positional arguments", base, ours, theirs)
+    merged: list[ast.expr] = []
+    for arguments in zip(base.args, ours.args, theirs.args, strict=False):
+        argument = merge_expression(*arguments)
+        if isinstance(argument, Clash):
+            return argument
+        merged.append(argument)
+    return [*merged, *ours.args[shared:], *theirs.args[shared:]]
+
+
+def _merge_entry(base: _Entry, ours: _Entry, theirs: _Entry) -> _Entry | Clash:
+    """One keyword argument; None where it is gone."""
+    if _same(base, ours) or _same(ours, theirs):
+        return theirs
+    if _same(base, theirs):
+        return ours
+    if base is None or ours is None or theirs is None:
+        what = "one side removed what the other changed" if base else "both added this"
+        return clash(what, base, ours, theirs)
+    return merge_expression(base, ours, theirs)
+
+
+def _merge_names(
+    base: ast.List | ast.Set, ours: ast.List | ast.Set, theirs: ast.List | ast.Set
+) -> ast.expr:
+    """Names, such as those of layers that are not split: added and removed one by one."""
+    before, mine = {*map(plain_text, base.elts)}, {*map(plain_text, ours.elts)}
+    kept = [e for e in theirs.elts if plain_text(e) in mine or plain_text(e) not in before]
+    known = before | {*map(plain_text, theirs.elts)}
+    kept += [e for e in ours.elts if plain_text(e) not in known]
+    return ast.List(kept) if isinstance(base, ast.List) else ast.Set(kept)
+
 
 _Suite = Sequence[ast.stmt]
 _ALIKE = 0.5
@@ -49,22 +195,12 @@ class Paired(NamedTuple):
     pairs: dict[int, int]
     hunks: tuple[Hunk, ...]
 
-    def hunk_of(self, place: int) -> Hunk | None:
-        """The hunk that replaces the old statement at `place`."""
-        return next((h for h in self.hunks if h.start <= place < h.stop), None)
-
 
 def _pairs_of(old: _Suite, new: _Suite) -> Paired:
     pairs = pair_statements(old, new, plain_text, alikeness, _ALIKE)
-    return Paired(pairs, tuple(_hunks(pairs, len(old), len(new))))
-
-
-def _hunks(pairs: dict[int, int], old: int, new: int) -> Iterator[Hunk]:
-    start = first = 0
-    for i, j in [*pairs.items(), (old, new)]:
-        if i > start or j > first:
-            yield Hunk(start, i, first, j)
-        start, first = i + 1, j + 1
+    ends = [(-1, -1), *pairs.items(), (len(old), len(new))]
+    hunks = [Hunk(i + 1, k, j + 1, m) for (i, j), (k, m) in itertools.pairwise(ends)]
+    return Paired(pairs, tuple(h for h in hunks if h.stop > h.start or h.last > h.first))
 
 
 def alikeness(old: ast.stmt, new: ast.stmt) -> float:
@@ -106,84 +242,72 @@ class _Suites:
         self.upstream: Paired = _pairs_of(base, theirs)
 
     def merge(self) -> Changes:
+        """What the declaration changes: statements one by one, and hunks of them."""
         done: Changes = []
         for hunk in self.mine.hunks:
             done += self._hunk(hunk)
         for place, j in self.mine.pairs.items():
-            if plain_text(self.base[place]) != plain_text(self.ours[j]):
-                done += self._statement(place, j)
+            base, ours, there = self.base[place], self.ours[j], self.upstream.pairs.get(place)
+            if there is not None:
+                done += merge_statement(self.three, base, ours, self.theirs[there])
+            elif plain_text(base) != plain_text(ours):
+                hunk = next(h for h in self.upstream.hunks if h.start <= place < h.stop)
+                what = "the declaration changes a statement that upstream replaced"
+                done.append(clash(what, base, ours, self.theirs[hunk.first : hunk.last]))
         return done
-
-    def _statement(self, place: int, j: int) -> Changes:
-        """A statement that the declaration changes."""
-        base, ours = self.base[place], self.ours[j]
-        there = self.upstream.pairs.get(place)
-        if there is not None:
-            return merge_statement(self.three, base, ours, self.theirs[there])
-        hunk = self.upstream.hunk_of(place)
-        theirs = self.theirs[hunk.first : hunk.last] if hunk is not None else ()
-        what = "the declaration changes a statement that upstream replaced"
-        return _elsewhere(self.three, base, ours) or [clash(what, base, ours, theirs)]
 
     def _hunk(self, hunk: Hunk) -> Changes:
         """Statements that the declaration has in the place of others, or in addition."""
         new = self.ours[hunk.first : hunk.last]
-        other = self._beside(hunk)
-        if other is not None:
-            theirs = self.theirs[other.first : other.last]
-            is_same_place = (other.start, other.stop) == (hunk.start, hunk.stop)
-            if is_same_place and _texts(new) == _texts(theirs):
-                return []
-            return self._clash("both changed these statements", hunk, other)
+        # A change of upstream that overlaps, or is an insertion at the same place.
+        for other in self.upstream.hunks:
+            is_same_place = other[:2] == hunk[:2]
+            if is_same_place or (hunk.start < other.stop and other.start < hunk.stop):
+                theirs = self.theirs[other.first : other.last]
+                if is_same_place and _texts(new) == _texts(theirs):
+                    return []
+                return self._clash("both changed these statements", hunk, other)
         for place in range(hunk.start, hunk.stop):
-            there = self.upstream.pairs.get(place)
-            if there is None or plain_text(self.theirs[there]) != plain_text(self.base[place]):
+            if plain_text(self._there(place)) != plain_text(self.base[place]):
                 what = "the declaration replaces statements that upstream changed"
-                return self._clash(what, hunk, self.upstream.hunk_of(place))
-        lines = [line for node in new for line in _chunk(self.three.ours, node)]
+                return self._clash(what, hunk, None)
         first, last = self._lines_of(hunk)
         if first == 0:
             return self._clash("the place of the change is gone", hunk, None)
+        lines: list[str] = []
+        for node in new:
+            above = self.three.ours.comments(node)
+            top = first_line(node) - len(above)
+            is_apart = not "".join(self.three.ours.lines(top - 1, top - 1)).strip()
+            own = self.three.ours.lines(first_line(node), node.end_lineno or 0)
+            lines += [*([""] if is_apart else []), *above, *own]
         return [of_lines(first, last, lines)]
 
-    def _is_moved(self, place: int) -> bool:
-        """Whether upstream has a statement of this suite elsewhere."""
-        if not 0 <= place < len(self.base) or place in self.upstream.pairs:
-            return False
-        text = plain_text(self.base[place])
-        inside = (n for one in self.three.theirs.nodes for n in ast.walk(one))
-        return any(isinstance(n, ast.stmt) and plain_text(n) == text for n in inside)
-
-    def _top(self, node: ast.stmt, before: ast.stmt) -> int:
-        """The first line of a statement of upstream, with the comments that it had before."""
-        above = self.three.theirs.comments(node)
-        is_known = above == self.three.base.comments(before)
-        return first_line(node) - (len(above) if is_known else 0)
-
-    def _beside(self, hunk: Hunk) -> Hunk | None:
-        """The change of upstream that overlaps, or is an insertion at the same place."""
-        for other in self.upstream.hunks:
-            overlap = hunk.start < other.stop and other.start < hunk.stop
-            if overlap or hunk[:2] == other[:2]:
-                return other
-        return None
+    def _there(self, place: int) -> ast.stmt:
+        """What upstream made of a statement that it has."""
+        return self.theirs[self.upstream.pairs[place]]
 
     def _lines_of(self, hunk: Hunk) -> tuple[int, int]:
         """The lines of the new parent that a hunk replaces, 0 where it has no place."""
+        pairs, comments = self.upstream.pairs, self.three.theirs.comments
         if hunk.stop > hunk.start:
-            nodes = [self.theirs[self.upstream.pairs[n]] for n in range(hunk.start, hunk.stop)]
-            return self._top(nodes[0], self.base[hunk.start]), nodes[-1].end_lineno or 0
-        behind = self.upstream.pairs.get(hunk.start)
-        before = self.upstream.pairs.get(hunk.start - 1)
+            # With the comments that were there before.
+            node, above = self._there(hunk.start), comments(self._there(hunk.start))
+            is_known = above == self.three.base.comments(self.base[hunk.start])
+            top = first_line(node) - (len(above) if is_known else 0)
+            return top, self._there(hunk.stop - 1).end_lineno or 0
         # A neighbour that upstream moved may have been meant to stay one.
-        if self._is_moved(hunk.start - 1) or self._is_moved(hunk.start):
+        neighbours = [n for n in (hunk.start - 1, hunk.start) if 0 <= n < len(self.base)]
+        moved = {plain_text(self.base[n]) for n in neighbours if n not in pairs}
+        inside = (n for one in self.three.theirs.nodes for n in ast.walk(one))
+        if any(isinstance(n, ast.stmt) and plain_text(n) in moved for n in inside):
             return 0, 0
         line = 0
-        if before is not None:
-            line = (self.theirs[before].end_lineno or 0) + 1
-        elif behind is not None:
-            node = self.theirs[behind]
-            line = first_line(node) - len(self.three.theirs.comments(node))
+        if hunk.start - 1 in pairs:
+            line = (self._there(hunk.start - 1).end_lineno or 0) + 1
+        elif hunk.start in pairs:
+            node = self._there(hunk.start)
+            line = first_line(node) - len(comments(node))
         return line, line - 1
 
     def _clash(self, what: str, hunk: Hunk, other: Hunk | None) -> Changes:
@@ -191,14 +315,6 @@ class _Suites:
         ours = self.ours[hunk.first : hunk.last]
         theirs = self.theirs[other.first : other.last] if other is not None else ()
         return [clash(what, base, ours, theirs)]
-
-
-def _chunk(side: Code, node: ast.stmt) -> list[str]:
-    """A statement of the declaration with the comments above it."""
-    above = side.comments(node)
-    top = first_line(node) - len(above)
-    blank = [""] if not "".join(side.lines(top - 1, top - 1)).strip() else []
-    return [*blank, *above, *side.lines(first_line(node), node.end_lineno or 0)]
 
 
 # One statement
@@ -219,13 +335,8 @@ def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
         return _merge_compound(three, base, ours, theirs)
     merged = _merge_simple(base, ours, theirs)
     if isinstance(merged, Clash):
-        return _elsewhere(three, base, ours, theirs) or [merged]
-    return [_in_place_of(theirs, merged)]
-
-
-def _in_place_of(node: ast.stmt, new: ast.stmt) -> Cut:
-    text = " " * node.col_offset + ast.unparse(new)
-    return of_lines(first_line(node), node.end_lineno or 0, [text])
+        return [merged]
+    return [of_lines(first, last, [" " * theirs.col_offset + ast.unparse(merged)])]
 
 
 def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
@@ -256,52 +367,6 @@ def head_end(side: Code, node: ast.stmt) -> int:
     while not side.lines(line, line)[0].partition("#")[0].rstrip().endswith(":"):
         line -= 1
     return line
-
-
-def _elsewhere(
-    three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt | None = None
-) -> Changes:
-    """The one expression that the declaration changes, where upstream uses it as before.
-
-    That is in the statement `theirs`, or else anywhere, if it stands in the method once.
-    """
-    if not three.is_free or suites_of(base) or suites_of(ours):
-        return []
-    for old, new in differing(base, ours):
-        before, after = _places(three.base, old), _places(three.theirs, old)
-        if isinstance(old, ast.Name | ast.Constant) or len(before) != len(after):
-            continue
-        if len(before) > 1:
-            before = [one for one in before if one.statement is base]
-            after = [one for one in after if one.statement is theirs]
-        if len(before) == len(after) == 1 and before[0].use == after[0].use:
-            statement, node = after[0].statement, after[0].node
-            return [_in_place_of(statement, exchanged(statement, {node: new}))]
-    return []
-
-
-class _Place(NamedTuple):
-    """Where an expression stands in a method; `use` says what is done with its value."""
-
-    statement: ast.stmt
-    node: ast.expr
-    use: str
-
-
-def _places(side: Code, wanted: ast.expr) -> list[_Place]:
-    """Where an expression stands in the simple statements of a method."""
-    text, found = plain_text(wanted), []
-    simple = (n for one in side.nodes for n in ast.walk(one) if isinstance(n, ast.stmt))
-    for statement in (n for n in simple if not suites_of(n)):
-        for parent in ast.walk(statement):
-            for field, value in ast.iter_fields(parent):
-                for node in value if isinstance(value, list) else [value]:
-                    if isinstance(node, ast.expr) and plain_text(node) == text:
-                        called = plain_text(parent.func) if isinstance(parent, ast.Call) else ""
-                        attribute = getattr(parent, "attr", getattr(parent, "arg", ""))
-                        use = f"{type(parent).__name__} {field} {called} {attribute}"
-                        found.append(_Place(statement, node, use))
-    return found
 
 
 def _merge_simple(base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> ast.stmt | Clash:

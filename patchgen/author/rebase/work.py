@@ -19,11 +19,16 @@ from pathlib import Path
 
 from patchgen.author.align.file import File, read_file
 from patchgen.author.rebase.code import Clash, Code, Three
-from patchgen.author.rebase.declared import Declared, declared_changes
 from patchgen.author.rebase.meaning import changed_uses, doubts_of
 from patchgen.author.rebase.merge import Merge, merge
-from patchgen.author.rebase.names import renamed_everywhere
-from patchgen.author.rebase.releases import Given, Prover, Tree, without_bases
+from patchgen.author.rebase.releases import (
+    Declared,
+    Given,
+    Prover,
+    Tree,
+    declared_changes,
+    without_bases,
+)
 from patchgen.author.rebase.write import OUT, Rewritten, Writer, replaced, without_comments
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals
@@ -188,14 +193,14 @@ class Rebase:
         if ours is None:  # the declaration removes the member
             result.state = State.UNCHANGED if is_same else State.MOVED
             return result
-        three = Three(base, ours, theirs, is_free=change.kind != "edit")
+        three = Three(base, ours, theirs)
         result.clashes = tuple(changed_uses(three, self.trees, (change.module, change.parent)))
         if ours.says == theirs.says and not is_same:
             result.state, result.clashes = State.ABSORBED, ()
         elif result.clashes:
             result.state = State.CONFLICT
         elif not is_same:
-            result.merge = merge(three, renamed_everywhere(before[0], after[0]))
+            result.merge = merge(three)
         return result
 
     def _added_to(self, change: Declared) -> Result | None:
@@ -223,7 +228,7 @@ class Rebase:
         waiting = {r: _ways(r, writer) for r in results if r.merge is not None}
         while True:
             text = replaced(self.modular, texts)
-            given = self.prover.flatten(without_bases(text, self._is_gone), self.new)
+            given = self.prover.flatten(without_bases(text, self.trees[1]), self.new)
             failing = _failing(given.problems, text)
             wrong: dict[Result, tuple[Clash, ...]] = {}
             for result in results:
@@ -253,10 +258,6 @@ class Rebase:
             for r in results
             if (t := texts.get(r.change)) and (t is not OUT or _is_left_out(r))
         }
-
-    def _is_gone(self, module: str, name: str) -> bool:
-        tree = self.trees[1]
-        return tree.file(module) is not None and tree.definition(module, name) is None
 
 
 def _ways(result: Result, writer: Writer) -> Iterator[Rewritten | None]:

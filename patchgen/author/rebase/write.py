@@ -17,10 +17,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.author.align.drafts import drafts, is_made_up
-from patchgen.author.align.file import File, absolute_module
-from patchgen.author.rebase.code import Code, Cut, cut_out, of_lines, replacing, with_cuts
-from patchgen.author.rebase.declared import Declared, resolve
+from patchgen.author.align.file import Cut, File, absolute_module, of_lines, renaming, with_cuts
+from patchgen.author.rebase.code import Code, cut_out, replacing
 from patchgen.author.rebase.names import Renames
+from patchgen.author.rebase.releases import Declared, resolve
 from patchgen.author.rebase.statements import head_end
 from patchgen.compiler.edits.pattern import find
 from patchgen.compiler.settings import Settings
@@ -95,10 +95,9 @@ class Writer:
                 else:
                     waiting.append((function, old, new))
         # In full: where `...` stands for an argument, upstream's next change of it would be lost.
-        made = drafts(there.function, wanted.function, is_brief=False) or []
-        made = [d for d in made if not fitting.intersection(*_lines_of(d.body, there.function))]
-        counts = [draft.count for draft in made]
-        if not made or counts != [_count(function) for function, _, _ in waiting]:
+        every = drafts(there.function, wanted.function, is_brief=False) or ()
+        made = [d for d in every if not fitting.intersection(*_lines_of(d.body, there.function))]
+        if not made or [1] * len(made) != [_count(function) for function, _, _ in waiting]:
             return None
         cuts: dict[Function, list[Cut]] = {function: [] for function in functions}
         used: dict[Function, list[ast.AST]] = {function: [] for function in functions}
@@ -135,21 +134,14 @@ class Writer:
 
     def _spelled(self, change: Declared, code: Code, files: tuple[File, File]) -> Code:
         """Code in the names of the modular file: what the parent defines is `llama.LlamaMLP`."""
-        alias = self._alias(change.module)
-        cuts = []
-        for reference in references(ast.parse(code.text).body):
-            name, theirs = reference.name, files[1].definitions
-            if reference.quoted or name not in theirs or name in self.modular.definitions:
-                continue
-            if resolve(self.modular, ast.Name(name)) == (change.module, name):
-                continue
-            start = reference.line, reference.column
-            end = start[0], start[1] + len(name.encode())
-            line = code.lines(start[0], start[0])[0].encode()
-            # In an f-string, Python 3.11 does not say where a name stands.
-            if line[start[1] : end[1]] == name.encode():
-                cuts.append(Cut(start, end, f"{alias}.{name}"))
-        return code.changed(cuts)
+        theirs = files[1].definitions.keys() - self.modular.definitions.keys()
+        reads = [
+            (read, f"{self._alias(change.module)}.{read.name}")
+            for read in references(ast.parse(code.text).body)
+            if read.name in theirs and not read.quoted
+            if resolve(self.modular, ast.Name(read.name)) != (change.module, read.name)
+        ]
+        return code.changed(renaming(code.text.split("\n"), reads))
 
     def _alias(self, module: str) -> str:
         """What the modular file calls the parent's module, or may call it."""

@@ -1,23 +1,124 @@
-"""The report of a survey, as text and as JSON."""
+"""The report of a survey: which variant converts where, and which definition broke it.
+
+That is the one that the problem names, where only one of two neighbouring releases has it so.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from patchgen.author.adopt.releases import order_of
-from patchgen.author.survive.breaks import Break, breaks_of
+from patchgen.author.align.file import Definition, Member, read_file
 from patchgen.author.survive.survey import (
     CONVERTS,
     State,
     Survey,
     digests_of,
+    on_release,
     states_of,
 )
 from patchgen.project.files import Modular
-from patchgen.project.outcome import Outcome
+from patchgen.project.outcome import Outcome, unified
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.errors import Location, PatchgenError, Problem
+from patchgen.syntax.locate import Environment
+
+NO_PARENT = ("PG101", "PG103")
+
+
+@dataclass(frozen=True)
+class Break:
+    """Two neighbouring releases, of which only `converts` has what the variant needs.
+
+    `definition` is the one that makes the difference, or the file; empty where the problem names
+    none. `diff` is from the older to the newer one.
+    """
+
+    older: str
+    newer: str
+    converts: str
+    problem: str
+    definition: str
+    diff: str
+
+    @property
+    def text(self) -> str:
+        """What happened, in one line."""
+        is_gone = self.converts == self.older
+        what = "several files changed"
+        if self.definition:
+            is_absent = self.problem.startswith(NO_PARENT)
+            what = f"is {'gone' if is_gone else 'new'}" if is_absent else "changed"
+            what = f"{self.definition} {what}"
+        return (
+            f"{self.newer} broke it: {what}" if is_gone else f"converts since {self.newer}: {what}"
+        )
+
+
+def breaks_of(survey: Survey, modular: Modular) -> Iterator[Break]:
+    """The breaks of a variant: one for each pair of neighbours with different answers."""
+    outcomes = survey.outcomes[modular]
+    for pair in itertools.pairwise(survey.releases):
+        # First the one on which it converts.
+        good, bad = sorted(pair, key=lambda release: bool(outcomes[release.version].problems))
+        fits, fails = outcomes[good.version], outcomes[bad.version]
+        if fits.problems or not fails.problems:
+            continue
+        sides = [on_release(survey.project, one).environment() for one in (good, bad)]
+        problem = fails.problems[0]
+        definition, texts = _changed_definition(problem, fits, sides)
+        texts = texts if good is pair[0] else texts[::-1]
+        heads = (f"{definition} (older)", f"{definition} (newer)")
+        diff = unified(*texts, *heads) if any(texts) else ""
+        what = f"{problem.code} {problem.what}"
+        yield Break(pair[0].version, pair[1].version, good.version, what, definition, diff)
+
+
+def _changed_definition(
+    problem: Problem, fits: Outcome, sides: Sequence[Environment]
+) -> tuple[str, tuple[str, str]]:
+    """What the problem names and only one release has, or has otherwise, and its text in both.
+
+    "" where the problem names no such definition.
+    """
+    text = f"{problem.what} {problem.hint}"
+    words = {*re.findall(r"\w+", text)}
+    modules = [r.module for r in fits.reads if r.module.startswith("transformers")]
+    for module in sorted(modules, key=lambda m: (m not in text, ".models." not in m, m)):
+        here, there = (_parts(side, module) for side in sides)
+        if here is None or there is None:
+            if here is not there and module in text.split():
+                return module, ("", "")
+            continue
+        changed = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+        named = [name for name in changed if {*name.split(".")} <= words]
+        if named:
+            name = max(named, key=lambda one: one.count("."))
+            return f"{module}.{name}", (here.get(name, ""), there.get(name, ""))
+    # What is not there is not read either.
+    missing = next((word for word in text.split() if word.startswith("transformers.")), "")
+    return missing if problem.code in NO_PARENT else "", ("", "")
+
+
+def _parts(environment: Environment, module: str) -> dict[str, str] | None:
+    """The definitions of a module and the members of its classes, as text; None without it."""
+    try:
+        file = read_file(environment.source(module, Location(module)))
+    except PatchgenError:
+        return None
+    parts: dict[str, Definition | Member] = dict(file.definitions)
+    for name, definition in file.definitions.items():
+        members = definition.members if definition.kind == "class" else {}
+        parts |= {f"{name}.{member}": one for member, one in members.items()}
+    return {
+        name: file.source.slice(first_line(one.nodes[0]), one.nodes[-1].end_lineno or 0)
+        for name, one in parts.items()
+    }
+
 
 _DIFF_LINES = 16  # of a definition's diff; JSON has all of it
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import enum
-import re
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +12,7 @@ from patchgen.project.cache import Cache
 from patchgen.project.files import Modular, Project
 from patchgen.project.outcome import Outcome
 from patchgen.project.run import run
-from patchgen.syntax.errors import Location, PatchgenError
-
-_LIST = re.compile(r"^Available versions: (.*)$", re.MULTILINE)
-
+from patchgen.syntax.errors import PatchgenError
 
 # Which releases
 
@@ -40,7 +34,7 @@ def wanted_releases(
 ) -> Wanted:
     """The releases that `asked` names, all that are known by default.
 
-    With `download`, a range means every release that the package index has.
+    A range means those that are known; with `download`, pip may fetch the others that are named.
     """
     nearest = list(reversed(known))
     found = {} if asked else {release.version: release for release in nearest}
@@ -48,43 +42,18 @@ def wanted_releases(
     open_ends: list[str] = []
     for text in asked:
         first, dots, last = text.partition("..")
-        is_range = bool(dots) and not Path(text).exists()
-        for name in _between(first, last) if download and is_range else [text]:
-            try:
-                there = chosen([name], nearest, cache, download=download)
-            except PatchgenError:
-                missing.append(name)
-                continue
-            found |= {release.version: release for release in there}
-            for end in (first, last) if is_range and not download else ():
-                # 5.4.1 is one of 5.4.
-                order = order_of(end)
-                open_ends += [] if any(r.order[: len(order)] == order for r in there) else [end]
+        try:
+            there = chosen([text], nearest, cache, download=download)
+        except PatchgenError:
+            missing.append(text)
+            continue
+        found |= {release.version: release for release in there}
+        for end in (first, last) if dots and not Path(text).exists() else ():
+            # 5.4.1 is one of 5.4.
+            order = order_of(end)
+            open_ends += [] if any(r.order[: len(order)] == order for r in there) else [end]
     releases = tuple(sorted(found.values(), key=lambda release: release.order))
     return Wanted(releases, tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(open_ends)))
-
-
-def _between(first: str, last: str) -> list[str]:
-    """The releases from `first` to `last` that the index has; `5.4` means all of 5.4."""
-    low, high = order_of(first), order_of(last)
-    fits = [v for v in _listed() if low <= order_of(v) and order_of(v)[: len(high)] <= high]
-    if not fits:
-        what = "names no release of transformers that the package index has"
-        raise PatchgenError("PG807", Location(f"{first}..{last}"), what)
-    return fits
-
-
-def _listed() -> list[str]:
-    command = [sys.executable, "-m", "pip", "index", "versions", "transformers"]
-    done = subprocess.run(
-        [*command, "--disable-pip-version-check"], capture_output=True, text=True, check=False
-    )
-    found = _LIST.search(done.stdout)
-    if found is None:
-        why = (done.stderr.strip().splitlines() or ["pip listed none"])[-1]
-        hint = "name a folder of wheels with --releases-dir"
-        raise PatchgenError("PG807", Location("pip"), f"cannot list the releases: {why}", hint)
-    return [version.strip() for version in found[1].split(",")]
 
 
 # Every variant on every release
@@ -164,19 +133,13 @@ def states_of(outcomes: Mapping[str, Outcome], versions: Sequence[str]) -> dict[
         if outcome is None:
             found[version] = State.UNREADABLE
             continue
-        found[version] = _state_of_problems({problem.code for problem in outcome.problems})
+        codes = {problem.code for problem in outcome.problems}
+        other = State.EDIT if any(code.startswith("PG3") for code in codes) else State.REFUSED
+        # The problem that causes the others decides.
+        causes = (state for state, known in _CAUSES.items() if codes & known)
+        found[version] = next(causes, other) if codes else State.SAME
         is_between = before is not None and not before.problems and not outcome.problems
         if before is not None and is_between and digests_of(before) != digests_of(outcome):
             found[version] = State.CHANGED
         before = outcome
     return found
-
-
-def _state_of_problems(codes: set[str]) -> State:
-    """The state that problems mean: the one that causes the others decides."""
-    if not codes:
-        return State.SAME
-    for state, known in _CAUSES.items():
-        if codes & known:
-            return state
-    return State.EDIT if any(code.startswith("PG3") for code in codes) else State.REFUSED

@@ -34,8 +34,7 @@ def test_case(case: Path, tmp_path: Path) -> None:
     assert made.text == expected.read_text(encoding="utf-8")
     proof = made.proof
     assert (proof.problems, proof.differ, proof.missing) == ((), (), ())
-    # What a modular file may not have is left out, and said.
-    assert bool(proof.lost) == case.name.startswith("lost_")
+    assert not proof.lost
 
 
 def _adopted(case: Path, folder: Path) -> Adopted:

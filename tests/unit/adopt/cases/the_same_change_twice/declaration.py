@@ -10,9 +10,16 @@ class ToyBlock(toy.ToyBlock):
         super().__init__(config)
         self.scale = 0.5
 
-    @edit("forward", count=2)
-    def change_scale(self, x, y):
+    @edit("forward")
+    def change_scale(self, x, y, mask):
         with old:
             x = x + y
+            ...
+            x = x + y
         with new:
+            x = x + self.scale * y
+            if mask is not None:
+                x = x * mask
+            x = x.contiguous()
+            y = self.second(x, mask)
             x = x + self.scale * y
