@@ -123,8 +123,8 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
         optimizer = make_optimizer(model, setup)
         tracker = Tracker(label, GRAINS.get(setup.device, 1))
         hold(tracker, model, inputs, optimizer)
-        # What the part `loss` compiles inside its operator is one kernel.  Called below a mode, torch
-        # would mark it as not to be compiled, for good.
+        # What the part `loss` compiles inside its operator is one kernel.  Called below a mode, it
+        # would never be compiled again: torch marks its code.
         with tracker, patch.dict(vars(module), _compiled_steps(module, tracker)):
             run_step(model, inputs, setup, optimizer, tracker.begin)
             end = tracker.now
