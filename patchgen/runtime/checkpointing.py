@@ -103,7 +103,9 @@ class SaveOrRecompute:
         self.kept: set[int] = set()  # storages, which stay alive as long as this does
 
     def __call__(self, context: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-        for tensor in written_by(operation, args, kwargs):
+        # A recompute does what the forward did, and frees what was kept: others get its memory.
+        written = () if context.is_recompute else written_by(operation, args, kwargs)
+        for tensor in written:
             if storage_of(tensor) in self.kept:
                 raise ChangedInPlace(
                     f"{operation} changes in place a product that keep_products keeps: "
