@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from torch import nn
-from torch.utils.checkpoint import CheckpointPolicy, checkpoint
+from torch.utils.checkpoint import CheckpointPolicy, SelectiveCheckpointContext, checkpoint
 from transformers import LlamaForCausalLM, MixtralForCausalLM, XLNetConfig
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -34,6 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 SELECTIVE = {"use_reentrant": False, "context_fn": keep_products}
 REENTRANT = {"use_reentrant": True}
+FORWARD = SelectiveCheckpointContext(is_recompute=False)
 GALLERY = {
     "albert": ("AlbertForMaskedLM", {}),
     "mpnet": ("MPNetForMaskedLM", {}),
@@ -187,7 +188,8 @@ def test_what_is_kept():
     aten = torch.ops.aten
 
     def kept(operation, *args, **kwargs):
-        saved = SaveOrRecompute()(None, operation, *args, **kwargs) is CheckpointPolicy.MUST_SAVE
+        policy = SaveOrRecompute()(FORWARD, operation, *args, **kwargs)
+        saved = policy is CheckpointPolicy.MUST_SAVE
         assert saved == is_kept(operation, args, kwargs)
         return saved
 
