@@ -19,17 +19,8 @@ CHECKPOINTED = "GradientCheckpointingLayer"
 
 
 @dataclass(frozen=True, eq=False)
-class LayerList:
-    """`owner.attribute` is a list of `layers`, one class or several."""
-
-    owner: Class
-    attribute: str
-    layers: tuple[Class, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Layers:
-    """The lists of layers in one module."""
+    """The layers of one module."""
 
     module: Module
     attentions: Attentions
@@ -65,25 +56,19 @@ class Layers:
         return False
 
     @cached_property
-    def lists(self) -> tuple[LayerList, ...]:
-        """The innermost lists of layers."""
-        every: list[LayerList] = []
-        for owner in self.module.classes.values():
-            for attribute in owner.attributes:
-                layers = self._members(owner, attribute)
-                if layers:
-                    every.append(LayerList(owner, attribute, layers))
-        owners = {one.owner.name for one in every}
-        found = []
-        for one in every:
-            layers = tuple(layer for layer in one.layers if not self._reaches(layer, owners))
-            if layers:
-                found.append(LayerList(one.owner, one.attribute, layers))
-        return tuple(found)
-
-    def _reaches(self, layer: Class, inner: set[str]) -> bool:
-        """Whether `layer` holds a list of layers itself, at any depth."""
-        return not inner.isdisjoint(one.name for one in self.inside([layer]))
+    def classes(self) -> tuple[Class, ...]:
+        """The classes in the innermost lists of layers."""
+        lists = [
+            (owner.name, layers)
+            for owner in self.module.classes.values()
+            for attribute in owner.attributes
+            if (layers := self._members(owner, attribute))
+        ]
+        owners = {name for name, _ in lists}
+        layers = dict.fromkeys(layer for _, several in lists for layer in several)
+        return tuple(
+            one for one in layers if owners.isdisjoint(inner.name for inner in self.inside([one]))
+        )
 
     def inside(self, layers: Iterable[Class]) -> tuple[Class, ...]:
         """The layers, every class of the module that they hold at any depth, and their bases."""
@@ -113,11 +98,6 @@ class Layers:
         return one.method("forward") is not None and self._holds(
             one, set(self.attending) - {one.name}
         )
-
-    @cached_property
-    def classes(self) -> tuple[Class, ...]:
-        """The classes of layers, each once."""
-        return tuple(dict.fromkeys(layer for one in self.lists for layer in one.layers))
 
     @cached_property
     def checkpointed(self) -> tuple[Class, ...]:

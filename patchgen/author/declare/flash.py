@@ -115,7 +115,9 @@ def _encoder(module: Module, model: Class) -> Iterator[Declared]:
             raise _No(node, f"{pooler.name} pools more than the first token")
     if "pooler" in model.attributes and not _fits("PoolsEachText", model):
         raise _No(model.own["forward"], f"{model.name} calls its pooler otherwise than once")
-    counts = any("padding_idx" in one.attributes and all(map(one.method, COUNTED)) for one in embeddings)
+    counts = any(
+        "padding_idx" in one.attributes and all(map(one.method, COUNTED)) for one in embeddings
+    )
     mixins = ["PoolsEachText"] * ("pooler" in model.attributes) + ["CountsFromPadding"] * counts
     yield Declared(model.name, mixins=(*mixins, "PaddingFreeEncoder"))
     yield from _heads(module, model)

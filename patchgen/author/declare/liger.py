@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from functools import cache
 
 from patchgen.author.anatomy.code import called, constant, dotted, last, walk
-from patchgen.author.anatomy.conversions import find_configurations
 from patchgen.author.anatomy.ffn import network_of
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.declare.fitting import Mixin, mixins
@@ -210,7 +209,7 @@ def _default(module: Module, owner: Class, option: str) -> str:
 def _defaults(module: Module, option: str) -> dict[str, str]:
     """The default of an option in each class of a configuration that has it."""
     found: dict[str, str] = {}
-    for path in find_configurations(module):
+    for path in module.folder.glob("configuration_*.py") if module.folder is not None else ():
         for owner in walk(ast.parse(path.read_text(encoding="utf-8")), ast.ClassDef):
             for node in owner.body:
                 if isinstance(node, ast.AnnAssign) and dotted(node.target) == option:
