@@ -108,8 +108,10 @@ def returned(body: list[ast.stmt]) -> ast.expr | None:
                 values[name] = _Inlined(values).visit(copy.deepcopy(value))
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
                 whole = _Inlined(values).visit(copy.deepcopy(value))
+                parts = whole.elts if isinstance(whole, ast.Tuple) else []
                 for number, target in enumerate(targets):
-                    values[dotted(target)] = ast.Subscript(whole, ast.Constant(number), ast.Load())
+                    item = ast.Subscript(whole, ast.Constant(number), ast.Load())
+                    values[dotted(target)] = parts[number] if parts else item
             case ast.Return(value=ast.expr() as value):
                 result: ast.expr = _Inlined(values).visit(copy.deepcopy(value))
                 return result

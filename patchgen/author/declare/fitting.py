@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import patchgen
@@ -24,10 +25,6 @@ class Pattern:
     old: tuple[ast.stmt, ...]
     count: int = 1
 
-    def fits(self, method: ast.FunctionDef) -> bool:
-        """Whether it matches as often as it must."""
-        return len(find(self.old, method, self.holes)) == self.count
-
 
 @dataclass(frozen=True, eq=False)
 class Mixin:
@@ -39,10 +36,13 @@ class Mixin:
     def fits(self, methods: Mapping[str, ast.FunctionDef]) -> bool:
         """Whether every edit fits the method that it names."""
         return bool(self.patterns) and all(
-            one.method in methods and one.fits(methods[one.method]) for one in self.patterns
+            one.method in methods
+            and len(find(one.old, methods[one.method], one.holes)) == one.count
+            for one in self.patterns
         )
 
 
+@cache
 def mixins(part: str) -> tuple[Mixin, ...]:
     """The public mixins of `patchgen.parts.PART`, those with the most edits first."""
     folder = Path(patchgen.__file__).parent / "parts"
@@ -55,6 +55,10 @@ def mixins(part: str) -> tuple[Mixin, ...]:
     bases = {node.name: node for node in (*_classes(others), *_classes(trees))}
     found = [Mixin(node.name, tuple(_patterns(node, bases))) for node in public]
     return tuple(sorted(found, key=lambda mixin: -len(mixin.patterns)))
+
+
+def mixin(part: str, name: str) -> Mixin:
+    return next(one for one in mixins(part) if one.name == name)
 
 
 def _classes(trees: Sequence[ast.Module]) -> list[ast.ClassDef]:

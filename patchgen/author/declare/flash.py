@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import cache
 
 from patchgen.author.anatomy.attention import Attentions
 from patchgen.author.anatomy.code import called, constant, dotted, last, method_of, walk
@@ -15,7 +14,7 @@ from patchgen.author.anatomy.experts import experts
 from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.layers import Layers
 from patchgen.author.anatomy.module import Class, Module
-from patchgen.author.declare.fitting import Mixin, mixins
+from patchgen.author.declare.fitting import mixin
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 from patchgen.facts.modules import CACHES
 
@@ -92,13 +91,8 @@ def _is_causal(owner: Class) -> bool:
     return given - CACHES == ARGUMENTS and "rotary_emb" in owner.attributes
 
 
-def _fits(mixin: str, owner: Class) -> bool:
-    return _mixin(mixin).fits(owner.own)
-
-
-@cache
-def _mixin(name: str) -> Mixin:
-    return next(one for one in mixins("flash") if one.name == name)
+def _fits(name: str, owner: Class) -> bool:
+    return mixin("flash", name).fits(owner.own)
 
 
 def _encoder(module: Module, model: Class) -> Iterator[Declared]:

@@ -13,11 +13,11 @@ from patchgen.author.anatomy.attention import Attentions
 from patchgen.author.anatomy.code import called, dotted, last, walk
 from patchgen.author.anatomy.experts import experts
 from patchgen.author.anatomy.ffn import FeedForward, feed_forwards, role_of
-from patchgen.author.anatomy.heads import Head, heads
 from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.layers import Layers, has_checkpointed
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.declare.edits import edit
+from patchgen.author.declare.loss import Head, heads
 from patchgen.author.declare.variant import Contribution, Declared, Missing, NewModel
 from patchgen.compiler.edits.pattern import find
 

@@ -13,9 +13,9 @@ import pytest
 from patchgen.author.anatomy.attention import Attentions
 from patchgen.author.anatomy.experts import experts
 from patchgen.author.anatomy.ffn import feed_forwards, network_of
-from patchgen.author.anatomy.heads import heads
 from patchgen.author.anatomy.layers import Layers
 from patchgen.author.anatomy.module import every_module, open_module
+from patchgen.author.declare.loss import heads
 from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
 
@@ -65,7 +65,7 @@ def table():
         found.update(_facts(module, attentions, Layers(module, attentions)))
         found["calls of the interface"] += len(attentions.interfaces)
         for head in heads(module):
-            if head.kind == "function":
+            if head.by_function:
                 found["heads that call the loss function"] += 1
             else:
                 found["heads with a loss of their own"] += 1
