@@ -15,8 +15,14 @@ from dataclasses import dataclass
 
 from patchgen.author.anatomy.code import names, statements_of, stored, walk
 from patchgen.author.anatomy.module import Class
-from patchgen.author.anatomy.scores import Context, Probabilities, Scores, Unplaced
-from patchgen.author.anatomy.steps import Walk, softmaxed
+from patchgen.author.anatomy.steps import (
+    Context,
+    Probabilities,
+    Scores,
+    Unplaced,
+    Walk,
+    softmaxed,
+)
 
 
 @dataclass(frozen=True, eq=False)

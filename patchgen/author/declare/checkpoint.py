@@ -1,8 +1,8 @@
 """The checkpoint part: layers become `GradientCheckpointingLayer`s, and models get the flag for it.
 
-A layer is refused, with the place, if its call would make a recompute wrong: states by keyword, a
-cache that the recompute would fill again.  A router gets a mixin, and an edit where it changes in
-place what `topk` gave.
+A layer is refused, with the place, if its call or its result would make a recompute wrong: states
+by keyword, a cache that the recompute would fill again, a list.  A router gets a mixin, and an edit
+where it changes in place what `topk` gave.
 """
 
 from __future__ import annotations
@@ -103,15 +103,25 @@ BY_KEYWORD = (
     "positional arguments only"
 )
 FILLED_TWICE = "`{what}` is given a cache, which a recompute would fill a second time"
+IN_A_LIST = "the result of {what} is a list, into which a reentrant checkpoint does not look"
 HINTS = {
+    IN_A_LIST: "make it a tuple in an edit: modular/openai/modular_openai_checkpoint.py does so",
     BY_KEYWORD: "give the states by place in an edit of this method",
     FILLED_TWICE: "give None where `layer.gradient_checkpointing and self.training`, in an edit",
 }
 
 
 def _unfit(module: Module, layers: Sequence[Class]) -> Iterator[Missing]:
-    """The calls of layers that a recompute would get wrong."""
+    """The calls and results of layers that a recompute would get wrong."""
     by_name = {layer.name: layer for layer in layers}
+    for layer in layers:
+        body = layer.own["forward"].body if "forward" in layer.own else []
+        returned = {dotted(node.value) for node in walk(body, ast.Return)} - {""}
+        for node in walk(body, ast.Assign):  # outputs = [states] + rest
+            first = node.value.left if isinstance(node.value, ast.BinOp) else node.value
+            if isinstance(first, ast.List) and dotted(node.targets[0]) in returned:
+                what = IN_A_LIST.format(what=layer.name)
+                yield Missing(module.at(node), what, True, HINTS[IN_A_LIST])
     for owner in module.classes.values():
         holding = {
             f"self.{attribute}": by_name[name]
@@ -122,14 +132,14 @@ def _unfit(module: Module, layers: Sequence[Class]) -> Iterator[Missing]:
         for method in owner.own.values() if holding else ():
             called_by = dict(holding)
             for loop in walk(method.body, ast.For):  # for index, layer in enumerate(self.layers)
-                for node in walk(loop.iter, ast.Attribute):
-                    if dotted(node) in holding:
+                for iterated in walk(loop.iter, ast.Attribute):
+                    if dotted(iterated) in holding:
                         names = {name.id for name in walk(loop.target, ast.Name)}
-                        called_by |= dict.fromkeys(names, holding[dotted(node)])
+                        called_by |= dict.fromkeys(names, holding[dotted(iterated)])
             for call in walk(method.body, ast.Call):
                 function = call.func.value if isinstance(call.func, ast.Subscript) else call.func
-                layer = called_by.get(dotted(function))
-                why = _unfit_call(call, layer, _removed_caches(module)) if layer else ""
+                run = called_by.get(dotted(function))
+                why = _unfit_call(call, run, _removed_caches(module)) if run else ""
                 if why:
                     what = why.format(what=ast.unparse(call.func))
                     yield Missing(module.at(call), what, True, HINTS[why])

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, constant, dotted, last, method_of, walk
+from patchgen.author.anatomy.code import called, constant, dotted, method_of, walk
 from patchgen.author.anatomy.experts import experts
 from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.layers import Layers
@@ -174,7 +174,7 @@ def _mixes(methods: Iterable[ast.FunctionDef]) -> ast.expr | None:
     """What computes with several tokens, or reads another than the first of a row."""
     for node in walk(methods, ast.expr):
         match node:
-            case ast.Call() if (last(called(node)) or method_of(node)) in MIXING:
+            case ast.Call() if method_of(node) in MIXING:
                 given = [*node.args, *(word.value for word in node.keywords if word.arg == "dim")]
                 if not any(constant(value) == -1 for value in given):
                     return node

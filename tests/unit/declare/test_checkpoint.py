@@ -29,6 +29,7 @@ EDITS = {
     "xlnet": [],
 }
 REFUSED = {
+    "openai": "a list, into which a reentrant checkpoint does not look",
     "patchtst": "is given its states by keyword",
     "fsmt": "`decoder_layer` is given a cache",
 }
