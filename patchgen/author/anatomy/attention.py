@@ -60,20 +60,6 @@ class Interface:
         return tuple(dict.fromkeys(ast.unparse(value) for value in values))
 
 
-def interfaces(owner: Class) -> tuple[Interface, ...]:
-    """Every look-up in the methods that `owner` itself defines."""
-    found = []
-    for method in owner.own.values():
-        for lookup in walk(method.body, ast.stmt):
-            call = getattr(lookup, "value", None)
-            if not isinstance(call, ast.Call) or method_of(call) != "get_interface":
-                continue
-            names = stored(lookup)
-            calls = tuple(one for one in walk(method.body, ast.Call) if dotted(one.func) in names)
-            found.append(Interface(owner, method, lookup, calls))
-    return tuple(found)
-
-
 @dataclass(frozen=True, eq=False)
 class Pick:
     """`TABLE[NAME]` in `method`: the class of an attention, by the name of an implementation.
@@ -113,8 +99,16 @@ class Attentions:
 
     @cached_property
     def interfaces(self) -> tuple[Interface, ...]:
-        owners = self.module.classes.values()
-        return tuple(interface for owner in owners for interface in interfaces(owner))
+        found = []
+        for owner in self.module.classes.values():
+            for method in owner.own.values():
+                calls = list(walk(method.body, ast.Call))
+                for lookup in walk(method.body, ast.stmt):
+                    if method_of(getattr(lookup, "value", None)) == "get_interface":
+                        functions = stored(lookup)
+                        of = tuple(call for call in calls if dotted(call.func) in functions)
+                        found.append(Interface(owner, method, lookup, of))
+        return tuple(found)
 
     @cached_property
     def makers(self) -> frozenset[str]:

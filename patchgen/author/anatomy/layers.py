@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, constant, dotted, last
+from patchgen.author.anatomy.code import called, dotted, last
 from patchgen.author.anatomy.holding import LISTS, held
 from patchgen.author.anatomy.module import Class, Module
 
@@ -65,9 +65,9 @@ class Layers:
             if (layers := self._members(owner, attribute))
         ]
         owners = {name for name, _ in lists}
-        layers = dict.fromkeys(layer for _, several in lists for layer in several)
+        every = dict.fromkeys(layer for _, layers in lists for layer in layers)
         return tuple(
-            one for one in layers if owners.isdisjoint(inner.name for inner in self.inside([one]))
+            one for one in every if owners.isdisjoint(inner.name for inner in self.inside([one]))
         )
 
     def inside(self, layers: Iterable[Class]) -> tuple[Class, ...]:
@@ -102,7 +102,7 @@ class Layers:
     @cached_property
     def checkpointed(self) -> tuple[Class, ...]:
         """The layers that transformers can checkpoint already, whatever they compute."""
-        return tuple(one for one in self.module.classes.values() if has_checkpointed(one))
+        return tuple(one for one in self.module.classes.values() if one.descends(CHECKPOINTED))
 
     @cached_property
     def checkpointed_or_held(self) -> frozenset[str]:
@@ -111,13 +111,3 @@ class Layers:
         A `T5Block` is checkpointed, and holds its attentions and FFN in a list of layers.
         """
         return frozenset(one.name for one in self.inside(self.checkpointed))
-
-
-def has_checkpointed(layer: Class) -> bool:
-    """Whether `layer` is a GradientCheckpointingLayer already."""
-    return layer.descends(CHECKPOINTED)
-
-
-def is_true(owner: Class, flag: str) -> bool:
-    """Whether the class body of `owner` sets `flag`."""
-    return constant(owner.settings.get(flag)) is True

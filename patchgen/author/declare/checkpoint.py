@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, dotted, last, stored, walk
+from patchgen.author.anatomy.code import called, constant, dotted, last, stored, walk
 from patchgen.author.anatomy.holding import held
-from patchgen.author.anatomy.layers import CHECKPOINTED, Layers, is_true
+from patchgen.author.anatomy.layers import CHECKPOINTED, Layers
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.variant import Contribution, Declared, Missing
@@ -50,7 +50,9 @@ def checkpoint(module: Module) -> Contribution:
     plain = [one for one in layers if one.name not in found.checkpointed_or_held]
     if missing := tuple(_missing(module, layers)) or tuple(_unfit(module, plain)):
         return Contribution("checkpoint", missing=missing)
-    silent = [owner for owner in module.pretrained if not is_true(owner, FLAG)]
+    silent = [
+        owner for owner in module.pretrained if constant(owner.settings.get(FLAG)) is not True
+    ]
     routers = [*_routers(found.inside(layers))]
     if not plain and not silent and not routers:
         declared = tuple(Declared(owner.name) for owner in module.pretrained)

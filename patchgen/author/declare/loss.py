@@ -113,7 +113,11 @@ def loss(module: Module) -> Contribution:
 
 def _fitting(head: Head) -> tuple[str, str]:
     """(the mixin for `head`, why there is none)."""
-    methods = {name: head.owner.method(name) for name in ("forward", "__init__")}
+    methods = {
+        name: method
+        for name in ("forward", "__init__")
+        if (method := head.owner.method(name)) is not None
+    }
     for mixin in mixins("loss"):
         if not _is_for(mixin.name, head) or not mixin.fits(methods):
             continue

@@ -14,7 +14,7 @@ from patchgen.author.anatomy.code import called, dotted, last, walk
 from patchgen.author.anatomy.experts import experts
 from patchgen.author.anatomy.ffn import FeedForward, feed_forwards, role_of
 from patchgen.author.anatomy.holding import held
-from patchgen.author.anatomy.layers import Layers, has_checkpointed
+from patchgen.author.anatomy.layers import CHECKPOINTED, Layers
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.declare.edits import edit
 from patchgen.author.declare.loss import Head, heads
@@ -66,7 +66,8 @@ def _written(module: Module) -> Contribution:
     ffn = _network(module, layers)
     layer, weights = _layer(module, ffn)
     heads_, bases, missing = _heads(module, language)
-    checkpoints = all(map(has_checkpointed, layers.classes))  # a recompute chooses the same experts
+    # A recompute chooses the same experts.
+    checkpoints = all(layer.descends(CHECKPOINTED) for layer in layers.classes)
     mixins = (*["ChooseOnce"] * checkpoints, "MixtureModel")
     base = Declared(module.pretrained[0].name, mixins=mixins, members=(weights,))
     declared = (layer, base, *bases, *heads_)
@@ -98,9 +99,9 @@ def _configuration(module: Module) -> str:
         raise NoMixture(
             second, f"the models of this file have several configurations or none: {several}"
         )
-    (name, node), *_ = names.items()
+    name = next(iter(names))
     if not module.imports.get(name, "").startswith(".configuration_"):
-        raise NoMixture(node, f"{name} is not of the folder of this file")
+        raise NoMixture(names[name], f"{name} is not of the folder of this file")
     return name
 
 

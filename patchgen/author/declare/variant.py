@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.author.anatomy.module import Module
@@ -95,7 +95,6 @@ class Variant:
     """The modular file of `parts` over one parent."""
 
     parts: tuple[Contribution, ...]
-    title: str = field(default="")
 
     def text(self, module: Module) -> str:
         """The text of the file, before formatting."""
@@ -123,7 +122,7 @@ class Variant:
         *others, parts = [part.part for part in self.parts]
         if others:
             parts = f"{', '.join(others)} and {parts}"
-        head = self.title or f"{module.alias} with {parts}, written by `patchgen new`."
+        head = f"{module.alias} with {parts}, written by `patchgen new`."
         body = "\n\n".join(textwrap.fill(part.says, 118) for part in self.parts if part.says)
         missed = _unique(f"- {missing}" for part in self.parts for missing in part.missing)
         left = ["What stays as it was:\n\n" + "\n".join(missed)] if missed else []

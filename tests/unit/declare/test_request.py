@@ -115,8 +115,8 @@ def test_masks_that_more_than_attention_reads_stay_those_of_eager(env, model):
     assert ", whole_mask=True)" in text or "sdpa_attention" not in text
 
 
-@pytest.mark.parametrize("model", ["gpt_oss", "hy_v4"])
-def test_sinks_that_the_eager_function_drops_go_with_the_call(env, model):
+@pytest.mark.parametrize("model", ["gpt_oss", "granite_swa"])
+def test_sinks_go_with_the_call(env, model):
     assert "sink_attention(..., eager" in answer(env, model, ["sdpa"]).text
 
 
