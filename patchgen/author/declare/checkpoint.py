@@ -70,16 +70,10 @@ def checkpoint(module: Module) -> Contribution:
     calls = [call for one in found.inside(plain) for call in walk(one.node, ast.Call)]
     statistics = any(last(called(call)).startswith("BatchNorm") for call in calls)
     says = {SAYS: plain or silent, SAYS_ONCE: routers, SAYS_STATISTICS: statistics}
-    imports = {
-        f"from transformers.modeling_layers import {CHECKPOINTED}": plain,
-        "from patchgen.edits import edit, new, old": edits,
-        "from patchgen.parts.checkpoint import ChooseOnce": routers,
-    }
     return Contribution(
         "checkpoint",
         " ".join(text for text, needed in says.items() if needed),
         declared,
-        tuple(line for line, needed in imports.items() if needed),
     )
 
 

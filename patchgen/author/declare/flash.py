@@ -61,9 +61,7 @@ def flash(module: Module) -> Contribution:
         at = module.at(no.node or module.tree)
         hint = HINT if no.node is not None else ""
         return Contribution("flash", missing=(Missing(at, no.what, True, hint),))
-    names = sorted({name for one in declared for name in one.mixins})
-    imports = (f"from patchgen.parts.flash import {', '.join(names)}",)
-    return Contribution("flash", ENCODER if encodes else DECODER, declared, imports)
+    return Contribution("flash", ENCODER if encodes else DECODER, declared)
 
 
 def _model(module: Module) -> tuple[Class, bool]:

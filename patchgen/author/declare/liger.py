@@ -92,13 +92,11 @@ def liger(module: Module) -> Contribution:
     if not declared:
         nothing = Missing(module.at(module.tree), "nothing that a kernel of Liger computes", True)
         return Contribution("liger", missing=(nothing,))
-    used = sorted({name for one in declared for name in one.mixins})
-    takes_loss = not set(used).isdisjoint(LOSSES.values())
+    takes_loss = any(name in LOSSES.values() for one in declared for name in one.mixins)
     return Contribution(
         "liger",
         SAYS.format(loss=OF_LOSS if takes_loss else ""),
         tuple(declared),
-        (f"from patchgen.parts.liger import {', '.join(used)}",),
         tuple(Missing(one.at, one.what) for one in missing),
     )
 

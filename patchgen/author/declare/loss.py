@@ -106,9 +106,7 @@ def loss(module: Module) -> Contribution:
     if not declared:
         nothing = Missing(module.at(module.tree), "no head over words takes a loss here", True)
         return Contribution("loss", missing=left or (nothing,))
-    used = sorted({name for one in declared.values() for name in one.mixins})
-    imports = (f"from patchgen.parts.loss import {', '.join(used)}",)
-    return Contribution("loss", SAYS, tuple(declared.values()), imports, left)
+    return Contribution("loss", SAYS, tuple(declared.values()), left)
 
 
 def _fitting(head: Head) -> tuple[str, str]:

@@ -77,8 +77,7 @@ def _written(module: Module) -> Contribution:
             what = f"{one.name} does not begin with {model.old_prefix}, as its model does"
             raise NoMixture(module.classes[one.name].node, what)
     says = SAYS.format(model_type=model.model_type)
-    imports = _imports(module, config, declared)
-    return Contribution("moe", says, declared, imports, tuple(missing), model=model)
+    return Contribution("moe", says, declared, tuple(missing), model=model)
 
 
 def _configuration(module: Module) -> str:
@@ -239,25 +238,6 @@ def _new_model(module: Module, config: str, public: tuple[str, ...]) -> NewModel
         raise NoMixture(module.pretrained[0].node, what)
     file = module.imports[config].split(".")[1]
     return NewModel(old, f"{old}Mixture", f"{module.alias}_mixture", f"{file}.{config}", public)
-
-
-def _imports(module: Module, config: str, declared: tuple[Declared, ...]) -> tuple[str, ...]:
-    text = "\n".join(member for one in declared for member in one.members)
-    mixins = {name for one in declared for name in one.mixins}
-    used = {"Mixture", "MixtureModel", "MixtureOptions", "has_experts"} | (mixins & {"MixtureHead"})
-    parent = ".".join(module.name.split(".")[:-1])
-    lines = [
-        "from huggingface_hub.dataclasses import strict",
-        f"from {parent} import {module.imports[config].split('.')[1]}",
-    ]
-    if "@edit" in text:
-        used.add("with_router_losses")
-        lines.append("from patchgen.edits import Hole, edit, new, old")
-    if "ChooseOnce" in mixins:
-        lines.append("from patchgen.parts.checkpoint import ChooseOnce")
-    if "nn." in text:
-        lines.append("from torch import nn")
-    return (*lines, f"from patchgen.parts.moe import {', '.join(sorted(used))}")
 
 
 def _heads(

@@ -12,7 +12,7 @@ from patchgen.author.anatomy.chain import Chain, Missed
 from patchgen.author.anatomy.code import called, method_of, names, parsed, receiver, stored, walk
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.anatomy.steps import Context, Factor, Term, Unplaced
-from patchgen.author.declare.edits import code, edit, imports_for
+from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 from patchgen.compiler.edits.pattern import find
 
@@ -37,16 +37,6 @@ REDUNDANT_OWN = (
     '"sdpa", its default'
 )
 KNOWN = ("attend", "wants_weights", "additive_mask")
-FROM_PART = frozenset(
-    {
-        "additive_mask",
-        "attend",
-        "for_eager",
-        "sdpa_attention",
-        "sink_attention",
-        "wants_weights",
-    }
-)
 NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
 
 
@@ -118,7 +108,7 @@ def _written(module: Module, found: Attentions) -> Contribution:
     lines = (f"_told_the_config = {told!r}",) if told else ()
     declared += [Declared(one.name, (*mixins,), members=lines) for one in module.pretrained]
     says = f"{SAYS} {WHOLE_MASKS}" if found.whole_masks else SAYS
-    return Contribution("sdpa", says, tuple(declared), _imports(members, mixins), tuple(missing))
+    return Contribution("sdpa", says, tuple(declared), tuple(missing))
 
 
 def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str], str]:
@@ -195,27 +185,6 @@ def _numbered(members: list[str]) -> Iterator[str]:
 
 def _name(member: str) -> str:
     return member.partition("def ")[2].partition("(")[0]
-
-
-def _imports(members: dict[str, list[str]], mixins: Sequence[str]) -> tuple[str, ...]:
-    texts = [text for several in members.values() for text in several]
-    read = {
-        node.id
-        for text in texts
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Name)
-    }
-    words = sorted(({"Hole", "edit", "new", "old"} & read) | {"edit", "new", "old"})
-    parts = sorted((FROM_PART & read) | {*mixins})
-    lines = [
-        f"from patchgen.edits import {', '.join(words)}",
-        f"from patchgen.parts.sdpa import {', '.join(parts)}",
-    ]
-    if makers := sorted(MADE_BY_CONFIG & read):
-        lines.append(f"from transformers.masking_utils import {', '.join(makers)}")
-    if "Callable" in read:
-        lines.append("from collections.abc import Callable")
-    return (*lines, *imports_for(texts))
 
 
 def _missed(found: Attentions, softmaxes: Iterable[Missed], verb: str) -> tuple[Missing, ...]:
