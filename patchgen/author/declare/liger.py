@@ -61,7 +61,7 @@ ROTATIONS = [
         _TURNED,
         f"torch.cat([{_PART}, {{0}}[..., {_SIZE}:]], dim=-1)",
         f"({_TURNED}).to({{0}}.dtype)",
-        f"({_WIDE}).to({{0}}.dtype)",
+        f"({_WIDE}).to(q.dtype)",
     )
 ]
 # What makes the second half of cosines the same as the first.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -37,6 +38,8 @@ REDUNDANT_OWN = (
     '"sdpa", its default'
 )
 KNOWN = ("attend", "wants_weights", "additive_mask")
+# Where a module builds models of other files.
+AROUND = re.compile(r"from_config\(|load_backbone\(|from (\.|\.\.\w+\.)modeling_")
 NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
 
 
@@ -103,7 +106,7 @@ def _written(module: Module, found: Attentions) -> Contribution:
         members.setdefault(name, []).append(text)
     declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
     # Around models of other files, which may not know SDPA.
-    around = any(word in module.source.text for word in ("from_config(", "load_backbone("))
+    around = AROUND.search(module.source.text) is not None
     mixins = ["SdpaAroundModels" if around else "SdpaOrEager", *["TellsConfig"] * bool(told)]
     lines = (f"_told_the_config = {told!r}",) if told else ()
     declared += [Declared(one.name, (*mixins,), members=lines) for one in module.pretrained]
