@@ -44,7 +44,6 @@ FUNCTIONS = (
     "quick_gelu",
     "softplus",
 )
-SAME = ("Dropout", "StableDropout", "Identity", "DropPath", "dropout")
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +143,7 @@ def _are_roles(owner: Class, holes: dict[str, ast.expr], argument: str) -> bool:
 
 
 def role_of(owner: Class, attribute: str) -> str:
-    """What `self.ATTRIBUTE` is: "L" (linear), "A" (activation), "same" (identity) or ""."""
+    """What `self.ATTRIBUTE` is: "L" (linear), "A" (activation) or ""."""
     for value in owner.attributes.get(attribute, ()):
         if isinstance(value, ast.IfExp):
             value = value.body
@@ -155,8 +154,6 @@ def role_of(owner: Class, attribute: str) -> str:
             return "L"
         if made in ACTIVATIONS or made.endswith("Activation"):
             return "A"
-        if made in SAME:
-            return "same"
         # An activation can also be a function: `self.act_fn = gelu`.
         is_function = isinstance(value, ast.Name | ast.Attribute)
         if is_function and ("act" in attribute or "gelu" in dotted(value)):
