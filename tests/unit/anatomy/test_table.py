@@ -39,7 +39,7 @@ EXACT = {
     "experts as rows of tables": 1,
 }
 AT_LEAST = {
-    "written out": 59,
+    "written out": 57,
     "lists of layers": 435,
     "ffn gated": 122,
     "ffn plain": 122,
@@ -87,7 +87,7 @@ def _facts(module, attentions, layers):
         yield "attention, neither SDPA nor FlashAttention"
     if attends and not attentions.flag("supports_gradient_checkpointing"):
         yield "attention, no checkpointing"
-    yield from ["lists of layers"] * bool(layers.lists)
+    yield from ["lists of layers"] * bool(layers.classes)
     yield from {f"ffn {one.form}" for one in feed_forwards(layers)}
     yield from {
         f"anywhere {form}" for owner in module.classes.values() if (form := network_of(owner)[0])
