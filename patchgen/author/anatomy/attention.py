@@ -14,20 +14,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.author.anatomy.chain import Chain, Missed, chains
-from patchgen.author.anatomy.code import called, constant, dotted, method_of, names, stored, walk
-from patchgen.author.anatomy.interface import Interface, interfaces
+from patchgen.author.anatomy.code import (
+    called,
+    constant,
+    dotted,
+    method_of,
+    names,
+    stored,
+    walk,
+)
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.facts.modules import BIDIRECTIONAL, CAUSAL
 
-
-@dataclass(frozen=True, eq=False)
-class Reason:
-    """Why something is not done, and the node of the file that shows it."""
-
-    node: ast.AST
-    what: str
-
-
+Reason = tuple[ast.AST, str]  # what shows that something is not done, and why
 CALL = "scaled_dot_product_attention"
 MADE_BY_CONFIG = CAUSAL | BIDIRECTIONAL
 # Names that show whether an attention looks at the states of another sequence.
@@ -35,6 +34,30 @@ CROSS = frozenset("is_cross_attention encoder_hidden_states key_value_states kv_
 # Methods of a mask that do not depend on its values.
 NOT_COMPUTING = ("to", "size", "dim", "view")
 PICKED = frozenset({"eager", "sdpa", "flash_attention_2"})
+
+
+@dataclass(frozen=True, eq=False)
+class Interface:
+    """`attention_interface = LOOKUP(NAME, EAGER)` in `method`, and the statements that call it."""
+
+    owner: Class
+    method: ast.FunctionDef
+    lookup: ast.stmt
+    calls: tuple[ast.Call, ...]
+
+    @property
+    def keywords(self) -> set[str | None]:
+        return {keyword.arg for call in self.calls for keyword in call.keywords}
+
+    @property
+    def is_causal(self) -> tuple[str, ...]:
+        """The value of `self.is_causal`.
+
+        transformers takes a missing attribute, for which this is empty, as True.
+        """
+        values = [*self.owner.attributes.get("is_causal", ())]
+        values += [self.owner.settings["is_causal"]] if "is_causal" in self.owner.settings else []
+        return tuple(dict.fromkeys(ast.unparse(value) for value in values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +99,16 @@ class Attentions:
 
     @cached_property
     def interfaces(self) -> tuple[Interface, ...]:
-        owners = self.module.classes.values()
-        return tuple(interface for owner in owners for interface in interfaces(owner))
+        found = []
+        for owner in self.module.classes.values():
+            for method in owner.own.values():
+                calls = list(walk(method.body, ast.Call))
+                for lookup in walk(method.body, ast.stmt):
+                    if method_of(getattr(lookup, "value", None)) == "get_interface":
+                        functions = stored(lookup)
+                        of = tuple(call for call in calls if dotted(call.func) in functions)
+                        found.append(Interface(owner, method, lookup, of))
+        return tuple(found)
 
     @cached_property
     def makers(self) -> frozenset[str]:
@@ -108,13 +139,6 @@ class Attentions:
         made = [one for one in walk(self.module.tree, ast.Assign) if names(one) & MADE_BY_CONFIG]
         return frozenset(name for name in names(read) | stored(made) if "mask" in name)
 
-    def is_causal_wrong(self, interface: Interface) -> bool:
-        """Whether an attention may be declared as not causal where its mask is.
-
-        The error does not show under "eager", where the mask always has all its values.
-        """
-        return self.causal and interface.is_causal not in ((), ("True",))
-
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
         """Code that prevents masks for SDPA, because it needs another form of the masks."""
@@ -131,7 +155,7 @@ class Attentions:
         for missed in self.missed:
             if self.follows(missed.method):
                 reader = f"{missed.owner.name} reads a mask that SDPA would get"
-                yield Reason(missed.node, f"{reader}, and stays eager: {missed.why}")
+                yield (missed.node, f"{reader}, and stays eager: {missed.why}")
         written = {id(node) for chain in self.chains for node in ast.walk(chain.method)}
         for owner in self.module.classes.values():
             for method in owner.own.values():
@@ -142,13 +166,13 @@ class Attentions:
         if not self.causal:
             return
         if self.makers & BIDIRECTIONAL:
-            yield Reason(self.module.tree, "masks are causal at one place and not at another")
+            yield (self.module.tree, "masks are causal at one place and not at another")
         methods = [chain.method for chain in self.chains]
         methods += [interface.method for interface in self.interfaces]
         for method in methods:
             local = stored(method.body) | {arg.arg for arg in walk(method.args, ast.arg)}
             if local & CROSS:
-                yield Reason(method, "an attention also looks at the states of another sequence")
+                yield (method, "an attention also looks at the states of another sequence")
 
     @cached_property
     def picks(self) -> tuple[Pick, ...]:
@@ -182,16 +206,16 @@ class Attentions:
     def _chosen_classes(self) -> Iterator[Reason]:
         for pick in self.picks:
             if not pick.eager:
-                yield Reason(pick.node, "there is no class of attention for eager")
+                yield (pick.node, "there is no class of attention for eager")
             elif pick.sdpa not in ("", pick.eager):
-                yield Reason(pick.node, f"{pick.sdpa} computes the attention under SDPA already")
+                yield (pick.node, f"{pick.sdpa} computes the attention under SDPA already")
 
     def _made_outside(self) -> Iterator[Reason]:
         """Masks that are made outside of methods, where no edit can change them."""
         for function in self.module.functions.values():
             for name in walk(function, ast.Name):
                 if name.id in MADE_BY_CONFIG:
-                    yield Reason(name, f"`{name.id}` is called in a function of the module")
+                    yield (name, f"`{name.id}` is called in a function of the module")
 
     def _second_readers(self, method: ast.FunctionDef, written: set[int]) -> Iterator[Reason]:
         """Code outside an attention that computes with the mask of the attention."""
@@ -201,7 +225,7 @@ class Attentions:
             for operand in _operands(node):
                 if isinstance(operand, ast.Name) and operand.id in self._mask_names:
                     what = f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in"
-                    yield Reason(node, f"{what} another form")
+                    yield (node, f"{what} another form")
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:

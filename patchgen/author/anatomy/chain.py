@@ -15,8 +15,14 @@ from dataclasses import dataclass
 
 from patchgen.author.anatomy.code import names, statements_of, stored, walk
 from patchgen.author.anatomy.module import Class
-from patchgen.author.anatomy.scores import Context, Probabilities, Scores, Unplaced
-from patchgen.author.anatomy.steps import Walk, softmaxed
+from patchgen.author.anatomy.steps import (
+    Context,
+    Probabilities,
+    Scores,
+    Unplaced,
+    Walk,
+    softmaxed,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +67,7 @@ def chains(owner: Class) -> tuple[tuple[Chain, ...], tuple[Missed, ...]]:
     found: list[Chain] = []
     missed: list[Missed] = []
     for method in owner.own.values():
-        softmaxes = [c for c in walk(method.body, ast.Call) if softmaxed(owner, c) is not None]
+        softmaxes = [c for c in walk(method.body, ast.Call) if softmaxed(c) is not None]
         if not softmaxes:
             continue
         covered: set[int] = set()
@@ -85,22 +91,12 @@ def chains(owner: Class) -> tuple[tuple[Chain, ...], tuple[Missed, ...]]:
 
 
 def _in_suite(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> list[Chain]:
-    """The attentions whose product with the values is a statement of `suite`.
-
-    A product that is added to other scores is a term of them: then its name is not followed.
-    """
-    opaque: set[str] = set()
-    uses: list[tuple[int, Unplaced]] = []
-    while True:
-        walked = Walk(owner, method, frozenset(opaque))
-        for walked.index, statement in enumerate(suite):
-            walked.kept += [(walked.index, node) for node in walked.statement(statement)]
-        uses = uses or walked.uses
-        if walked.added <= opaque:
-            break
-        opaque |= walked.added
-    if uses and not walked.contexts and any(softmaxed(owner, c) for c in walk(suite, ast.Call)):
-        raise uses[0][1]
+    """The attentions whose product with the values is a statement of `suite`."""
+    walked = Walk(owner, method)
+    for walked.index, statement in enumerate(suite):
+        walked.kept += [(walked.index, node) for node in walked.statement(statement)]
+    if walked.uses and not walked.contexts and any(softmaxed(c) for c in walk(suite, ast.Call)):
+        raise walked.uses[0][1]
     return [_chain(walked, suite, context, at) for context, at in walked.contexts]
 
 

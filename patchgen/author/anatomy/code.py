@@ -8,11 +8,6 @@ from functools import lru_cache
 from typing import TypeVar
 
 _Node = TypeVar("_Node", bound=ast.AST)
-# Calls that move or cast values and compute nothing new.
-VIEWS = frozenset(
-    "view reshape contiguous transpose permute squeeze unsqueeze flatten unflatten".split()
-)
-CASTS = frozenset({"to", "float", "type_as", "type", "half", "bfloat16"})
 
 
 def called(node: ast.AST | None) -> str:
@@ -50,13 +45,6 @@ def receiver(node: ast.Call) -> ast.expr:
     """The value whose attribute `node` calls."""
     assert isinstance(node.func, ast.Attribute)
     return node.func.value
-
-
-def argument(node: ast.Call, place: int, name: str) -> ast.expr | None:
-    """The argument given at `place` or as `name`."""
-    if place < len(node.args):
-        return node.args[place]
-    return next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
 
 
 def constant(node: ast.AST | None) -> object:

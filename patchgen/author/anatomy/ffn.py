@@ -44,7 +44,6 @@ FUNCTIONS = (
     "quick_gelu",
     "softplus",
 )
-SAME = ("Dropout", "StableDropout", "Identity", "DropPath", "dropout")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +107,10 @@ def returned(body: list[ast.stmt]) -> ast.expr | None:
                 values[name] = _Inlined(values).visit(copy.deepcopy(value))
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
                 whole = _Inlined(values).visit(copy.deepcopy(value))
+                parts = whole.elts if isinstance(whole, ast.Tuple) else []
                 for number, target in enumerate(targets):
-                    values[dotted(target)] = ast.Subscript(whole, ast.Constant(number), ast.Load())
+                    item = ast.Subscript(whole, ast.Constant(number), ast.Load())
+                    values[dotted(target)] = parts[number] if parts else item
             case ast.Return(value=ast.expr() as value):
                 result: ast.expr = _Inlined(values).visit(copy.deepcopy(value))
                 return result
@@ -142,7 +143,7 @@ def _are_roles(owner: Class, holes: dict[str, ast.expr], argument: str) -> bool:
 
 
 def role_of(owner: Class, attribute: str) -> str:
-    """What `self.ATTRIBUTE` is: "L" (linear), "A" (activation), "same" (identity) or ""."""
+    """What `self.ATTRIBUTE` is: "L" (linear), "A" (activation) or ""."""
     for value in owner.attributes.get(attribute, ()):
         if isinstance(value, ast.IfExp):
             value = value.body
@@ -153,8 +154,6 @@ def role_of(owner: Class, attribute: str) -> str:
             return "L"
         if made in ACTIVATIONS or made.endswith("Activation"):
             return "A"
-        if made in SAME:
-            return "same"
         # An activation can also be a function: `self.act_fn = gelu`.
         is_function = isinstance(value, ast.Name | ast.Attribute)
         if is_function and ("act" in attribute or "gelu" in dotted(value)):

@@ -39,13 +39,19 @@ def _holdings(owner: Class) -> Mapping[str, tuple[str, ...]]:
         for value in values:
             if last(called(value)) in LISTS:
                 found[attribute] += _made(value, local)
-    return {attribute: tuple(dict.fromkeys(names)) for attribute, names in found.items()}
+    return {
+        attribute: tuple(dict.fromkeys(one for name in names for one in local.get(name, [name])))
+        for attribute, names in found.items()
+    }
 
 
 def _made(value: ast.expr, local: Mapping[str, list[str]]) -> list[str]:
     """The names that are called to create `value`, which may be a list with a local name."""
-    if isinstance(value, ast.Name):
-        return local.get(value.id, [])
+    match value:
+        case ast.Name(id=name):
+            return local.get(name, [])
+        case ast.IfExp(body=ast.Name(id=body), orelse=ast.Name(id=orelse)):  # one of two classes
+            return [body, orelse]
     names = [last(called(call)) for call in constructors(value)]
     if isinstance(value, ast.Call) and last(called(value)) in LISTS:
         for arg in value.args:

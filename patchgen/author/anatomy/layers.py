@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, constant, dotted, last
+from patchgen.author.anatomy.code import called, dotted, last
 from patchgen.author.anatomy.holding import LISTS, held
 from patchgen.author.anatomy.module import Class, Module
 
@@ -19,17 +19,8 @@ CHECKPOINTED = "GradientCheckpointingLayer"
 
 
 @dataclass(frozen=True, eq=False)
-class LayerList:
-    """`owner.attribute` is a list of `layers`, one class or several."""
-
-    owner: Class
-    attribute: str
-    layers: tuple[Class, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Layers:
-    """The lists of layers in one module."""
+    """The layers of one module."""
 
     module: Module
     attentions: Attentions
@@ -65,25 +56,19 @@ class Layers:
         return False
 
     @cached_property
-    def lists(self) -> tuple[LayerList, ...]:
-        """The innermost lists of layers."""
-        every: list[LayerList] = []
-        for owner in self.module.classes.values():
-            for attribute in owner.attributes:
-                layers = self._members(owner, attribute)
-                if layers:
-                    every.append(LayerList(owner, attribute, layers))
-        owners = {one.owner.name for one in every}
-        found = []
-        for one in every:
-            layers = tuple(layer for layer in one.layers if not self._reaches(layer, owners))
-            if layers:
-                found.append(LayerList(one.owner, one.attribute, layers))
-        return tuple(found)
-
-    def _reaches(self, layer: Class, inner: set[str]) -> bool:
-        """Whether `layer` holds a list of layers itself, at any depth."""
-        return not inner.isdisjoint(one.name for one in self.inside([layer]))
+    def classes(self) -> tuple[Class, ...]:
+        """The classes in the innermost lists of layers."""
+        lists = [
+            (owner.name, layers)
+            for owner in self.module.classes.values()
+            for attribute in owner.attributes
+            if (layers := self._members(owner, attribute))
+        ]
+        owners = {name for name, _ in lists}
+        every = dict.fromkeys(layer for _, layers in lists for layer in layers)
+        return tuple(
+            one for one in every if owners.isdisjoint(inner.name for inner in self.inside([one]))
+        )
 
     def inside(self, layers: Iterable[Class]) -> tuple[Class, ...]:
         """The layers, every class of the module that they hold at any depth, and their bases."""
@@ -115,14 +100,9 @@ class Layers:
         )
 
     @cached_property
-    def classes(self) -> tuple[Class, ...]:
-        """The classes of layers, each once."""
-        return tuple(dict.fromkeys(layer for one in self.lists for layer in one.layers))
-
-    @cached_property
     def checkpointed(self) -> tuple[Class, ...]:
         """The layers that transformers can checkpoint already, whatever they compute."""
-        return tuple(one for one in self.module.classes.values() if has_checkpointed(one))
+        return tuple(one for one in self.module.classes.values() if one.descends(CHECKPOINTED))
 
     @cached_property
     def checkpointed_or_held(self) -> frozenset[str]:
@@ -131,13 +111,3 @@ class Layers:
         A `T5Block` is checkpointed, and holds its attentions and FFN in a list of layers.
         """
         return frozenset(one.name for one in self.inside(self.checkpointed))
-
-
-def has_checkpointed(layer: Class) -> bool:
-    """Whether `layer` is a GradientCheckpointingLayer already."""
-    return layer.descends(CHECKPOINTED)
-
-
-def is_true(owner: Class, flag: str) -> bool:
-    """Whether the class body of `owner` sets `flag`."""
-    return constant(owner.settings.get(flag)) is True

@@ -7,12 +7,12 @@ members of their bases in the same file.  The file is read: nothing of transform
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from patchgen.author.anatomy.code import called, last, walk
+from patchgen.author.anatomy.code import called, constant, last, walk
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import Environment
@@ -23,16 +23,12 @@ CONTAINERS = ("ModuleList", "Sequential", "ModuleDict")
 
 @dataclass(frozen=True, eq=False)
 class Class:
-    """A class statement; members are looked up in the bases of the same file too.
-
-    `functions` are those of the file.
-    """
+    """A class statement; members are looked up in the bases of the same file too."""
 
     name: str
     node: ast.ClassDef
     bases: tuple[str, ...]
     parents: tuple[Class, ...] = field(repr=False, default=())
-    functions: Mapping[str, ast.FunctionDef] = field(repr=False, default_factory=dict)
 
     @cached_property
     def own(self) -> Mapping[str, ast.FunctionDef]:
@@ -166,22 +162,12 @@ class Module:
         for node in self.tree.body:
             match node:
                 case ast.Assign(
-                    targets=[ast.Name(id=name)], value=ast.Dict(keys=keys, values=values)
+                    targets=[ast.Name(id=table)], value=ast.Dict(keys=keys, values=values)
                 ):
-                    table = dict(self._entries(keys, values))
-                    if table:
-                        found[name] = table
+                    for key, value in zip(keys, values, strict=True):
+                        if isinstance(value, ast.Name) and value.id in self.classes:
+                            found.setdefault(table, {})[str(constant(key))] = value.id
         return found
-
-    def _entries(
-        self, keys: Sequence[ast.expr | None], values: Sequence[ast.expr]
-    ) -> Iterator[tuple[str, str]]:
-        """The items of a dictionary that have a text as key and a class as value."""
-        for key, value in zip(keys, values, strict=True):
-            match key, value:
-                case ast.Constant(value=str() as name), ast.Name(id=class_name):
-                    if class_name in self.classes:
-                        yield name, class_name
 
     @cached_property
     def imports(self) -> Mapping[str, str]:
@@ -200,11 +186,9 @@ class Module:
     @cached_property
     def pretrained(self) -> tuple[Class, ...]:
         """The direct subclasses of PreTrainedModel."""
-        found = []
-        for one in self.classes.values():
-            if "PreTrainedModel" in map(last, one.bases):
-                found.append(one)
-        return tuple(found)
+        return tuple(
+            one for one in self.classes.values() if "PreTrainedModel" in map(last, one.bases)
+        )
 
 
 def models_folder(env: Environment) -> Path:
@@ -275,10 +259,9 @@ def make_module(name: str, source: Source) -> Module:
     """The module with the text `source`."""
     tree = parse(source)
     classes: dict[str, Class] = {}
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     for node in walk(tree.body, ast.ClassDef):
         bases = tuple(ast.unparse(base) for base in node.bases)
         parents = tuple(classes[last(base)] for base in bases if last(base) in classes)
-        classes[node.name] = Class(node.name, node, bases, parents, functions)
+        classes[node.name] = Class(node.name, node, bases, parents)
     parts = name.split(".")
     return Module(parts[2] if len(parts) > 2 else name, name, source, tree, classes)

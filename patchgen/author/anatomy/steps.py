@@ -23,16 +23,73 @@ from patchgen.author.anatomy.code import (
     walk,
 )
 from patchgen.author.anatomy.module import Class
-from patchgen.author.anatomy.scores import (
-    Context,
-    Factor,
-    Probabilities,
-    Scores,
-    Term,
-    Unplaced,
-    Value,
-)
 from patchgen.compiler.edits.pattern import fit_expression
+
+
+class Unplaced(Exception):
+    """A statement that does not belong in an attention: `node`, and why."""
+
+    def __init__(self, node: ast.AST, why: str) -> None:
+        super().__init__(why)
+        self.node = node
+        self.why = why
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A multiplication (`*`) or division (`/`) of the scores, under `condition` if given."""
+
+    operator: str
+    value: ast.expr
+    condition: ast.expr | None = None
+
+
+@dataclass(frozen=True)
+class Term:
+    """A value that is added to the scores (`add`), or a mask of the hidden ones (`hide`).
+
+    `factors` multiply an added value: the scores were scaled after the addition.
+    """
+
+    kind: str
+    value: ast.expr
+    condition: ast.expr | None = None
+    factors: tuple[Factor, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The product of `query` and `key` (.., keys, size) with its factors and terms.
+
+    `statement` is the number of the statement that computes the product.
+    """
+
+    statement: int
+    query: ast.expr
+    key: ast.expr
+    factors: tuple[Factor, ...] = ()
+    terms: tuple[Term, ...] = ()
+    heads: ast.expr | None = None
+
+
+@dataclass(frozen=True)
+class Probabilities:
+    """Softmax of `scores` over the keys; `dropout` is its rate, zero in eval mode."""
+
+    scores: Scores
+    dropout: ast.expr | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """Probabilities times `value` (.., keys, size); `node` is the product in the code."""
+
+    probabilities: Probabilities
+    value: ast.expr
+    node: ast.expr
+
+
+Value = Scores | Probabilities | Context
 
 # The shapes of each step; `...` is any arguments, every name but torch's own is a hole.
 SHAPES = {
@@ -40,8 +97,6 @@ SHAPES = {
         torch.matmul(left, right)
         torch.bmm(left, right)
         left @ right
-        torch.einsum("abcd,abde->abce", [left, right])
-        torch.einsum("abcd,abde->abce", left, right)
     """,
     "baddbmm": """
         added.baddbmm(batch1=left, batch2=right, beta=beta, alpha=alpha)
@@ -109,18 +164,15 @@ _PARSED = {
 class Walk:
     """One walk over a suite of `method`: the values of names, and what was found.
 
-    Each finding has the index of its statement.  Names in `opaque` are not followed; `added` are
-    names of products that were added to other scores.
+    Each finding has the index of its statement.
     """
 
     owner: Class
     method: ast.FunctionDef
-    opaque: frozenset[str]
     env: dict[str, Value] = field(default_factory=dict)
     kept: list[tuple[int, ast.stmt]] = field(default_factory=list)
     contexts: list[tuple[Context, int]] = field(default_factory=list)
     uses: list[tuple[int, Unplaced]] = field(default_factory=list)
-    added: set[str] = field(default_factory=set)
     index: int = 0
     condition: ast.expr | None = None
     otherwise: bool = False  # in the second branch of a condition
@@ -135,16 +187,14 @@ class Walk:
             case ast.AugAssign(target=ast.Name(id=name), op=op, value=value) if name in self.env:
                 read = ast.copy_location(ast.Name(name, ast.Load()), node)
                 return self._bind(name, ast.copy_location(ast.BinOp(read, op, value), node), node)
-            case ast.Expr(value=ast.Call() as call) if method_of(call) == "masked_fill_":
-                target = dotted(call.func).removesuffix(".masked_fill_")
-                if target in self.env:
-                    return self._bind(target, call, node)
             case ast.If() if _only_checks(node):
                 return []
             case ast.If() if (names(node) | stored(node)) & self.env.keys():
                 return self._branch(node)
             case ast.Raise() | ast.Assert():
                 return []
+            case ast.Expr(value=ast.Call() as call) if isinstance(self.value(call), Scores):
+                self.use(node, f"the scores go into `{shortened(node)}`")
             case _:
                 pass
         if not isinstance(node, ast.If | ast.For | ast.While | ast.With | ast.Try):
@@ -157,7 +207,7 @@ class Walk:
 
     def _bind(self, name: str, value: ast.expr, node: ast.stmt) -> list[ast.stmt]:
         result = self.value(value)
-        if isinstance(result, Scores | Probabilities) and name not in self.opaque:
+        if isinstance(result, Scores | Probabilities):
             self.env[name] = result
             return []
         if constant(value) is None and isinstance(value, ast.Constant) and name in self.env:
@@ -196,14 +246,12 @@ class Walk:
                 return self.env.get(name)
             case ast.Attribute(value=ast.Name(), attr="dtype" | "device" | "shape" | "ndim"):
                 return None
-            case ast.IfExp(body=body, orelse=ast.Constant(value=None)):
-                return self.value(body)
             case ast.Tuple() | ast.List() | ast.Dict() | ast.Starred():
                 for child in ast.iter_child_nodes(node):
                     if isinstance(child, ast.expr):
                         self.value(child)  # weights may be collected
                 return None
-        if (inner := softmaxed(self.owner, node)) is not None:
+        if (inner := softmaxed(node)) is not None:
             return self._softmax(node, self.value(inner))
         if (dropped := self._dropped(node)) is not None:
             return self._dropout(self.value(dropped[0]), dropped[1])
@@ -221,7 +269,6 @@ class Walk:
                 self.value(child), Scores | Probabilities
             ):
                 self.use(node, f"the scores go into `{shortened(node)}`")
-                self.added |= names(child) & self.env.keys()
         return None
 
     def _step(self, kind: str, node: ast.expr, holes: Mapping[str, ast.expr]) -> Value | None:
@@ -310,10 +357,6 @@ class Walk:
 
     def _arithmetic(self, node: ast.BinOp) -> Value | None:
         left, right = self.value(node.left), self.value(node.right)
-        if isinstance(left, Scores) and isinstance(right, Scores):
-            # The second product is a term of the first.
-            self.added |= names(node.right) & self.env.keys()
-            right = None
         scores, other = (left, node.right) if left is not None else (right, node.left)
         if scores is None:
             return None
@@ -322,8 +365,6 @@ class Walk:
             match node.op:
                 case ast.Add():
                     return self._plus(scores, "add", other)
-                case ast.Sub() if is_left:
-                    return self._plus(scores, "add", ast.UnaryOp(ast.USub(), other))
                 case ast.Mult():
                     return self._scaled(node, scores, "*", other)
                 case ast.Div() if is_left:
@@ -362,27 +403,15 @@ class Walk:
 
 
 def _holes(kind: str, node: ast.expr) -> dict[str, ast.expr] | None:
-    if called(node) == "torch.einsum" and isinstance(node, ast.Call):
-        equation = str(constant(node.args[0])).replace(" ", "")
-        letters = [letter for letter in dict.fromkeys(equation) if letter.isalpha()]
-        order = str.maketrans("".join(letters), "abcdefghijklmnopqrstuvwxyz"[: len(letters)])
-        first = ast.Constant(equation.translate(order))
-        node = ast.Call(node.func, [first, *node.args[1:]], node.keywords)
     for shape, holes in _PARSED[kind]:
         if (found := fit_expression(shape, node, holes)) is not None:
             return found
     return None
 
 
-def softmaxed(owner: Class, node: ast.expr) -> ast.expr | None:
+def softmaxed(node: ast.expr) -> ast.expr | None:
     """The input of a softmax over the last axis; None if `node` is none."""
-    if (holes := _holes("softmax", node)) is not None:
-        return holes["x"]
-    match node:
-        case ast.Call(args=[x]) if called(node).startswith("self."):
-            if set(owner.makes(last(called(node)))) == {"Softmax"}:
-                return x
-    return None
+    return (_holes("softmax", node) or {}).get("x")
 
 
 def _only_checks(node: ast.If) -> bool:

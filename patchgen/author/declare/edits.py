@@ -12,12 +12,7 @@ from patchgen.author.anatomy.code import names, stored, walk
 from patchgen.author.anatomy.module import Module
 
 # A modular file imports these under the same names as the parent.
-OUTSIDE = {
-    "torch": "import torch",
-    "nn": "from torch import nn",
-    "math": "import math",
-    "F": "from torch.nn import functional as F",
-}
+OUTSIDE = {"torch", "nn", "math", "F"}
 
 
 class _Qualified(ast.NodeTransformer):
@@ -53,17 +48,6 @@ def code(
     """The code of `node` for an edit of `method`; the modular file imports the names in `known`."""
     tree = ast.parse(node) if isinstance(node, str) else copy.deepcopy(node)
     return ast.unparse(_Qualified(module, local_names(method), frozenset(known)).visit(tree))
-
-
-def imports_for(texts: Sequence[str]) -> tuple[str, ...]:
-    """The imports that the code in `texts` needs for torch and math."""
-    names = {
-        node.id
-        for text in texts
-        for node in ast.walk(ast.parse(textwrap.dedent(text)))
-        if isinstance(node, ast.Name)
-    }
-    return tuple(line for name, line in OUTSIDE.items() if name in names)
 
 
 def edit(

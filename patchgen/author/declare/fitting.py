@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import patchgen
@@ -24,10 +25,6 @@ class Pattern:
     old: tuple[ast.stmt, ...]
     count: int = 1
 
-    def fits(self, method: ast.FunctionDef) -> bool:
-        """Whether it matches as often as it must."""
-        return len(find(self.old, method, self.holes)) == self.count
-
 
 @dataclass(frozen=True, eq=False)
 class Mixin:
@@ -39,33 +36,50 @@ class Mixin:
     def fits(self, methods: Mapping[str, ast.FunctionDef]) -> bool:
         """Whether every edit fits the method that it names."""
         return bool(self.patterns) and all(
-            one.method in methods and one.fits(methods[one.method]) for one in self.patterns
+            one.method in methods
+            and len(find(one.old, methods[one.method], one.holes)) == one.count
+            for one in self.patterns
         )
 
 
+@cache
 def mixins(part: str) -> tuple[Mixin, ...]:
     """The public mixins of `patchgen.parts.PART`, those with the most edits first."""
     folder = Path(patchgen.__file__).parent / "parts"
-    own = sorted((folder / part).glob("*.py")) or [folder / f"{part}.py"]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in own]
-    named = {name for tree in trees for name in _public(tree)}
-    public = [node for node in _classes(trees) if not named or node.name in named]
+    trees = _trees(part)
+    own = public(part)
+    nodes = [node for node in _classes(trees) if node.name in own]
     others = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.py"))]
     # A base may be of another part; of two classes with one name the part's own counts.
     bases = {node.name: node for node in (*_classes(others), *_classes(trees))}
-    found = [Mixin(node.name, tuple(_patterns(node, bases))) for node in public]
+    found = [Mixin(node.name, tuple(_patterns(node, bases))) for node in nodes]
     return tuple(sorted(found, key=lambda mixin: -len(mixin.patterns)))
+
+
+def mixin(part: str, name: str) -> Mixin:
+    return next(one for one in mixins(part) if one.name == name)
+
+
+@cache
+def _trees(part: str) -> list[ast.Module]:
+    folder = Path(patchgen.__file__).parent / "parts"
+    files = sorted((folder / part).glob("*.py")) or [folder / f"{part}.py"]
+    return [ast.parse(path.read_text(encoding="utf-8")) for path in files if path.is_file()]
 
 
 def _classes(trees: Sequence[ast.Module]) -> list[ast.ClassDef]:
     return [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
 
 
-def _public(tree: ast.Module) -> Iterator[str]:
-    for node in tree.body:
+@cache
+def public(part: str) -> set[str]:
+    """What `patchgen.parts.PART` has for variants: its `__all__`, or else its classes."""
+    found: set[str] = set()
+    for node in (node for tree in _trees(part) for node in tree.body):
         match node:
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=names)):
-                yield from (str(constant(name)) for name in names)
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=elements)):
+                found |= {str(constant(name)) for name in elements}
+    return found or {node.name for node in _classes(_trees(part))}
 
 
 def _patterns(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[Pattern]:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
 
 from patchgen.author.anatomy.code import called, constant, dotted, last, walk
-from patchgen.author.anatomy.conversions import find_configurations
-from patchgen.author.anatomy.ffn import network_of
+from patchgen.author.anatomy.ffn import network_of, returned
 from patchgen.author.anatomy.module import Class, Module
-from patchgen.author.declare.fitting import Mixin, mixins
+from patchgen.author.declare.fitting import mixin
 from patchgen.author.declare.loss import loss
 from patchgen.author.declare.norm import FORMS, rms_norms, unknown
 from patchgen.author.declare.variant import Contribution, Declared, Missing
@@ -50,39 +48,22 @@ GATES = {
 }
 
 ROTATE = "apply_rotary_pos_emb"
-_HALF = """x1 = x[..., :x.shape[-1] // 2]
-x2 = x[..., x.shape[-1] // 2:]
-return torch.cat((-x2, x1), dim=-1)"""
-_COS = """cos = cos.unsqueeze(unsqueeze_dim)
-sin = sin.unsqueeze(unsqueeze_dim)
-"""
-_WHOLE = (
-    "q_embed = {0} * cos + rotate_half({0}) * sin\nk_embed = {1} * cos + rotate_half({1}) * sin\n"
-)
-_PART = """rotary_dim = cos.shape[-1]
-q_rot, q_pass = (q[..., :rotary_dim], q[..., rotary_dim:])
-k_rot, k_pass = (k[..., :rotary_dim], k[..., rotary_dim:])
-"""
-_JOINED = """q_embed = torch.cat([q_embed, q_pass], dim=-1)
-k_embed = torch.cat([k_embed, k_pass], dim=-1)
-return (q_embed, k_embed)"""
-# The statements of each rotation that the kernel computes: of the halves, over all features or the
-# first of them.
-ROTATIONS = (
-    _COS + _WHOLE.format("q", "k") + "return (q_embed, k_embed)",
-    _COS + _PART + _WHOLE.format("q_rot", "k_rot") + _JOINED,
-    _COS + _PART + "q_embed = torch.cat([q_rot * cos + rotate_half(q_rot) * sin, q_pass], dim=-1)\n"
-    "k_embed = torch.cat([k_rot * cos + rotate_half(k_rot) * sin, k_pass], dim=-1)\n"
-    "return (q_embed, k_embed)",
-    "q_type, k_type = (q.dtype, k.dtype)\n"
-    + _COS
-    + _WHOLE.format("q", "k")
-    + "return (q_embed.to(q_type), k_embed.to(k_type))",
-    "original_dtype = q.dtype\n"
-    + _COS
-    + _WHOLE.format("q.float()", "k.float()")
-    + "return (q_embed.to(original_dtype), k_embed.to(original_dtype))",
-)
+HALF = "torch.cat((-x[..., x.shape[-1] // 2:], x[..., :x.shape[-1] // 2]), dim=-1)"
+_SIZE = "cos.unsqueeze(unsqueeze_dim).shape[-1]"
+_TURNED = "{0} * cos.unsqueeze(unsqueeze_dim) + rotate_half({0}) * sin.unsqueeze(unsqueeze_dim)"
+_PART = _TURNED.format(f"{{0}}[..., :{_SIZE}]")
+_WIDE = _TURNED.format("{0}.float()")
+# Each rotation of queries and keys that the kernel computes: of the halves, over all features or
+# the first of them.
+ROTATIONS = [
+    f"({rotation.format('q')}, {rotation.format('k')})"
+    for rotation in (
+        _TURNED,
+        f"torch.cat([{_PART}, {{0}}[..., {_SIZE}:]], dim=-1)",
+        f"({_TURNED}).to({{0}}.dtype)",
+        f"({_WIDE}).to(q.dtype)",
+    )
+]
 # What makes the second half of cosines the same as the first.
 TWICE = "torch.cat((freqs, freqs), dim=-1)"
 
@@ -90,67 +71,71 @@ TWICE = "torch.cat((freqs, freqs), dim=-1)"
 def liger(module: Module) -> Contribution:
     """What the part declares for `module`."""
     of_loss = loss(module)
-    found = [*_norms(module), *_rotations(module), *_gates(module), *_losses(of_loss)]
+    declared = [
+        *(
+            Declared(owner.name, mixins=(NORMS[FORMS[form]],))
+            for owner, form in _norms(module, True)
+        ),
+        *_rotations(module),
+        *_gates(module),
+        *(
+            Declared(one.name, mixins=(LOSSES[one.mixins[0]],))
+            for one in of_loss.declared
+            if one.mixins[0] in LOSSES
+        ),
+    ]
     missing = [
-        *_other_norms(module),
+        *(unknown(module, owner) for owner, _ in _norms(module, False)),
         *_other_rotations(module),
         *(one for one in of_loss.missing if one.at.line),
     ]
-    if not found:
+    if not declared:
         nothing = Missing(module.at(module.tree), "nothing that a kernel of Liger computes", True)
         return Contribution("liger", missing=(nothing,))
-    used = sorted({name for one in found for name in one.mixins})
-    takes_loss = not set(used).isdisjoint(LOSSES.values())
+    takes_loss = any(name in LOSSES.values() for one in declared for name in one.mixins)
     return Contribution(
         "liger",
         SAYS.format(loss=OF_LOSS if takes_loss else ""),
-        tuple(found),
-        (f"from patchgen.parts.liger import {', '.join(used)}",),
+        tuple(declared),
         tuple(Missing(one.at, one.what) for one in missing),
     )
 
 
-def _norms(module: Module) -> Iterator[Declared]:
+def _norms(module: Module, has_kernel: bool) -> Iterator[tuple[Class, str]]:
     for owner, form in rms_norms(module).items():
-        mixin = NORMS.get(FORMS.get(form, ""))
-        if mixin is not None:
-            yield Declared(owner.name, mixins=(mixin,))
-
-
-def _other_norms(module: Module) -> Iterator[Missing]:
-    for owner, form in rms_norms(module).items():
-        if FORMS.get(form, "") not in NORMS:
-            yield unknown(module, owner)
-
-
-def _losses(of_loss: Contribution) -> Iterator[Declared]:
-    for one in of_loss.declared:
-        mixin = LOSSES.get(one.mixins[0]) if one.mixins else None
-        if mixin is not None:
-            yield Declared(one.name, mixins=(mixin,))
+        if (FORMS.get(form) in NORMS) is has_kernel:
+            yield owner, form
 
 
 def _rotations(module: Module) -> Iterator[Declared]:
-    if _why_no_rotation(module):
-        return
-    for owner in module.classes.values():
-        if _rotates(owner) and _mixin(ROTARY).fits(owner.own):
+    for owner in _rotating(module):
+        if not _why_no_rotation(module) and mixin("liger", ROTARY).fits(owner.own):
             yield Declared(owner.name, mixins=(ROTARY,))
 
 
-def _rotates(owner: Class) -> bool:
-    forward = owner.own.get("forward")
-    if forward is None:
-        return False
-    return [called(call) for call in walk(forward.body, ast.Call)].count(ROTATE) == 1
+def _other_rotations(module: Module) -> Iterator[Missing]:
+    for owner in _rotating(module):
+        why = _why_no_rotation(module)
+        if why or not mixin("liger", ROTARY).fits(owner.own):
+            what = f"{owner.name} rotates as before: {why or 'its statement is another one'}"
+            yield Missing(module.at(owner.node), what)
+
+
+def _rotating(module: Module) -> list[Class]:
+    rotating = []
+    for owner in module.classes.values() if ROTATE in module.functions else ():
+        calls = walk(owner.own["forward"].body, ast.Call) if "forward" in owner.own else ()
+        if [called(call) for call in calls].count(ROTATE) == 1:
+            rotating.append(owner)
+    return rotating
 
 
 def _why_no_rotation(module: Module) -> str:
     """Why the kernel does not compute what the module rotates by; "" if it does."""
-    rotate, half = module.functions.get(ROTATE), module.functions.get("rotate_half")
-    if rotate is None or half is None:
+    rotate, half = module.functions[ROTATE], module.functions.get("rotate_half")
+    if half is None:
         return "there is no rotation of halves"
-    if _statements(rotate) not in ROTATIONS or _statements(half) != _HALF:
+    if _result(rotate) not in ROTATIONS or _result(half) != HALF:
         return "it rotates otherwise"
     cosines = [
         method
@@ -163,66 +148,34 @@ def _why_no_rotation(module: Module) -> str:
     return ""
 
 
-def _other_rotations(module: Module) -> Iterator[Missing]:
-    if ROTATE not in module.functions:
-        return
-    why = _why_no_rotation(module)
-    for owner in module.classes.values():
-        if _rotates(owner) and (why or not _mixin(ROTARY).fits(owner.own)):
-            what = f"{owner.name} rotates as before: {why or 'its statement is another one'}"
-            yield Missing(module.at(owner.node), what)
-
-
-def _statements(function: ast.FunctionDef) -> str:
-    """Without the docstring."""
-    nodes = [node for node in function.body if not isinstance(node, ast.Expr)]
-    return "\n".join(map(ast.unparse, nodes))
+def _result(function: ast.FunctionDef) -> str:
+    value = returned(function.body)
+    return ast.unparse(value) if value is not None else ""
 
 
 def _gates(module: Module) -> Iterator[Declared]:
     for owner in module.classes.values():
-        option = _activation(owner)
-        if not option or network_of(owner)[0] not in ("gated", "halves"):
+        if network_of(owner)[0] not in ("gated", "halves"):
             continue  # elsewhere the two factors may have different shapes
-        for name in GATES.get(_default(module, owner, option), ()):
-            if _mixin(name).fits(owner.own):
+        for name in GATES.get(_activation(module, owner), ()):
+            if mixin("liger", name).fits(owner.own):
                 yield Declared(owner.name, mixins=(name,))
 
 
-def _activation(owner: Class) -> str:
-    """The option of the configuration that names the activation, if the class takes one."""
+def _activation(module: Module, owner: Class) -> str:
+    """The activation that the class takes where its configuration sets none."""
     init = owner.own.get("__init__")
     lookups = [] if init is None else list(walk(init.body, ast.Subscript))
-    names = [dotted(node.slice) for node in lookups if dotted(node.value) == "ACT2FN"]
-    return names[0].removeprefix("config.") if len(names) == 1 else ""
-
-
-def _default(module: Module, owner: Class, option: str) -> str:
-    """The value of an option where the configuration that the class is built with sets none."""
-    init = owner.own["__init__"]
-    annotations = [arg.annotation for arg in init.args.args if arg.arg == "config"]
-    wanted = dotted(annotations[0]) if annotations else ""
-    by_class = _defaults(module, option)
-    values = {by_class[wanted]} if wanted in by_class else set(by_class.values())
-    return values.pop() if len(values) == 1 else ""
-
-
-def _defaults(module: Module, option: str) -> dict[str, str]:
-    """The default of an option in each class of a configuration that has it."""
-    found: dict[str, str] = {}
-    for path in find_configurations(module):
-        for owner in walk(ast.parse(path.read_text(encoding="utf-8")), ast.ClassDef):
-            for node in owner.body:
-                if isinstance(node, ast.AnnAssign) and dotted(node.target) == option:
-                    value = constant(node.value)
-                    found[owner.name] = value if isinstance(value, str) else ""
-    return found
-
-
-def _mixin(name: str) -> Mixin:
-    return _mixins()[name]
-
-
-@cache
-def _mixins() -> dict[str, Mixin]:
-    return {mixin.name: mixin for mixin in mixins("liger")}
+    options = [dotted(node.slice) for node in lookups if dotted(node.value) == "ACT2FN"]
+    if init is None or len(options) != 1 or module.folder is None:
+        return ""
+    by_class: dict[str, object] = {}
+    for path in module.folder.glob("configuration_*.py"):
+        for config in walk(ast.parse(path.read_text(encoding="utf-8")), ast.ClassDef):
+            for node in walk(config, ast.AnnAssign):
+                if f"config.{dotted(node.target)}" == options[0]:
+                    by_class[config.name] = constant(node.value)
+    annotations = [dotted(arg.annotation) for arg in init.args.args if arg.arg == "config"]
+    of_class = [by_class[name] for name in annotations if name in by_class]
+    values = set(of_class or by_class.values())
+    return str(values.pop()) if len(values) == 1 else ""

@@ -1,13 +1,18 @@
-"""The loss part: for each head over words, the mixin that matches its statements and its loss."""
+"""The loss part: for each head over words, the mixin that matches its statements and its loss.
+
+A head is a class whose forward takes labels, with a loss over a vocabulary.  transformers chooses
+`self.loss_function` by the name of the class.
+"""
 
 from __future__ import annotations
 
 import ast
-from functools import cache
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from patchgen.author.anatomy.code import called, constant, dotted, last
-from patchgen.author.anatomy.heads import Head, heads
-from patchgen.author.anatomy.module import Module
+from patchgen.author.anatomy.code import called, dotted, last, stored, walk
+from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.declare.fitting import Mixin, mixins
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 from patchgen.compiler.edits.pattern import find
@@ -22,47 +27,100 @@ UNSHIFTED = "Unshifted"
 LABELLED = "LabelledTokens"
 BY_FUNCTION = "LabelledTokensByFunction"
 BIASED = "Biased"
+# The suffixes that transformers looks for in the name of a class, those of losses over words first.
+WORDS = ("ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")
+LOSSES = re.compile(
+    f"{'|'.join(WORDS)}|For(Question|Sequence|Image|Video|Token|Segm|ObjectDetection)"
+)
+# Words in the losses of classifiers, of question answering and of next-sentence prediction.
+OTHER_LOSSES = ("num_labels", "pooled_logits", "start_", "num_choices", "seq_relationship")
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A head: `loss` is the call that computes the loss, by `self.loss_function` or its own.
+
+    `shifted`: whether a token is compared with the label of the next one.
+    """
+
+    owner: Class
+    method: ast.FunctionDef
+    loss: ast.Call
+    by_function: bool
+    shifted: bool
+
+
+def heads(module: Module) -> Iterator[Head]:
+    """The heads over words, in the order of the file."""
+    for owner in module.classes.values():
+        forward = owner.own.get("forward")
+        if forward is None or "labels" not in {arg.arg for arg in walk(forward.args, ast.arg)}:
+            continue
+        criteria: set[str] = set()  # names for a CrossEntropyLoss
+        for node in walk(forward.body, ast.Assign):
+            if last(called(node.value)) == "CrossEntropyLoss":
+                criteria |= stored(node)
+        text, kind = ast.unparse(forward), _loss_type(owner)
+        for call in walk(forward.body, ast.Call):
+            if called(call) in ("self.loss_function", "self.loss_fn"):
+                if kind in WORDS and _is_over_words(owner, call):
+                    yield Head(owner, forward, call, True, kind != "ForMaskedLM")
+            elif called(call) in criteria or "CrossEntropyLoss" in called(call.func):
+                if _is_over_words(owner, call):
+                    shifted = "[..., 1:]" in text or "[:, 1:]" in text
+                    yield Head(owner, forward, call, False, shifted)
+
+
+def _loss_type(owner: Class) -> str:
+    """The name of the loss that transformers chooses for `owner`."""
+    for value in owner.attributes.get("loss_type", ()):
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            return value.value
+    match = LOSSES.search(owner.name)
+    return match[0] if match is not None else WORDS[0]
+
+
+def _is_over_words(owner: Class, call: ast.Call) -> bool:
+    text = ast.unparse(call)
+    if any(word in text for word in OTHER_LOSSES):
+        return False
+    names_words = "vocab" in text or "lm_head" in text or "_tied_weights_keys" in owner.settings
+    return names_words or owner.method("get_output_embeddings") is not None
 
 
 def loss(module: Module) -> Contribution:
     """What the part declares for `module`."""
-    found = heads(module)
-    if not found:
-        return Contribution(
-            "loss",
-            missing=(
-                Missing(module.at(module.tree), "no head over words takes a loss here", True),
-            ),
-        )
     declared: dict[str, Declared] = {}
-    missing: list[Missing] = []
-    for head in found:
-        mixin, why = _fitting(head)
-        if mixin is None:
-            missing.append(Missing(module.at(head.loss), f"{head.owner.name}: {why}"))
+    missing: dict[ast.Call, tuple[str, str]] = {}
+    for head in heads(module):
+        name, why = _fitting(head)
+        if name:
+            declared[head.owner.name] = Declared(head.owner.name, mixins=(name,))
         else:
-            declared[head.owner.name] = Declared(head.owner.name, mixins=(mixin.name,))
-    missing = [
-        one for one in missing if not any(one.what.startswith(f"{name}:") for name in declared)
-    ]
+            missing[head.loss] = head.owner.name, f"{head.owner.name}: {why}"
+    left = tuple(
+        Missing(module.at(call), what, not declared)
+        for call, (owner, what) in missing.items()
+        if owner not in declared
+    )
     if not declared:
-        return Contribution(
-            "loss", missing=tuple(Missing(one.at, one.what, True) for one in missing)
-        )
-    used = sorted({name for one in declared.values() for name in one.mixins})
-    imports = (f"from patchgen.parts.loss import {', '.join(used)}",)
-    return Contribution("loss", SAYS, tuple(declared.values()), imports, tuple(missing))
+        nothing = Missing(module.at(module.tree), "no head over words takes a loss here", True)
+        return Contribution("loss", missing=left or (nothing,))
+    return Contribution("loss", SAYS, tuple(declared.values()), left)
 
 
-def _fitting(head: Head) -> tuple[Mixin | None, str]:
-    """The mixin for `head`, or why there is none."""
-    own = {name: head.owner.method(name) for name in ("forward", "__init__")}
-    methods = {name: method for name, method in own.items() if method is not None}
-    for mixin in _mixins():
+def _fitting(head: Head) -> tuple[str, str]:
+    """(the mixin for `head`, why there is none)."""
+    methods = {
+        name: method
+        for name in ("forward", "__init__")
+        if (method := head.owner.method(name)) is not None
+    }
+    for mixin in mixins("loss"):
         if not _is_for(mixin.name, head) or not mixin.fits(methods):
             continue
         if LABELLED in mixin.name:
-            return mixin, ""
+            return mixin.name, ""
         name = _head_of(mixin, head.method)
         if not name.startswith("self."):
             continue  # the last step alone looks like a head
@@ -70,20 +128,19 @@ def _fitting(head: Head) -> tuple[Mixin | None, str]:
         made = [v for v in head.owner.attributes.get(attribute, ()) if isinstance(v, ast.Call)]
         # Setters assign a parameter, whose class is not known.
         if not made or any(last(called(call)) != "Linear" for call in made):
-            return None, f"`self.{attribute}`, which makes its logits, is no linear layer"
-        may_have_bias = not all(map(_says_no_bias, made))
+            return "", f"`self.{attribute}`, which makes its logits, is no linear layer"
+        may_have_bias = not all(ast.unparse(call).endswith("False)") for call in made)
         if UNSHIFTED in mixin.name or (BIASED in mixin.name) == may_have_bias:
-            return mixin, ""
-    return None, "takes its loss in statements that the part does not know"
+            return mixin.name, ""
+    return "", "takes its loss in statements that the part does not know"
 
 
 def _is_for(mixin: str, head: Head) -> bool:
     """Whether the loss of a mixin is that of `head`; its statements are compared later."""
     if LABELLED in mixin:
-        return not head.shifted and (mixin == BY_FUNCTION) == (head.kind == "function")
-    if UNSHIFTED in mixin:
-        return head.kind == "own" and not head.shifted
-    return head.kind == "function" and head.shifted
+        return not head.shifted and (mixin == BY_FUNCTION) == head.by_function
+    unshifted = UNSHIFTED in mixin
+    return head.by_function is not unshifted and head.shifted is not unshifted
 
 
 def _head_of(mixin: Mixin, method: ast.FunctionDef) -> str:
@@ -93,16 +150,3 @@ def _head_of(mixin: Mixin, method: ast.FunctionDef) -> str:
             if (head := match.bound.holes.get("head")) is not None:
                 return dotted(head)
     return ""
-
-
-def _says_no_bias(call: ast.Call) -> bool:
-    given = [
-        *call.args[2:3],
-        *(keyword.value for keyword in call.keywords if keyword.arg == "bias"),
-    ]
-    return any(constant(value) is False for value in given)
-
-
-@cache
-def _mixins() -> tuple[Mixin, ...]:
-    return mixins("loss")

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import ast
 
-from patchgen.author.anatomy.attention import Attentions, Reason
-from patchgen.author.anatomy.code import called, last, walk
-from patchgen.author.anatomy.conversions import makes_weight
+from patchgen.author.anatomy.attention import Attentions
+from patchgen.author.anatomy.code import called, dotted, last, walk
 from patchgen.author.anatomy.experts import experts
-from patchgen.author.anatomy.ffn import FeedForward, feed_forwards
-from patchgen.author.anatomy.heads import Head, heads
+from patchgen.author.anatomy.ffn import FeedForward, feed_forwards, role_of
 from patchgen.author.anatomy.holding import held
-from patchgen.author.anatomy.layers import Layers, has_checkpointed
+from patchgen.author.anatomy.layers import CHECKPOINTED, Layers
 from patchgen.author.anatomy.module import Class, Module
-from patchgen.author.declare.dense import Dense, Unfit, dense
 from patchgen.author.declare.edits import edit
+from patchgen.author.declare.loss import Head, heads
 from patchgen.author.declare.variant import Contribution, Declared, Missing, NewModel
+from patchgen.compiler.edits.pattern import find
 
 SAYS = (
     "A mixture of experts stands in the place of the FFN: a new model, `{model_type}`, whose "
@@ -30,220 +29,11 @@ SAYS = (
 )
 LANGUAGE = ("ForCausalLM", "ForMaskedLM", "LMHeadModel")
 INDICES = ("layer_idx", "layer_id", "layer_num", "layer_number")
-RECORDING = ("capture_outputs", "check_model_inputs")
-
-
-def moe(module: Module) -> Contribution:
-    """What the part declares for `module`."""
-    try:
-        return _written(module)
-    except (NoMixture, Unfit) as no:
-        reason: Reason | NoMixture = no.reason if isinstance(no, Unfit) else no
-        at = module.at(module.tree if reason.node is None else reason.node)
-        return Contribution("moe", missing=(Missing(at, reason.what, True),))
-
-
-def _written(module: Module) -> Contribution:
-    found = [one for one in heads(module) if one.owner.name.endswith(LANGUAGE)]
-    if not found:
-        raise NoMixture(None, "no causal or masked language model takes a loss here")
-    if experts(module):
-        raise NoMixture(None, "the model is a mixture of experts already")
-    config = _configuration(module)
-    layers = Layers(module, Attentions(module))
-    ffn, network = _network(module, layers)
-    heads_, missing = declare_heads(module, found)
-    if not heads_:
-        raise NoMixture(found[0].method, missing[0].what)
-    base = Declared(module.pretrained[0].name)
-    bases = declare_bases(module, found, heads_)
-    model = _new_model(module, config, tuple(one.name for one in (base, *bases, *heads_)))
-    _insist_on_numbers(layers, ffn.layer)
-    own = [_layer(ffn.layer, network), _base(base.name, network, _checkpoints(layers))]
-    declared = [*own, *bases, *heads_]
-    for one in declared:
-        if not one.name.startswith(model.old_prefix):
-            what = f"{one.name} does not begin with {model.old_prefix}, as its model does"
-            raise NoMixture(module.classes[one.name].node, what)
-    says = SAYS.format(model_type=model.model_type)
-    return Contribution(
-        "moe",
-        says,
-        tuple(declared),
-        _imports(module, config, declared),
-        tuple(missing),
-        model=model,
-    )
-
-
-def _configuration(module: Module) -> str:
-    """The one configuration of the module."""
-    if len(module.pretrained) != 1:
-        raise NoMixture(module.tree, "there is not one class below PreTrainedModel in this file")
-    names: dict[str, ast.AST] = {}
-    for owner in module.classes.values():
-        for node in owner.node.body:
-            match node:
-                case ast.AnnAssign(target=ast.Name(id="config"), annotation=annotation):
-                    names.setdefault(ast.unparse(annotation), node)
-                case ast.Assign(targets=[ast.Name(id="config_class")], value=value):
-                    names.setdefault(ast.unparse(value), node)
-    if len(names) != 1:
-        second = list(names.values())[1] if names else module.pretrained[0].node
-        names_found = ", ".join(names) or "no configuration"
-        raise NoMixture(
-            second, f"the models of this file have several configurations or none: {names_found}"
-        )
-    name = next(iter(names))
-    place = module.imports.get(name, "")
-    if not place.startswith(".configuration_"):
-        raise NoMixture(names[name], f"{name} is not of the folder of this file")
-    return name
-
-
-def _network(module: Module, layers: Layers) -> tuple[FeedForward, Dense]:
-    """The FFN of the layers, which are of one class."""
-    found = [*feed_forwards(layers)]
-    if not layers.classes:
-        raise NoMixture(module.tree, "no list of layers that attend is gone through in this file")
-    if not found:
-        raise NoMixture(
-            layers.classes[0].node, f"{layers.classes[0].name} holds no FFN in a form that is known"
-        )
-    if len(layers.classes) > 1:
-        names = " and ".join(one.name for one in layers.classes)
-        raise NoMixture(layers.classes[1].node, f"there are several kinds of layers: {names}")
-    if len(found) > 1:
-        raise NoMixture(found[1].layer.node, f"{found[1].layer.name} holds more than one FFN")
-    init = found[0].layer.method("__init__")
-    if init is None or "config" not in _parameters(init):
-        raise NoMixture(
-            init or found[0].layer.node, f"{found[0].layer.name} is not told its configuration"
-        )
-    network = dense(module, found[0])
-    for layer in (*network.up, network.down):
-        if makes_weight(module, f"{layer}.weight"):
-            what = f"transformers makes `{layer}.weight` of other tensors of a checkpoint"
-            raise NoMixture(found[0].layer.node, f"{what}, so the experts would not get them")
-    return found[0], network
-
-
-def _parameters(method: ast.FunctionDef) -> list[str]:
-    return [arg.arg for arg in (*method.args.posonlyargs, *method.args.args)][1:]
-
-
-def _index(init: ast.FunctionDef) -> str | None:
-    return next((name for name in INDICES if name in _parameters(init)), None)
-
-
-def _insist_on_numbers(layers: Layers, layer: Class) -> None:
-    """Refuse layers that are not told their index, by which a mixture is chosen for each."""
-    init = layer.method("__init__")
-    assert init is not None
-    index = _index(init)
-    for one in layers.lists:
-        makes = one.owner.own.get("__init__")
-        body = makes.body if makes is not None else []
-        calls = [call for call in walk(body, ast.Call) if called(call) == layer.name]
-        is_given = index is not None and all(_gives(call, init, index) for call in calls)
-        if layer in one.layers and not is_given and (index is None or not _is_needed(init, index)):
-            raise NoMixture(makes or one.owner.node, f"{layer.name} is not told its index")
-
-
-def _is_needed(method: ast.FunctionDef, name: str) -> bool:
-    names = _parameters(method)
-    return names.index(name) < len(names) - len(method.args.defaults)
-
-
-def _gives(call: ast.Call, method: ast.FunctionDef, name: str) -> bool:
-    """Whether `call` gives the parameter `name` of `method`."""
-    if any(isinstance(arg, ast.Starred) for arg in call.args) or any(
-        one.arg in (name, None) for one in call.keywords
-    ):
-        return True
-    return len(call.args) > _parameters(method).index(name)
-
-
-def _layer(layer: Class, network: Dense) -> Declared:
-    init = layer.method("__init__")
-    assert init is not None
-    names = _parameters(init)
-    given = dict(zip(names[::-1], init.args.defaults[::-1], strict=False))
-    own = [f"{one}={ast.unparse(given[one])}" if one in given else one for one in names]
-    index = _index(init)
-    signature = ", ".join(own)
-    arguments = [f"gated={network.gated}", f"bias={network.bias}", f"inner={network.width}"]
-    arguments.append(f"activation={network.activation}")
-    mixture = f"Mixture(config, {', '.join(arguments)})"
-    mixture = f"nn.Sequential({mixture}, {network.dropout})" if network.dropout else mixture
-    lines = [
-        f"def __init__(self, {signature}):",
-        f"    super().__init__({', '.join(names)})",
-        f"    if has_experts(config, {index}):",
-        f"        self.{network.attribute} = {mixture}",
-        *(f"        {one} = nn.Identity()" for one in network.idle),
-    ]
-    return Declared(layer.name, members=("\n".join(lines),))
-
-
-def _base(name: str, network: Dense, checkpoints: bool) -> Declared:
-    experts_up = "gate_up_proj" if network.gated else "up_proj"
-    lines = ["_dense_weights = {"]
-    for own, of_dense in ((experts_up, network.up), ("down_proj", (network.down,))):
-        for end, kind in (("", "weight"), ("_bias", "bias")):
-            sources = ", ".join(f'"{one}.{kind}"' for one in of_dense)
-            lines.append(f'    "{network.place}.experts.{own}{end}": ({sources},),')
-    lines.append("}")
-    if network.transposed:
-        lines.append("_dense_weights_transposed = True")
-    mixins = (*(["ChooseOnce"] if checkpoints else []), "MixtureModel")
-    return Declared(name, mixins=mixins, members=("\n".join(lines),))
-
-
-def _checkpoints(layers: Layers) -> bool:
-    """Whether the layers can be checkpointed: then a recompute must choose the same experts."""
-    return all(has_checkpointed(layer) for layer in layers.classes)
-
-
-def _new_model(module: Module, config: str, public: tuple[str, ...]) -> NewModel:
-    """The names of the new model; `qwen3_moe` and others are those of models of transformers."""
-    old, folder = config.removesuffix("Config"), module.model.replace("_", "")
-    if old.lower().startswith(folder) and len(old) > len(folder):
-        raise NoMixture(
-            module.pretrained[0].node,
-            f"the classes of {module.model} begin with {old}, and not with its name",
-        )
-    return NewModel(
-        old,
-        f"{old}Mixture",
-        f"{module.alias}_mixture",
-        f"{_config_file(module, config)}.{config}",
-        public,
-    )
-
-
-def _config_file(module: Module, config: str) -> str:
-    return module.imports[config].split(".")[1]
-
-
-def _imports(module: Module, config: str, declared: list[Declared]) -> tuple[str, ...]:
-    text = "\n".join(member for one in declared for member in one.members)
-    mixins = {name for one in declared for name in one.mixins}
-    used = {"Mixture", "MixtureModel", "MixtureOptions", "has_experts"} | (mixins & {"MixtureHead"})
-    parent = ".".join(module.name.split(".")[:-1])
-    lines = [
-        "from huggingface_hub.dataclasses import strict",
-        f"from {parent} import {_config_file(module, config)}",
-    ]
-    if "with_router_losses" in text:
-        used.add("with_router_losses")
-    if "@edit" in text:
-        lines.append(f"from patchgen.edits import {'Hole, ' * (': Hole' in text)}edit, new, old")
-    if "ChooseOnce" in mixins:
-        lines.append("from patchgen.parts.checkpoint import ChooseOnce")
-    if "nn." in text:
-        lines.append("from torch import nn")
-    return (*lines, f"from patchgen.parts.moe import {', '.join(sorted(used))}")
+RECORDING = {"capture_outputs", "check_model_inputs"}
+# The attribute with the number of output features, by class of linear layer.
+WIDTHS = {"Linear": "out_features", "Conv1D": "nf"}
+# The functions of torch that are activations of transformers by the same name.
+OF_TORCH = ("gelu", "relu", "silu", "sigmoid", "tanh")
 
 
 class NoMixture(Exception):
@@ -255,41 +45,235 @@ class NoMixture(Exception):
         self.what = what
 
 
-def declare_heads(module: Module, found: list[Head]) -> tuple[list[Declared], list[Missing]]:
-    """(the heads with the losses of their routers, the heads for which there is no edit)."""
+def moe(module: Module) -> Contribution:
+    """What the part declares for `module`."""
+    try:
+        return _written(module)
+    except NoMixture as no:
+        return Contribution(
+            "moe", missing=(Missing(module.at(no.node or module.tree), no.what, True),)
+        )
+
+
+def _written(module: Module) -> Contribution:
+    language = [one for one in heads(module) if one.owner.name.endswith(LANGUAGE)]
+    if not language:
+        raise NoMixture(None, "no causal or masked language model takes a loss here")
+    if experts(module):
+        raise NoMixture(None, "the model is a mixture of experts already")
+    config = _configuration(module)
+    layers = Layers(module, Attentions(module))
+    ffn = _network(module, layers)
+    layer, weights = _layer(module, ffn)
+    heads_, bases, missing = _heads(module, language)
+    # A recompute chooses the same experts.
+    checkpoints = all(layer.descends(CHECKPOINTED) for layer in layers.classes)
+    mixins = (*["ChooseOnce"] * checkpoints, "MixtureModel")
+    base = Declared(module.pretrained[0].name, mixins=mixins, members=(weights,))
+    declared = (layer, base, *bases, *heads_)
+    model = _new_model(module, config, tuple(one.name for one in declared[1:]))
+    for one in declared:
+        if not one.name.startswith(model.old_prefix):
+            what = f"{one.name} does not begin with {model.old_prefix}, as its model does"
+            raise NoMixture(module.classes[one.name].node, what)
+    says = SAYS.format(model_type=model.model_type)
+    return Contribution("moe", says, declared, tuple(missing), model=model)
+
+
+def _configuration(module: Module) -> str:
+    """The one configuration of the module."""
+    if len(module.pretrained) != 1:
+        raise NoMixture(module.tree, "there is not one class below PreTrainedModel in this file")
+    names: dict[str, ast.AST] = {}
+    for node in (node for owner in module.classes.values() for node in owner.node.body):
+        match node:
+            case (
+                ast.AnnAssign(target=ast.Name(id="config"), annotation=value)
+                | ast.Assign(targets=[ast.Name(id="config_class")], value=value)
+            ):
+                names.setdefault(ast.unparse(value), node)
+    if len(names) != 1:
+        second = list(names.values())[1] if names else module.pretrained[0].node
+        several = ", ".join(names) or "no configuration"
+        raise NoMixture(
+            second, f"the models of this file have several configurations or none: {several}"
+        )
+    name = next(iter(names))
+    if not module.imports.get(name, "").startswith(".configuration_"):
+        raise NoMixture(names[name], f"{name} is not of the folder of this file")
+    return name
+
+
+def _network(module: Module, layers: Layers) -> FeedForward:
+    """The FFN of the layers, which are of one class and are told their index."""
+    networks = [*feed_forwards(layers)]
+    if not layers.classes:
+        raise NoMixture(module.tree, "no list of layers that attend is gone through in this file")
+    layer, *more = layers.classes
+    if not networks:
+        raise NoMixture(layer.node, f"{layer.name} holds no FFN in a form that is known")
+    if more:
+        names = " and ".join(one.name for one in layers.classes)
+        raise NoMixture(more[0].node, f"there are several kinds of layers: {names}")
+    if len(networks) > 1:
+        raise NoMixture(layer.node, f"{layer.name} holds more than one FFN")
+    init = layer.method("__init__")
+    if init is None or "config" not in _parameters(init):
+        raise NoMixture(init or layer.node, f"{layer.name} is not told its configuration")
+    if not _index(init):
+        raise NoMixture(init, f"{layer.name} is not told its index")
+    table = module.folder.parents[1] / "conversion_mapping.py" if module.folder else None
+    if table is not None and table.is_file():
+        # Experts would not get a weight that transformers makes of other tensors of a checkpoint.
+        if f'"{module.model}": ' in table.read_text(encoding="utf-8"):
+            raise NoMixture(layer.node, f"transformers converts the checkpoints of {module.model}")
+    return networks[0]
+
+
+def _parameters(method: ast.FunctionDef) -> list[str]:
+    return [arg.arg for arg in (*method.args.posonlyargs, *method.args.args)][1:]
+
+
+def _index(init: ast.FunctionDef) -> str:
+    """The parameter by which a layer is told whether it has experts."""
+    return next((name for name in INDICES if name in _parameters(init)), "")
+
+
+def _layer(module: Module, ffn: FeedForward) -> tuple[Declared, str]:
+    """(the layer with a mixture, the table of the dense weights that its experts get)."""
+    names = {part: code.removeprefix("self.") for part, code in ffn.parts.items()}
+    ups = [names[part] for part in ("gate", "up") if part in names]
+    linear = [(ffn.owner, name) for name in ups]
+    # Before a dropout the mixture stands in a Sequential, which has no attribute of that name.
+    dropout = names.get("drop") or names.get("rate", "")
+    before = "" if dropout else f"{ffn.attribute}."
+    idle = ""
+    if "down" in names:
+        down = before + names["down"]
+        linear.append((ffn.owner, names["down"]))
+    else:
+        attribute, second, name = _second(module, ffn)
+        down = idle = f"{attribute}.{name}"
+        linear.append((second, name))
+    made = [last(called(value)) for owner, name in linear for value in owner.attributes[name]]
+    kinds = set(made)
+    if len(made) != len(linear) or len(kinds) != 1 or not kinds <= WIDTHS.keys():
+        what = f"the linear layers of {ffn.owner.name} are of a kind that experts have not: "
+        raise NoMixture(
+            ffn.owner.node, what + (" and ".join(sorted(kinds - WIDTHS.keys())) or "several")
+        )
+    gated = ffn.form in ("gated", "halves")
+    own = f"self.{ffn.attribute}"
+    halves = " // 2" if ffn.form == "halves" else ""
+    mixture = (
+        f"Mixture(config, gated={gated}, bias={own}.{ups[0]}.bias is not None, "
+        f"inner={own}.{ups[0]}.{WIDTHS[made[0]]}{halves}, activation={_activation(ffn)})"
+    )
+    if dropout:
+        kept = f"{own}.{dropout}" if "drop" in names else f"nn.Dropout({own}.{dropout})"
+        mixture = f"nn.Sequential({mixture}, {kept})"
+    init = ffn.layer.method("__init__")
+    assert init is not None
+    parameters = _parameters(init)
+    defaults = dict(zip(parameters[::-1], init.args.defaults[::-1], strict=False))
+    signature = [
+        f"{name}={ast.unparse(defaults[name])}" if name in defaults else name for name in parameters
+    ]
+    lines = [
+        f"def __init__(self, {', '.join(signature)}):",
+        f"    super().__init__({', '.join(parameters)})",
+        f"    if has_experts(config, {_index(init)}):",
+        f"        {own} = {mixture}",
+        *([f"        self.{idle} = nn.Identity()"] if idle else []),
+    ]
+    layer = Declared(ffn.layer.name, members=("\n".join(lines),))
+    table = ["_dense_weights = {"]
+    of_up, place = [before + name for name in ups], "0" if dropout else ffn.attribute
+    for weight, sources in (("gate_up_proj" if gated else "up_proj", of_up), ("down_proj", [down])):
+        for end, kind in (("", "weight"), ("_bias", "bias")):
+            dense = ", ".join(f'"{name}.{kind}"' for name in sources)
+            table.append(f'    "{place}.experts.{weight}{end}": ({dense},),')
+    table.append("}")
+    if made[0] == "Conv1D":
+        table.append("_dense_weights_transposed = True")
+    return layer, "\n".join(table)
+
+
+def _second(module: Module, ffn: FeedForward) -> tuple[str, Class, str]:
+    """The module of the layer that takes the output of the first half: it begins with a Linear."""
+    shape = ast.parse(f"y = self.{ffn.attribute}(x)\nz = second(y, ...)").body
+    for method in ffn.layer.own.values():
+        for match in find(shape, method, {"x", "y", "z", "second"}):
+            attribute = last(dotted(match.bound.holes["second"]))
+            for owner in (module.classes.get(name) for name in held(ffn.layer, attribute)):
+                forward = owner.method("forward") if owner is not None else None
+                if owner is None or forward is None:
+                    continue
+                name = last(called(getattr(forward.body[0], "value", None)))
+                if role_of(owner, name) == "L":
+                    return attribute, owner, name
+    raise NoMixture(ffn.layer.node, f"the second half of the FFN of {ffn.layer.name} is not found")
+
+
+def _activation(ffn: FeedForward) -> str:
+    act, owner = ffn.parts["act"], ffn.owner
+    if not act.startswith("self."):
+        package, _, function = act.rpartition(".")
+        if package in ("F", "nn.functional", "torch.nn.functional") and function in OF_TORCH:
+            return repr(function)
+        raise NoMixture(owner.node, f"`{act}` is not known as an activation")
+    name = act.removeprefix("self.")
+    # BERT takes a name or a function; other activations that are chosen may have weights.
+    by_kind = "isinstance(" in ast.unparse(owner.node)
+    if len(owner.attributes[name]) > 1 + by_kind:
+        raise NoMixture(owner.node, f"the activation of {owner.name} is made in several ways")
+    return f"self.{ffn.attribute}.{name}"
+
+
+def _new_model(module: Module, config: str, public: tuple[str, ...]) -> NewModel:
+    """The names of the new model; `qwen3_moe` and others are those of models of transformers."""
+    old, folder = config.removesuffix("Config"), module.model.replace("_", "")
+    if old.lower().startswith(folder) and len(old) > len(folder):
+        what = f"the classes of {module.model} begin with {old}, and not with its name"
+        raise NoMixture(module.pretrained[0].node, what)
+    file = module.imports[config].split(".")[1]
+    return NewModel(old, f"{old}Mixture", f"{module.alias}_mixture", f"{file}.{config}", public)
+
+
+def _heads(
+    module: Module, language: list[Head]
+) -> tuple[list[Declared], list[Declared], list[Missing]]:
+    """(the heads with the losses of their routers, their models, the heads without an edit)."""
     declared: dict[str, Declared] = {}
+    bases: dict[str, Declared] = {}
     missing = []
-    for head in found:
+    for head in language:
         try:
-            declared[head.owner.name] = _head(module, head)
+            outputs, base = _model(module, head)
+            declared[head.owner.name] = _head(head, outputs)
+            bases[base.name] = Declared(base.name)
         except NoMixture as no:
-            missing.append(
-                Missing(module.at(no.node or head.method), f"{head.owner.name}: {no.what}")
-            )
-    return list(declared.values()), missing
+            what = f"{head.owner.name}: {no.what}"
+            missing.append(Missing(module.at(no.node or head.method), what))
+    if not declared:
+        raise NoMixture(language[0].method, missing[0].what)
+    return list(declared.values()), list(bases.values()), missing
 
 
-def _head(module: Module, head: Head) -> Declared:
+def _head(head: Head, outputs: str) -> Declared:
     """The head with the losses of its routers in its loss."""
-    name, _ = _model(module, head)
     method = head.method
     returned = [node for node in walk(method.body, ast.Return) if node.value is not None]
-    if (
-        len(returned) != 1
-        or not isinstance(returned[0].value, ast.Call)
-        or not called(returned[0].value)
-    ):
-        raise NoMixture(
-            returned[-1] if returned else method, "what it returns is not one output in one place"
-        )
+    if len(returned) != 1 or not called(returned[0].value):
+        raise NoMixture(method, "what it returns is not one output in one place")
     if "attention_mask" not in {arg.arg for arg in walk(method.args, ast.arg)}:
         raise NoMixture(
             method, "it has no `attention_mask`, by which routers' losses leave padding out"
         )
     rest = method.args.kwarg.arg if method.args.kwarg is not None else ""
-    if (name, rest) == ("outputs", "kwargs"):
+    if (outputs, rest) == ("outputs", "kwargs"):
         return Declared(head.owner.name, mixins=("MixtureHead",))
-    arguments = ["self", "output(...)", name, "attention_mask", "labels"]
+    arguments = ["self", "output(...)", outputs, "attention_mask", "labels"]
     arguments += [f'{rest}.get("num_items_in_batch")'] if rest else []
     new = f"return with_router_losses({', '.join(arguments)})"
     text = edit("add_the_router_losses", method, ["return output(...)"], [new], ["output"])
@@ -309,25 +293,12 @@ def _model(module: Module, head: Head) -> tuple[str, Class]:
         for name in held(head.owner, last(called(value))):
             owner = module.classes.get(name)
             forward = owner.method("forward") if owner is not None else None
-            if (
-                owner is None
-                or forward is None
-                or not owner.name.endswith(("Model", "Decoder", "Transformer"))
-            ):
+            is_model = name.endswith(("Model", "Decoder", "Transformer"))
+            if owner is None or forward is None or not is_model:
                 continue
-            if not any(
-                last(called(one) or ast.unparse(one)) in RECORDING for one in forward.decorator_list
-            ):
+            decorators = {last(called(one) or dotted(one)) for one in forward.decorator_list}
+            if not decorators & RECORDING:
                 what = f"{name} does not record outputs of its modules, which the loss needs"
                 raise NoMixture(forward, what)
             return target.id, owner
     raise NoMixture(head.method, "the model that it stands on is not found")
-
-
-def declare_bases(module: Module, found: list[Head], written: list[Declared]) -> list[Declared]:
-    """The models that the heads use."""
-    names = {one.name for one in written}
-    owners = dict.fromkeys(
-        _model(module, head)[1].name for head in found if head.owner.name in names
-    )
-    return [Declared(name) for name in owners]

@@ -52,9 +52,7 @@ def norm(module: Module) -> Contribution:
         " ".join([ONE_CALL] * bool(declared) + [AUTOCAST] * bool(layer))
         + " See `patchgen.parts.norm`."
     )
-    return Contribution(
-        "norm", says, (*declared, *layer), _imports(tuple(declared), tuple(layer)), missing
-    )
+    return Contribution("norm", says, (*declared, *layer), missing)
 
 
 def rms_norms(module: Module) -> dict[Class, str]:
@@ -94,12 +92,3 @@ def _layer_norm(owner: Class) -> Declared | None:
         owner.name,
         members=(edit("follow_autocast", init, ["nn.LayerNorm(...)"], [new], count=made),),
     )
-
-
-def _imports(fused: tuple[Declared, ...], layer: tuple[Declared, ...]) -> tuple[str, ...]:
-    used = {name for one in (*fused, *layer) for name in one.mixins}
-    lines = []
-    if any(one.members for one in layer):
-        used.add("LowPrecisionLayerNorm")
-        lines = ["from patchgen.edits import edit, new, old", "from torch import nn"]
-    return (f"from patchgen.parts.norm import {', '.join(sorted(used))}", *lines)

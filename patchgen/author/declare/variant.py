@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.author.anatomy.code import called, dotted, names, walk
+from patchgen.author.anatomy.layers import CHECKPOINTED
 from patchgen.author.anatomy.module import Module
+from patchgen.author.declare.fitting import public
 from patchgen.compiler.flat import Flattened
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
+from patchgen.facts.modules import BIDIRECTIONAL, CAUSAL
 from patchgen.syntax.errors import Location, Refusals
 from patchgen.syntax.locate import make_environment
+
+# Where a modular file imports names from, beside those of the parts and of the parent.
+PLACES = {
+    "Callable": "collections.abc",
+    "strict": "huggingface_hub.dataclasses",
+    "nn": "torch",
+    CHECKPOINTED: "transformers.modeling_layers",
+    **dict.fromkeys(("Hole", "edit", "new", "old"), "patchgen.edits"),
+    **dict.fromkeys(CAUSAL | BIDIRECTIONAL, "transformers.masking_utils"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +91,7 @@ class NewModel:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """A part for one model: its declarations, imports and docstring, and what it leaves out.
+    """A part for one model: its declarations and docstring, and what it leaves out.
 
     `redundant` tells how to get the same without the part.
     """
@@ -84,7 +99,6 @@ class Contribution:
     part: str
     says: str = ""
     declared: tuple[Declared, ...] = ()
-    imports: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     redundant: str = ""
     model: NewModel | None = None
@@ -95,16 +109,13 @@ class Variant:
     """The modular file of `parts` over one parent."""
 
     parts: tuple[Contribution, ...]
-    title: str = field(default="")
 
     def text(self, module: Module) -> str:
         """The text of the file, before formatting."""
         order = {name: number for number, name in enumerate(module.classes)}
         merged: dict[str, list[Declared]] = {}
-        imports: set[str] = set()
         model: NewModel | None = None
         for part in self.parts:
-            imports.update(part.imports)
             model = model or part.model
             for declared in part.declared:
                 merged.setdefault(declared.name, []).append(declared)
@@ -114,16 +125,21 @@ class Variant:
             classes.append(_class(module, name, merged[name], own_name))
         if model is not None:
             classes = [model.configuration(), *classes, model.exports()]
-        parent = ".".join(module.name.split(".")[:-1])
+        parent, _, file = module.name.rpartition(".")
+        text = "\n\n\n".join(classes)
+        imports = _imports(text, [part.part for part in self.parts])
+        if model is not None:
+            imports.append(f"from {parent} import {model.config.partition('.')[0]}")
         lines = [self._docstring(module), "", *sorted(imports), ""]
-        lines += [f"from {parent} import {module.name.split('.')[-1]} as {module.alias}", "", ""]
-        return "\n".join([*lines, "\n\n\n".join(classes), ""])
+        return "\n".join(
+            [*lines, f"from {parent} import {file} as {module.alias}", "", "", text, ""]
+        )
 
     def _docstring(self, module: Module) -> str:
         *others, parts = [part.part for part in self.parts]
         if others:
             parts = f"{', '.join(others)} and {parts}"
-        head = self.title or f"{module.alias} with {parts}, written by `patchgen new`."
+        head = f"{module.alias} with {parts}, written by `patchgen new`."
         body = "\n\n".join(textwrap.fill(part.says, 118) for part in self.parts if part.says)
         missed = _unique(f"- {missing}" for part in self.parts for missing in part.missing)
         left = ["What stays as it was:\n\n" + "\n".join(missed)] if missed else []
@@ -141,6 +157,24 @@ def _class(module: Module, name: str, declared: list[Declared], called: str) -> 
     bases = ", ".join([*_unique(mixins), f"{module.alias}.{name}", *_unique(behind)])
     body = textwrap.indent("\n\n".join(_unique(members)) or "pass", "    ")
     return f"class {called}({bases}):\n{body}"
+
+
+def _imports(text: str, parts: Sequence[str]) -> list[str]:
+    """The imports of what `text` takes from torch, transformers, patchgen and its `parts`."""
+    tree = ast.parse(text)
+    read = names(tree)
+    taken = {called(call) for call in walk(tree, ast.Call)}
+    taken |= {dotted(base) for node in walk(tree, ast.ClassDef) for base in node.bases}
+    places = {name: place for name, place in PLACES.items() if name in read}
+    for part in (*parts, "checkpoint"):  # other parts take what keeps choices from it
+        for name in sorted(public(part) & taken):
+            places.setdefault(name, f"patchgen.parts.{part}")
+    lines = ["from torch.nn import functional as F"] if "F" in read else []
+    lines += [f"import {name}" for name in ("math", "torch") if name in read]
+    for place in set(places.values()):
+        several = sorted(name for name in places if places[name] == place)
+        lines.append(f"from {place} import {', '.join(several)}")
+    return lines
 
 
 def _unique(items: Iterable[str]) -> list[str]:

@@ -14,8 +14,8 @@ Axes: B batch, H query heads, G key and value heads, L queries, S keys, D head s
 from patchgen.parts.sdpa.asked import (
     SdpaAroundModels,
     SdpaOrEager,
+    TellsConfig,
     configs_inside,
-    knowing,
     refuse_other_attention,
     wants_weights,
 )
@@ -29,11 +29,11 @@ __all__ = [
     "NOT_IN_SDPA",
     "SdpaAroundModels",
     "SdpaOrEager",
+    "TellsConfig",
     "additive_mask",
     "attend",
     "configs_inside",
     "for_eager",
-    "knowing",
     "refuse_other_attention",
     "sdpa",
     "sdpa_attention",

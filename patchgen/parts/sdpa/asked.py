@@ -1,6 +1,6 @@
 """Which implementation of attention a model takes, and whether its parent's own statements run."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from torch import nn
@@ -76,6 +76,19 @@ class SdpaAroundModels(SdpaOrEager):
         super().post_init()
 
 
+class TellsConfig:
+    """Gives attentions that are built without a configuration that of the model around them."""
+
+    _told_the_config: Collection[str] = ()  # the names of their classes
+
+    def post_init(self: Any) -> None:
+        for module in self.modules():
+            names = {base.__name__ for base in type(module).__mro__}
+            if not names.isdisjoint(self._told_the_config) and not hasattr(module, "config"):
+                module.config = self.config
+        super().post_init()
+
+
 def configs_inside(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
     """The configurations of the models inside, at any depth."""
     for name in config.sub_configs:
@@ -88,7 +101,7 @@ def configs_inside(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
 def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> bool:
     """Whether the statements of the parent run, because they return weights or under "eager".
 
-    `module` has `config`, its own or by `knowing`.
+    `module` has `config`, its own or by `TellsConfig`.
     """
     implementation = module.config._attn_implementation
     refuse_other_attention(type(module).__name__, implementation)
@@ -97,14 +110,3 @@ def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> 
         or bool(output_attentions)
         or bool(module.config.output_attentions)
     )
-
-
-def knowing(config: Any, module: nn.Module, *inside: type[nn.Module]) -> nn.Module:
-    """`module`, of which an attention that is built without `config` gets it as an attribute.
-
-    The attention is `module`, or each module of a class of `inside` in it.
-    """
-    for one in module.modules() if inside else (module,):
-        if isinstance(one, inside or nn.Module):
-            one.config = config
-    return module

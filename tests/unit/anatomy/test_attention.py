@@ -1,12 +1,10 @@
-"""Masks of attentions, tables of classes and eager functions with sinks, in small modules."""
+"""Masks of attentions, and tables of classes, in small modules."""
 
-import ast
 import textwrap
 
 import pytest
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.interface import drops_a_sink, mentions
 from patchgen.author.anatomy.module import make_module
 from patchgen.syntax.text import make_source
 
@@ -77,7 +75,7 @@ def test_who_else_reads_a_mask(outside, read, whole, why):
     found = Attentions(
         module(MODEL.format(outside=outside, hide=ADDED, read=read)), whole_masks=whole
     )
-    reasons = [reason.what for reason in found.reasons]
+    reasons = [what for _, what in found.reasons]
     assert len(reasons) == len(why) and all(
         part in what for part, what in zip(why, reasons, strict=True)
     ), reasons
@@ -113,31 +111,7 @@ class Layer(nn.Module):
 )
 def test_a_class_out_of_a_table(table, why):
     found = Attentions(module(TABLE.replace("{table}", table)))
-    assert [reason.what for reason in found.reasons] == why
+    assert [what for _, what in found.reasons] == why
     assert [pick.eager for pick in found.picks] == (
         [] if "relu" in table else ["Eager" if "eager" in table else ""]
     )
-
-
-EAGER = """
-def eager(module, query, key, value, mask, scaling, softcap=None, **kwargs):
-    scores = query @ key.transpose(2, 3) * scaling
-    both = torch.cat([scores, {column}], dim=-1)
-    weights = both.softmax(dim=-1){left}
-    return weights @ value, kwargs.get("indices")
-"""
-
-
-@pytest.mark.parametrize(
-    ("column", "left", "drops"),
-    [("sinks", "[..., :-1]", True), ("sinks", "", False), ("more", "[..., :-1]", False)],
-)
-def test_a_sink_is_a_column_that_is_dropped(column, left, drops):
-    function = ast.parse(EAGER.format(column=column, left=left)).body[0]
-    assert drops_a_sink(function) is drops
-    assert [
-        name for name in ("softcap", "indices", "block_indices") if mentions(function, name)
-    ] == [
-        "softcap",
-        "indices",
-    ]

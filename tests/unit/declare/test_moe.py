@@ -72,8 +72,7 @@ REFUSED = {
     "apertus": ("made in several ways", True),
     "gemma3": ("several configurations", True),
     "layoutlm": ("its index", True),
-    "esmc": ("EsmcLayer is not told its index", True),
-    "hrm_text": ("makes `mlp.gate_proj.weight` of other tensors", True),
+    "hrm_text": ("converts the checkpoints of hrm_text", True),
 }
 
 

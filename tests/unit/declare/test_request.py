@@ -105,6 +105,11 @@ def test_masks_that_more_than_attention_reads_stay_those_of_eager(env, model):
     assert ", whole_mask=True)" in text or "sdpa_attention" not in text
 
 
+@pytest.mark.parametrize("model", ["gpt_oss", "granite_swa"])
+def test_sinks_go_with_the_call(env, model):
+    assert "sink_attention(..., eager" in answer(env, model, ["sdpa"]).text
+
+
 def test_models_of_other_files_are_let_be(env):
     assert (
         declared(answer(env, "superglue", ["sdpa"]).text)["SuperGluePreTrainedModel"][0]

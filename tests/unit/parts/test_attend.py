@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.parts.sdpa import attend, knowing, wants_weights
+from patchgen.parts.sdpa import TellsConfig, attend, wants_weights
 
 B, H, L, S, D = 2, 3, 5, 7, 4
 
@@ -103,10 +103,33 @@ def test_a_value_of_another_dtype_gives_the_dtype():
 )
 def test_who_wants_weights(implementation, asked, wanted):
     config = SimpleNamespace(_attn_implementation=implementation, output_attentions=False)
-    assert wants_weights(knowing(config, torch.nn.Identity()), asked) is wanted
+    assert wants_weights(SimpleNamespace(config=config), asked) is wanted
 
 
 def test_other_implementations_are_refused():
     config = SimpleNamespace(_attn_implementation="flash_attention_2", output_attentions=False)
     with pytest.raises(ValueError, match="flash_attention_2"):
-        wants_weights(knowing(config, torch.nn.Identity()))
+        wants_weights(SimpleNamespace(config=config))
+
+
+def test_an_attention_without_a_configuration_gets_that_of_its_model():
+    class Parent(torch.nn.Module):
+        def post_init(self):
+            self.is_ready = True
+
+    class Model(TellsConfig, Parent):
+        _told_the_config = ("Attention",)
+
+    class Attention(torch.nn.Module):
+        pass
+
+    class LaterAttention(Attention):
+        pass
+
+    model = Model()
+    model.config, model.layers = object(), torch.nn.ModuleList([Attention(), LaterAttention()])
+    model.other, model.layers[1].config = torch.nn.Identity(), "its own"
+    model.post_init()
+    assert model.is_ready
+    assert model.layers[0].config is model.config
+    assert model.layers[1].config == "its own" and not hasattr(model.other, "config")
