@@ -28,7 +28,7 @@ def explain(target: str, package_root: str | None) -> int:
 
     \b
     Example:
-      patchgen explain generated/llama/modeling_llama_loss.py:599
+      patchgen explain generated/llama/modeling_llama_loss.py:602
     """
     found = re.fullmatch(r"(.+?):(\d+)(?::\d+)?", target)
     name, line = (found[1], int(found[2])) if found else (target, 0)
