@@ -30,7 +30,7 @@ from patchgen.training.rate.flops import (
     count_forward_flops,
     count_pairs,
 )
-from patchgen.training.rate.peak import datasheet_flops, product_flops
+from patchgen.training.rate.peak import product_flops
 
 LLAMA = LlamaConfig(
     vocab_size=96,
@@ -145,15 +145,6 @@ def test_frozen_weights_need_no_gradient():
     )
     assert forward.step(**step) == 3 * (10 + 1) * 5 + 3 * 50
     assert forward.step(**step, frozen=True) == 2 * (10 + 1) * 5 + 3 * 50
-
-
-def test_datasheet():
-    assert datasheet_flops("NVIDIA H200") == datasheet_flops("NVIDIA H100 80GB HBM3") == 989e12
-    assert (
-        datasheet_flops("NVIDIA H100 PCIe", "float16") == 756e12
-        and datasheet_flops("Radeon") is None
-    )
-    assert datasheet_flops("NVIDIA H200", "float32") is None
 
 
 def test_rates():

@@ -31,7 +31,7 @@ from patchgen.training.bench.plan import ROOM, plan
 from patchgen.training.optimizers import NotInstalled
 from patchgen.training.precision import products_in
 from patchgen.training.rate.flops import count_forward_flops, count_pairs
-from patchgen.training.rate.peak import allow_tf32, datasheet_flops, product_flops, time_runs
+from patchgen.training.rate.peak import allow_tf32, product_flops, time_runs
 from patchgen.training.silence import silence_process
 
 WARM, TIMED = 3, 10  # steps
@@ -168,16 +168,21 @@ def main() -> None:
 def measure(case: Case, device: str, known: dict[str, Any], say: Callable[..., None]) -> None:
     """Measure the entries without a result, the baseline first: its numbers are compared with."""
     rows, peaks, most = _rows_of(case, device)
-    weights = _draw_weights(case, device) if rows else {}
+    # On the host, but drawn by the GPU, which takes a second where a CPU takes ten.
+    drawn = build(case, case.baseline, device, None).state_dict() if rows else {}
+    weights = {name: values.cpu() for name, values in drawn.items()}
+    del drawn
     reference: dict[str, float] = known.get(case.baseline.name, {}).get("first", {})
     for entry in case.entries:
         if entry.name in known:
             continue
         say(begins=entry.name)
         sizes = [rows, most[entry.name]] if most.get(entry.name, 0) > rows else [rows]
+        # Other texts have another norm of the gradients.
+        alike = [reference, {name: value for name, value in reference.items() if name == "loss"}]
         results = [
-            _guarded(case, entry, device, size, weights, _comparable(reference, size == rows))
-            for size in sizes
+            _guarded(case, entry, device, size, weights, first)
+            for size, first in zip(sizes, alike, strict=False)
         ]
         if entry.name == case.baseline.name:
             reference = results[0].get("first", {})
@@ -185,12 +190,6 @@ def measure(case: Case, device: str, known: dict[str, Any], say: Callable[..., N
         if len(results) > 1:
             result["largest"] = results[1]
         say(entry=entry.name, result=result)
-
-
-def _draw_weights(case: Case, device: str) -> dict[str, torch.Tensor]:
-    """Return weights in the memory of the host; a GPU draws them, which takes a CPU much longer."""
-    drawn = build(case, case.baseline, device, None).state_dict()
-    return {name: values.cpu() for name, values in drawn.items()}
 
 
 def _rows_of(case: Case, device: str) -> tuple[int, dict[str, int], dict[str, int]]:
@@ -269,11 +268,6 @@ def _measured(
     return {**result, **timed, **_utilisation(case, entry, texts, steps, median, device)}
 
 
-def _comparable(reference: dict[str, float], same_rows: bool) -> dict[str, float]:
-    """Return what is the same with other texts too: the loss, but not the norm of its gradients."""
-    return reference if same_rows else {k: v for k, v in reference.items() if k == "loss"}
-
-
 def _deviation(
     first: dict[str, float], reference: dict[str, float], entry: Entry, case: Case
 ) -> str:
@@ -293,7 +287,7 @@ def _deviation(
 def _utilisation(
     case: Case, entry: Entry, texts: Sequence[int], steps: Steps, seconds: float, device: str
 ) -> dict[str, float]:
-    """Return MFU, by a measured product and by the data sheet, where FLOPs follow from shapes."""
+    """Return MFU, by a measured product, where FLOPs follow from shapes."""
     stock = getattr(__import__("transformers"), case.head)
     forward = count_forward_flops(stock, make_config(case), case.length)
     if forward is None:
@@ -302,12 +296,7 @@ def _utilisation(
     causal, pairs = case.task == "causal", count_pairs(texts)
     work = forward.step(tokens=sum(texts), labelled=labelled, pairs=pairs, causal=causal)
     dtype = products_in(entry.precision)
-    product = product_flops(device, dtype, tf32=entry.precision == "tf32")
-    shares = {"mfu": work / seconds / product}
-    datasheet = datasheet_flops(torch.cuda.get_device_name(), dtype)
-    if datasheet is not None:
-        shares["mfu_datasheet"] = work / seconds / datasheet
-    return shares
+    return {"mfu": work / seconds / product_flops(device, dtype, tf32=entry.precision == "tf32")}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -125,7 +124,8 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
         hold(tracker, model, inputs, optimizer)
         # What the part `loss` compiles inside its operator is one kernel.  Called below a mode, it
         # would never be compiled again: torch marks its code.
-        with tracker, patch.dict(vars(module), _compiled_steps(module, tracker)):
+        compiled = {"compiled": tracker.as_one_kernel} if hasattr(module, "in_one_kernel") else {}
+        with tracker, patch.dict(vars(module), compiled):
             run_step(model, inputs, setup, optimizer, tracker.begin)
             end = tracker.now
             allocations = tuple(tracker.allocations)
@@ -143,10 +143,6 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
         {name: type(module).__name__ for name, module in model.named_modules()},
         tuple(dict.fromkeys(known.assumed)),
     )
-
-
-def _compiled_steps(module: ModuleType, tracker: Tracker) -> dict[str, Any]:
-    return {"compiled": tracker.as_one_kernel} if hasattr(module, "in_one_kernel") else {}
 
 
 def hold(

@@ -1,4 +1,4 @@
-"""FLOP/s of a device in matrix products: measured on random data, and by its data sheet.
+"""FLOP/s of a device in matrix products, measured on random data.
 
 Steps are timed by CUDA events, which do not make them wait, or by the wall clock without a GPU.
 """
@@ -14,32 +14,8 @@ from typing import Any
 
 import torch
 
-# FLOP/s of dense bfloat16 and float16 with float32 accumulation, by the vendor's data sheet.
-# The first name that is part of the device's name counts.
-DATASHEET = {
-    "B200": 2250e12,
-    "GH200": 989e12,
-    "H200 NVL": 835e12,
-    "H200": 989e12,
-    "H100 PCIe": 756e12,
-    "H100 NVL": 835e12,
-    "H100": 989e12,
-    "A100": 312e12,
-    "A800": 312e12,
-    "L40S": 362e12,
-    "L4": 121e12,
-    "RTX 4090": 165e12,
-}
 SIZES = {"cuda": 8192, "cpu": 768}  # of a product; on CUDA large enough to be compute-bound
 WARM, TIMES = 3, 20
-
-
-def datasheet_flops(name: str, dtype: str = "bfloat16") -> float | None:
-    """Return the 16-bit FLOP/s of a device of that name; None where they are not known."""
-    narrow = dtype in ("bfloat16", "float16")
-    return (
-        next((peak for known, peak in DATASHEET.items() if known in name), None) if narrow else None
-    )
 
 
 @contextmanager
