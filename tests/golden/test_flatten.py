@@ -123,6 +123,7 @@ IN_PLACE = [
     "normal_(module.weight)",
     "fill(module)",
     "for part in module.weight.chunk(2): nn.init.zeros_(part)",
+    "[nn.init.zeros_(part) for part in module.weight.chunk(2)]",
 ]
 
 

@@ -213,7 +213,11 @@ def _is_view(value: ast.expr, function: ast.FunctionDef, seen: str = "") -> bool
             sources = []
             for node in walk(function):
                 match node:
-                    case ast.Assign(targets=[target], value=source) | ast.For(target, source):
+                    case (
+                        ast.Assign(targets=[target], value=source)
+                        | ast.For(target, source)
+                        | ast.comprehension(target, source)
+                    ):
                         if name in {each.id for each in names_within(target)}:
                             sources.append(_is_view(source, function, name))
             # A parameter of the function is what it was called with.
