@@ -36,7 +36,7 @@ from patchgen.project.markdown import table_lines
 from patchgen.project.versions import release_of
 from patchgen.syntax.errors import PatchgenError, Refusals, problems_of
 from patchgen.syntax.locate import Environment, make_environment
-from patchgen.verify.run.children import resident
+from patchgen.system import resident_of
 
 Entry = dict[str, Any]
 Book = dict[str, dict[str, Entry]]
@@ -175,7 +175,7 @@ def _watched(context: Any, draft: Draft) -> Entry:
         begun = time.monotonic()
         try:
             while not ours.poll(0.2):
-                large = resident(process.pid) > MEGABYTES
+                large = resident_of(process.pid) > MEGABYTES
                 if large or time.monotonic() - begun > SECONDS:
                     limit = f"{MEGABYTES} MB of memory" if large else f"{SECONDS} seconds"
                     return {"status": "cannot be built here", "why": f"needs more than {limit}"}
