@@ -108,8 +108,7 @@ def _written(module: Module, found: Attentions) -> Contribution:
     # Around models of other files, which may not know SDPA.
     around = AROUND.search(module.source.text) is not None
     mixins = ["SdpaAroundModels" if around else "SdpaOrEager", *["TellsConfig"] * bool(told)]
-    lines = (f"_told_the_config = {told!r}",) if told else ()
-    declared += [Declared(one.name, (*mixins,), members=lines) for one in module.pretrained]
+    declared += [Declared(one.name, (*mixins,)) for one in module.pretrained]
     says = f"{SAYS} {WHOLE_MASKS}" if found.whole_masks else SAYS
     return Contribution("sdpa", says, tuple(declared), tuple(missing))
 
@@ -161,7 +160,10 @@ def _masks_and_tables(found: Attentions, declared: Sequence[str]) -> Iterator[tu
 
 
 def _configuration(owners: Iterable[Class], members: dict[str, list[str]]) -> list[str]:
-    """The attentions without a `self.config`, which their model tells; others get an edit."""
+    """The attentions that are built without a configuration, which their model tells them.
+
+    Those that only keep none get an edit.
+    """
     told = []
     for owner in owners:
         if "config" in owner.attributes:
@@ -172,6 +174,7 @@ def _configuration(owners: Iterable[Class], members: dict[str, list[str]]) -> li
             text = edit("know_the_config", init, [old], [old, "self.config = config"])
             members[owner.name].append(text)
         else:
+            members[owner.name].insert(0, "config = None")
             told.append(owner.name)
     return told
 

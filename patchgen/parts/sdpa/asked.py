@@ -1,6 +1,6 @@
 """Which implementation of attention a model takes, and whether its parent's own statements run."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
@@ -77,14 +77,11 @@ class SdpaAroundModels(SdpaOrEager):
 
 
 class TellsConfig:
-    """Gives attentions that are built without a configuration that of the model around them."""
-
-    _told_the_config: Collection[str] = ()  # the names of their classes
+    """Gives its configuration to attentions that are built without one: with `config = None`."""
 
     def post_init(self: Any) -> None:
         for module in self.modules():
-            names = {base.__name__ for base in type(module).__mro__}
-            if not names.isdisjoint(self._told_the_config) and not hasattr(module, "config"):
+            if getattr(module, "config", self) is None:
                 module.config = self.config
         super().post_init()
 
