@@ -175,7 +175,7 @@ def _watched(context: Any, draft: Draft) -> Entry:
         begun = time.monotonic()
         try:
             while not ours.poll(0.2):
-                large = resident_of(process.pid) > MEGABYTES
+                large = resident_of(process.pid) > MEGABYTES * 2**20
                 if large or time.monotonic() - begun > SECONDS:
                     limit = f"{MEGABYTES} MB of memory" if large else f"{SECONDS} seconds"
                     return {"status": "cannot be built here", "why": f"needs more than {limit}"}

@@ -91,6 +91,7 @@ modeling_llama.LlamaModel._prepare_decoder_attention_mask = clamp  # gone since 
     }
 
 
+@pytest.mark.slow
 def test_a_method_on_every_instance_is_one_of_the_class(tmp_path):
     text = f"""{MODEL}{OBJECT}
 def forward(self, x):
@@ -182,6 +183,7 @@ def test_what_cannot_be_written_is_named(tmp_path, name):
     assert why in named(report, "why_not")[target]
 
 
+@pytest.mark.slow
 def test_closures_over_what_text_can_say_are_written(tmp_path):
     # A wrapper of the method that it replaces, a lambda, and a partial of literals.
     text = f"""{MODEL}
@@ -202,6 +204,7 @@ modeling_llama.apply_rotary_pos_emb = functools.partial(rotate, scale=2.0)
     assert report["equal"]["LlamaForCausalLM"]["largest"] == 0.0
 
 
+@pytest.mark.slow
 def test_a_class_that_came_after_the_model_has_no_effect(tmp_path):
     text = f"{MODEL}{OBJECT}modeling_llama.LlamaMLP = nn.Identity\n"
     text += f"modeling_llama.LlamaRMSNorm.forward = lambda self, x: x\n{RUN_OBJECT}"
