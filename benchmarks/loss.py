@@ -56,7 +56,8 @@ def by_liger() -> Loss | None:
         from liger_kernel.transformers import functional as liger
     except ImportError:
         return None
-    return partial(liger.liger_fused_linear_cross_entropy)
+    loss: Loss = liger.liger_fused_linear_cross_entropy
+    return loss
 
 
 def main() -> None:
