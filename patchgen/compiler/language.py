@@ -73,8 +73,8 @@ def check_file(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> tupl
     """What is not on the page; `is_carried`: the flat file has a copy of what an import brings."""
     # A file that is no Python has a message of its own.
     require_compilable(index.source)
-    found = [*check_statements(index), *check_code(index, is_carried)]
-    return tuple(_report(index, 1, finding) for finding in dict.fromkeys(found))
+    problems = [*check_statements(index), *check_code(index, is_carried)]
+    return tuple(_report(index, 1, finding) for finding in dict.fromkeys(problems))
 
 
 def check_classes(
@@ -90,15 +90,15 @@ def check_classes(
         # The plan refuses a base that is no class statement.
         if block is None or block.kind != "class":
             continue
-        found = list(check_class(block.text, name, place > 0, decorators))
+        problems = list(check_class(block.text, name, place > 0, decorators))
         if place > 0 and not index.source.module.startswith(f"{MODELS}."):
             node = find_class(block.text, name)
-            found += _check_calls(index, node, is_parent=True) if node else ()
+            problems += _check_calls(index, node, is_parent=True) if node else ()
         for base in outside if place == 0 else ():
             if _MAKES_OTHER_CLASSES.fullmatch(base):
                 what = f"{name} is merged, and its base {base} makes something of class bodies"
-                found.append((1, 0, what, "write out all that the class has"))
-        for finding in found:
+                problems.append((1, 0, what, "write out all that the class has"))
+        for finding in problems:
             yield _report(index, block.first, finding)
 
 
@@ -438,7 +438,10 @@ def _check_body(text: str, node: ast.ClassDef, *, is_parent: bool) -> Iterator[F
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 pass
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                further = {ast.unparse(one).rpartition(".")[2] for one in statement.decorator_list}
+                further = {
+                    ast.unparse(decorator).rpartition(".")[2]
+                    for decorator in statement.decorator_list
+                }
                 if not further & {"setter", "getter", "deleter", "overload"}:
                     names = [name]
             case ast.AnnAssign(target=ast.Name(id=name), value=value):

@@ -108,7 +108,7 @@ class ModuleIndex:
     def count_to(self, block: Block) -> int:
         """How many blocks up to `block` are of its kind and bind nothing."""
         above = self.blocks[: self.blocks.index(block) + 1]
-        return sum(each.kind == block.kind and not each.defines for each in above)
+        return sum(earlier.kind == block.kind and not earlier.defines for earlier in above)
 
     @functools.cached_property
     def _by_name(self) -> Mapping[str, tuple[Block, ...]]:

@@ -126,11 +126,11 @@ def list_body(function: FunctionNode) -> list[ast.stmt] | list[ast.expr]:
 
 def _find_declared(body: Iterable[ast.AST]) -> set[str]:
     """The names that `global` and `nonlocal` statements declare."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in own_statements(body):
         if isinstance(node, ast.Global | ast.Nonlocal):
-            found.update(node.names)
-    return found
+            names.update(node.names)
+    return names
 
 
 def own_statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -158,15 +158,15 @@ def outer_expressions(node: ScopeNode) -> list[ast.expr]:
 
     Annotations are left out: whether they are evaluated depends on a future import.
     """
-    found: list[ast.expr] = []
+    expressions: list[ast.expr] = []
     if not isinstance(node, ast.Lambda):
-        found += node.decorator_list
+        expressions += node.decorator_list
     if isinstance(node, ast.ClassDef):
-        found += node.bases
-        found += [keyword.value for keyword in node.keywords]
+        expressions += node.bases
+        expressions += [keyword.value for keyword in node.keywords]
     else:
-        found += list_defaults(node.args)
-    return found
+        expressions += list_defaults(node.args)
+    return expressions
 
 
 def _find_walrus_targets(node: ast.AST) -> Iterator[str]:

@@ -88,16 +88,16 @@ def problems_of(error: PatchgenError) -> tuple[Problem, ...]:
 
 def point_at(problem: Problem, line: str) -> Problem:
     """Add the text of the line and a caret below its column to the hint of `problem`."""
-    place = problem.at.column - 1
+    column = problem.at.column - 1
     start = len(line) - len(line.lstrip())
     if len(line) > _SHOWN_WIDTH:
-        start = max(0, place - _SHOWN_WIDTH // 2)
-    start = min(start, place)
+        start = max(0, column - _SHOWN_WIDTH // 2)
+    start = min(start, column)
     excerpt = line[start : start + _SHOWN_WIDTH].rstrip()
     # A tab is as wide as the terminal likes, so the same tabs stand above the caret.
-    before = excerpt[: place - start]
+    before = excerpt[: column - start]
     below = "".join("\t" if letter == "\t" else " " for letter in before)
-    below = below.ljust(place - start)
+    below = below.ljust(column - start)
     return replace(problem, hint=f"{problem.hint}\n        {excerpt}\n        {below}^")
 
 

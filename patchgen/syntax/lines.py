@@ -40,10 +40,10 @@ def _lines_of(statement: list[tokenize.TokenInfo]) -> set[int]:
     """The lines of a statement; none for a docstring."""
     if all(part.type == tokenize.STRING for part in statement):
         return set()
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in statement:
-        found.update(range(part.start[0], part.end[0] + 1))
-    return found
+        numbers.update(range(part.start[0], part.end[0] + 1))
+    return numbers
 
 
 def changed_lines(diff: str) -> tuple[int, int]:

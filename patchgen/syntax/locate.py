@@ -236,7 +236,7 @@ class Environment:
         """A hint for a misspelt module: the first part that does not exist, and its neighbours."""
         roots = self._roots_of(module)
         folders = [str(root) for root in roots if self.look("folder", str(root))]
-        known: list[str] = []
+        parents: list[str] = []
         missing, *rest = _split(module)
         # Descend as far as folders exist; the next part is the misspelt one.
         while rest:
@@ -245,15 +245,15 @@ class Environment:
             if not deeper:
                 break
             folders = deeper
-            known.append(missing)
+            parents.append(missing)
             missing, *rest = rest
-        if not known and not is_beside(module):
+        if not parents and not is_beside(module):
             # Not even the package is there: it is not installed, or lies elsewhere.
             searched = ", ".join(folders) or "no folder"
             says = f"searched in {searched}; install it or name its root"
             archives = ", ".join(str(archive) for archive in self.archives)
             return f"{says}; zip and egg files are not read: {archives}" if archives else says
-        place = ".".join(known) or f"the folder {roots[0].name}"
+        place = ".".join(parents) or f"the folder {roots[0].name}"
         # An empty folder answers with the empty text.
         listed = [self.look("names", folder) for folder in folders]
         names = [name for text in listed if text for name in text.split("\n")]

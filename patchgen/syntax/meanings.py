@@ -63,12 +63,12 @@ def occurrences(
     """
     walker = _Walker()
     walker.read_body(function, None)
-    found: list[Occurrence] = []
+    uses: list[Occurrence] = []
     # Python binds names for a whole scope, so this needs every binding of it.
     for name, node, scope, is_read in walker.found:
         binding = _find_binding_scope(name, scope)
-        found.append(Occurrence(name, node, binding, is_read))
-    return tuple(found)
+        uses.append(Occurrence(name, node, binding, is_read))
+    return tuple(uses)
 
 
 def _find_binding_scope(name: str, scope: Scope) -> Scope | None:

@@ -42,11 +42,11 @@ def is_same_code(left: object, right: object) -> bool:
 
 def plain_text(node: ast.AST) -> str:
     """The text of a tree without docstrings, annotations and documenting decorators."""
-    known: str | None = getattr(node, "_plain_text", None)
-    if known is None:
-        known = "".join(_plain(node))
-        node._plain_text = known  # type: ignore[attr-defined]  # asked again and again
-    return known
+    text: str | None = getattr(node, "_plain_text", None)
+    if text is None:
+        text = "".join(_plain(node))
+        node._plain_text = text  # type: ignore[attr-defined]  # asked again and again
+    return text
 
 
 def is_documenting(decorator: ast.expr) -> bool:
@@ -117,16 +117,16 @@ def _plain(node: ast.AST) -> Iterable[str]:
 
 def _all_plain(node: ast.AST) -> list[str]:
     """The pieces of a node without a rule of its own, field by field."""
-    found: list[str] = [type(node).__name__, "("]
+    parts: list[str] = [type(node).__name__, "("]
     for name, field in ast.iter_fields(node):
         if name in ("ctx", "returns", "type_comment", "type_params", "kind") or field is None:
             continue
-        found.append(f"{name}=")
-        for one in _counted(node, name, field):
-            found += _plain(one) if isinstance(one, ast.AST) else (repr(one),)
-            found.append(",")
-    found.append(")")
-    return found
+        parts.append(f"{name}=")
+        for value in _counted(node, name, field):
+            parts += _plain(value) if isinstance(value, ast.AST) else (repr(value),)
+            parts.append(",")
+    parts.append(")")
+    return parts
 
 
 def _counted(node: ast.AST, name: str, field: Any) -> list[Any]:

@@ -71,9 +71,13 @@ def _find_changed(node: ast.stmt) -> Iterator[str]:
         # Of a decorator, `operator.register_fake` acts on the operator; `dataclass` on nothing.
         case ast.FunctionDef(decorator_list=decorators) | ast.ClassDef(decorator_list=decorators):
             functions = map(called_function, decorators)
-            yield from _find_roots(each for each in functions if isinstance(each, ast.Attribute))
+            yield from _find_roots(
+                expression for expression in functions if isinstance(expression, ast.Attribute)
+            )
         case ast.Assign(targets=targets):
-            yield from _find_roots(each for each in targets if not isinstance(each, ast.Name))
+            yield from _find_roots(
+                expression for expression in targets if not isinstance(expression, ast.Name)
+            )
         case ast.AugAssign(target=target):
             yield from _find_roots([target])
         # `register(Toy)` may change what it is given.

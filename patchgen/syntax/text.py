@@ -147,9 +147,9 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
 
 def declares_another_encoding(line: str) -> bool:
     """Whether `line`, on one of the first lines of a file, would say that it is not UTF-8."""
-    found = _COOKIE.match(line.encode("utf-8", errors="replace"))
+    match = _COOKIE.match(line.encode("utf-8", errors="replace"))
     try:
-        return found is not None and codecs.lookup(found.group(1).decode()).name != "utf-8"
+        return match is not None and codecs.lookup(match.group(1).decode()).name != "utf-8"
     except LookupError:
         return True
 
@@ -162,9 +162,9 @@ def _declared_encoding(data: bytes) -> str | None:
     first, *others = re.split(rb"\r\n|\r|\n", data, maxsplit=2)
     head = [first, *others[:1]] if _NO_CODE.match(first) else [first]
     for line in head:
-        found = _COOKIE.match(line)
-        if found:
-            return found.group(1).decode()
+        match = _COOKIE.match(line)
+        if match:
+            return match.group(1).decode()
     return None
 
 
@@ -191,16 +191,16 @@ def _locate(name: str, text: str, offset: int) -> Location:
 
 def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:
     """Raise PG004 or PG005 for characters that hide what the text says."""
-    found = re.search("\x00", text) if "\x00" in text else None
+    match = re.search("\x00", text) if "\x00" in text else None
     # The test of an ASCII text is much faster than the search in it.
-    if found is None and not allow_bidi and not text.isascii():
-        found = _BIDI.search(text)
-    if found is None:
+    if match is None and not allow_bidi and not text.isascii():
+        match = _BIDI.search(text)
+    if match is None:
         return
-    at = _locate(name, text, found.start())
-    if found.group() == "\x00":
+    at = _locate(name, text, match.start())
+    if match.group() == "\x00":
         raise PatchgenError("PG004", at, "holds a NUL character", "delete it")
-    what = f"holds the invisible control character U+{ord(found.group()):04X}"
+    what = f"holds the invisible control character U+{ord(match.group()):04X}"
     hint = "remove it: such characters make code read differently than it runs"
     raise PatchgenError("PG005", at, what, hint)
 

@@ -53,21 +53,21 @@ def children(node: ast.AST) -> list[ast.AST]:
 def walk(node: ast.AST) -> Iterator[ast.AST]:
     """As `ast.walk`, in its order, without contexts and operators."""
     # The list grows while it is walked, so that parents come before their children.
-    found = [node]
-    for inner in found:
+    nodes = [node]
+    for inner in nodes:
         # Half of all nodes are names and constants, in which nothing can be.
         if _FIELDS[type(inner)]:
-            found += children(inner)
-    return iter(found)
+            nodes += children(inner)
+    return iter(nodes)
 
 
 def statements_within(tree: ast.AST) -> Iterator[ast.AST]:
     """The statements in `tree` at any depth, in the order of `walk`; expressions hold none."""
-    found = [tree]
-    for node in found:
+    statements = [tree]
+    for node in statements:
         for name in _SUITES[type(node)]:
-            found += getattr(node, name)
-    return iter(found)
+            statements += getattr(node, name)
+    return iter(statements)
 
 
 def names_within(node: ast.AST) -> Iterator[ast.Name]:
@@ -84,13 +84,13 @@ def mentions(node: ast.AST, name: str) -> bool:
 
 def list_parameters(arguments: ast.arguments) -> list[ast.arg]:
     """The parameters in the order of the signature, `*args` and `**kwargs` included."""
-    found = [*arguments.posonlyargs, *arguments.args]
+    parameters = [*arguments.posonlyargs, *arguments.args]
     if arguments.vararg:
-        found.append(arguments.vararg)
-    found += arguments.kwonlyargs
+        parameters.append(arguments.vararg)
+    parameters += arguments.kwonlyargs
     if arguments.kwarg:
-        found.append(arguments.kwarg)
-    return found
+        parameters.append(arguments.kwarg)
+    return parameters
 
 
 def list_defaults(arguments: ast.arguments) -> list[ast.expr]:
@@ -106,11 +106,11 @@ def list_arguments(call: ast.Call) -> list[ast.expr]:
 
 def global_names(tree: ast.AST) -> set[str]:
     """The names that `global` statements anywhere in `tree` declare."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in walk(tree):
         if isinstance(node, ast.Global):
-            found.update(node.names)
-    return found
+            names.update(node.names)
+    return names
 
 
 def sets_attributes(tree: ast.AST) -> bool:

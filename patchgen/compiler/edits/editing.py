@@ -186,9 +186,11 @@ def _refuse_attributes(edit: EditDeclaration, bodies: Sequence[ClassBody]) -> No
 
 def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str, list[EditMatch]]:
     first, method = edits[0], target.statement.fragment
-    made = [(edit, _find_replacements(edit, target, method)) for edit in edits]
-    _refuse_overlaps(method, [(edit, change) for edit, changes in made for change in changes])
-    matches = [_record_match(edit, changes, target) for edit, changes in made]
+    replacements = [(edit, _find_replacements(edit, target, method)) for edit in edits]
+    _refuse_overlaps(
+        method, [(edit, change) for edit, changes in replacements for change in changes]
+    )
+    matches = [_record_match(edit, changes, target) for edit, changes in replacements]
     signature = Changes()
     for edit in edits:
         for argument in (*edit.removed, *(parameter.arg for parameter in edit.changed)):
@@ -204,7 +206,7 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
     # libcst is loaded only where there is an edit that no earlier run has made.
     from patchgen.compiler.edits.rewriting import replace_matches
 
-    every = [change for _, changes in made for change in changes]
+    every = [change for _, changes in replacements for change in changes]
     replaced = replace_matches(method, every, signature, first.at(first.node))
     # Some expressions cannot be written at some places, such as quotes inside an f-string.
     if replaced is None:
@@ -235,14 +237,14 @@ def _record_match(
     above, block = edit.statement.line - 1, edit.body.block
     new = [node for pair in edit.pairs for node in pair.new.body] or [edit.node]
     last = edit.node.end_lineno or edit.node.lineno
-    found = tuple(target.lines(change.match.nodes) for change in changes)
+    lines = tuple(target.lines(change.match.nodes) for change in changes)
     return EditMatch(
         name=edit.node.name,
         method=target.name,
         declared=_lines_of(block, above + 1, above + last),
         new=_lines_of(block, above + new[0].lineno, above + (new[-1].end_lineno or new[-1].lineno)),
         # The signature, where nothing else changes.
-        found=found or (target.lines(list_parameters(target.node.args)[:1]),),
+        found=lines or (target.lines(list_parameters(target.node.args)[:1]),),
         known=not target.statement.changed,
     )
 

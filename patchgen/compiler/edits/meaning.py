@@ -48,10 +48,10 @@ def _read_names(
     function: Function, origin: Callable[[ast.AST], ast.AST] = lambda node: node
 ) -> list[_Named]:
     """The names of `function`, each with what `origin` says that it was written as."""
-    found = occurrences(function)
-    keys = [(id(origin(name.node)), name.name) for name in found]
+    uses = occurrences(function)
+    keys = [(id(origin(name.node)), name.name) for name in uses]
     names: list[_Named] = []
-    for key, occurrence in zip(keys, found, strict=True):
+    for key, occurrence in zip(keys, uses, strict=True):
         scope: Key | str | None = None
         if occurrence.scope is not None:
             scope = keys[occurrence.scope.label] if occurrence.scope.outer is not None else ""

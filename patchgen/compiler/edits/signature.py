@@ -47,9 +47,9 @@ def read_parameters(arguments: ast.arguments, code: Fragment) -> list[Parameter]
     positional = [*arguments.posonlyargs, *arguments.args]
     missing: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
     defaults = zip(positional, [*missing, *arguments.defaults], strict=True)
-    found = [Parameter(arg, default, False, code) for arg, default in defaults]
+    parameters = [Parameter(arg, default, False, code) for arg, default in defaults]
     named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return found + [Parameter(arg, default, True, code) for arg, default in named]
+    return parameters + [Parameter(arg, default, True, code) for arg, default in named]
 
 
 def change_arguments(

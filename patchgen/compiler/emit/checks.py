@@ -208,10 +208,12 @@ def _check_class(
         # `hasattr(self, "name")`, `setattr(self, "name", ...)`
         elif name and f'"{name}"' not in parsed.text and f"'{name}'" not in parsed.text:
             family = [parsed.classes[related] for related in sorted(parsed.families[owner])]
-            members = {member for each in family for member in (*each.bound, *each.stored)}
+            members = {
+                member for relative in family for member in (*relative.bound, *relative.stored)
+            }
             is_there = name in members | parsed.foreign | _ALWAYS_THERE
-            if not is_there and not any(each.is_open for each in family):
-                bases = dict.fromkeys(base for each in family for base in each.bases)
+            if not is_there and not any(relative.is_open for relative in family):
+                bases = dict.fromkeys(base for relative in family for base in relative.bases)
                 outside = [base for base in bases if base not in parsed.classes]
                 line, spelled = part.locate(call.lineno), ast.unparse(call.func)
                 yield Unanswered(line, spelled, owner, name, outside, sorted(members))
@@ -295,7 +297,7 @@ def find_parameters(text: str, method: str) -> dict[str, bool]:
     """The parameters of the parent's `method` in `text`, each with whether it is read."""
     for node in walk(parse_once(text)):
         if isinstance(node, Function) and node.name == method:
-            names = (each.arg for each in (*node.args.args, *node.args.kwonlyargs))
+            names = (parameter.arg for parameter in (*node.args.args, *node.args.kwonlyargs))
             return {name: any(mentions(line, name) for line in node.body) for name in names}
     return {}
 
@@ -310,7 +312,7 @@ def passes_on(function: Function, keyword: str, parsed: Parsed) -> bool:
             case ast.Constant(value=value) if value == keyword:
                 return True
             case ast.Call(func=callee, keywords=keywords):
-                stars = [each.value for each in keywords if each.arg is None]
+                stars = [item.value for item in keywords if item.arg is None]
                 if not any(isinstance(star, ast.Name) and star.id == kwargs for star in stars):
                     continue
                 # What is called on an object may want it; a local function, such as the attention
@@ -318,7 +320,7 @@ def passes_on(function: Function, keyword: str, parsed: Parsed) -> bool:
                 if not isinstance(callee, ast.Name):
                     return True
                 called = parsed.functions.get(callee.id)
-                if called and keyword in {each.arg for each in list_parameters(called.args)}:
+                if called and keyword in {item.arg for item in list_parameters(called.args)}:
                     return True
     return False
 

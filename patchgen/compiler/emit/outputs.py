@@ -217,12 +217,12 @@ def find_overrides(builder: Builder) -> tuple[Override, ...]:
     output.  An override that asks its parent by `super()` has the parent's code in it and is not
     listed; neither are edits, whose `with old:` has to match, and removals.
     """
-    found: dict[str, Override] = {}
+    overrides: dict[str, Override] = {}
     for block in builder.naming.plan.modular.blocks:
         if block.kind in ("def", "assign", "class"):
             for override in _overrides_of(block, builder):
-                found.setdefault(override.name, override)
-    return tuple(found.values())
+                overrides.setdefault(override.name, override)
+    return tuple(overrides.values())
 
 
 def _overrides_of(block: Block, builder: Builder) -> Iterator[Override]:

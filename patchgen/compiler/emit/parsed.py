@@ -75,16 +75,16 @@ def read_parts(text: str) -> Iterator[Part]:
 @functools.lru_cache(maxsize=4096)
 def imports_in(text: str) -> tuple[tuple[Import, bool], ...]:
     """What the part `text` imports at any depth, each with whether it stands under a condition."""
-    found: list[tuple[Import, bool]] = []
+    imports: list[tuple[Import, bool]] = []
     waiting: list[tuple[ast.AST, bool]] = [(parse_once(text), False)]
     # The list grows while it is walked.
     for node, is_conditional in waiting:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            found += [(item, is_conditional) for item in imports_of([node])]
+            imports += [(item, is_conditional) for item in imports_of([node])]
         elif not isinstance(node, ast.expr):
             is_inside = is_conditional or isinstance(node, ast.If | ast.Try)
             waiting += [(child, is_inside) for child in children(node)]
-    return tuple(found)
+    return tuple(imports)
 
 
 # Classes and calls

@@ -125,14 +125,14 @@ def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
         is_own = path == output.modular or path.startswith("patchgen/")
         if not is_own and env.path(module) is not None:
             texts[module] = env.source(module, Location(path)).text
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for module, text in texts.items():
         asked = _ask_release(list_questions(text, module.rpartition(".")[0]), env)
         for finding in (*find_mistakes(text), *asked):
             # A name that nothing binds may be bound while that module runs, and so not here.
             if not module or finding.code != "PG402":
-                found.add((finding.code, finding.detail))
-    return found
+                pairs.add((finding.code, finding.detail))
+    return pairs
 
 
 def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[Finding]:

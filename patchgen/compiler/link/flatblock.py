@@ -61,14 +61,14 @@ def find_dependencies(
     text: str, rewritten_blocks: tuple[RewrittenBlock, ...], bindings: Bindings
 ) -> tuple[Dependency, ...]:
     """What the global names of `text` stand for; raises PG401 where two of its blocks disagree."""
-    found: dict[str, Dependency] = {}
+    dependencies: dict[str, Dependency] = {}
     for reference in references_in(text):
         name = reference.name
-        known = found.get(name) or _find_meaning(name, rewritten_blocks, bindings)
+        known = dependencies.get(name) or _find_meaning(name, rewritten_blocks, bindings)
         # None for a builtin; of many reads, one eager one is enough.
         if known is not None:
-            found[name] = replace(known, eager=known.eager or reference.eager)
-    return tuple(found.values())
+            dependencies[name] = replace(known, eager=known.eager or reference.eager)
+    return tuple(dependencies.values())
 
 
 def _find_meaning(
@@ -310,7 +310,9 @@ class Builder:
             kept = ", ".join(plan.bases)
             notes += (f"{plan.name} stays a subclass of {kept}: {declaration.why}",)
         # What stands above: the first comment, else the blank lines of the last parent.
-        comments = [each.leading for each in rewritten_blocks if each.leading.strip()]
+        comments = [
+            rewritten.leading for rewritten in rewritten_blocks if rewritten.leading.strip()
+        ]
         return FlatBlock(
             block_id=block_id,
             kind="class",

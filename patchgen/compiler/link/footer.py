@@ -77,7 +77,7 @@ def write_is_custom_code(blocks: tuple[FlatBlock, ...], builder: Builder) -> tup
     _refuse_overwriting(blocks)
     written = []
     for block in blocks:
-        bases = [each.name for each in block.dependencies if each.symbol.name == "PreTrainedModel"]
+        bases = [base.name for base in block.dependencies if base.symbol.name == "PreTrainedModel"]
         if _has_base(block, bases) and "is_custom_code" not in block.text:
             block = replace(block, text=add_method(block.text, _IS_CUSTOM_CODE))
         written.append(block)
@@ -140,7 +140,11 @@ def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:
 
 def _find_users(block: FlatBlock) -> list[RewrittenBlock]:
     """The blocks of modular files and parts that `block` was made from."""
-    return [each for each in block.rewritten if not each.symbol.module.startswith("transformers.")]
+    return [
+        rewritten
+        for rewritten in block.rewritten
+        if not rewritten.symbol.module.startswith("transformers.")
+    ]
 
 
 def _raise_at(code: str, block: FlatBlock) -> None:
@@ -338,8 +342,12 @@ def map_model_types(builder: Builder) -> dict[str, str]:
     for declaration in builder.naming.plan.declarations:
         if declaration.kind == "configuration" and declaration.parents:
             classes = (declaration.symbol, *declaration.parents)
-            found = [builder.index(each.module).definition(each.name) for each in classes]
-            stated = [name for block in found if block for name in read_model_types(block.text)]
+            definitions = [
+                builder.index(symbol.module).definition(symbol.name) for symbol in classes
+            ]
+            stated = [
+                name for block in definitions if block for name in read_model_types(block.text)
+            ]
             # The first is the variant's, the last the one that transformers knows.
             if stated:
                 sources[stated[0]] = stated[-1]

@@ -122,7 +122,7 @@ def render_auto_docstring(gathered: Gathered, builder: Builder) -> str:
     That is in a new model, and where a variant has parameters that transformers would report as not
     documented.  It needs `DOCSTRING_IMPORT`.
     """
-    imported = {each.name for each in gathered.imports if each.symbol.name == "auto_docstring"}
+    imported = {item.name for item in gathered.imports if item.symbol.name == "auto_docstring"}
     nameless = _NAMELESS.get(gathered.kind)
     if nameless is None or "auto_docstring" not in imported:
         return ""

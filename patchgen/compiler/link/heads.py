@@ -102,17 +102,19 @@ def drop_kernels(gathered: Gathered, builder: Builder) -> Gathered:
     Where the modular file says it above its class, it stays.
     """
     written = "".join(layer.source.text for layer in builder.naming.plan.layers)
-    own = {block.name for block in gathered.blocks if block.block_id.module in builder.layers}
+    layer_names = {
+        block.name for block in gathered.blocks if block.block_id.module in builder.layers
+    }
     blocks: list[FlatBlock] = []
     for block in gathered.blocks:
         for line, function in re.findall(rf"^(@{KERNELIZED}\((\w+)\)\n)", block.text, re.MULTILINE):
-            if function in own and f"{line}class {block.name}(" not in written:
+            if function in layer_names and f"{line}class {block.name}(" not in written:
                 note = f"{line.strip()} of {block.name} is dropped: this file has its own function"
                 text = block.text.replace(line, "", 1)
                 block = replace(block, text=text, notes=(*block.notes, note))
         blocks.append(block)
     is_used = any(f"@{KERNELIZED}(" in block.text for block in blocks)
-    imports = tuple(each for each in gathered.imports if is_used or each.name != KERNELIZED)
+    imports = tuple(item for item in gathered.imports if is_used or item.name != KERNELIZED)
     return replace(gathered, blocks=tuple(blocks), imports=imports)
 
 
@@ -120,7 +122,11 @@ def _drop_auto_model(
     dependencies: tuple[Dependency, ...], read: Collection[str]
 ) -> tuple[Dependency, ...]:
     """`dependencies` without AutoModel, where it is not among the names that are `read`."""
-    return tuple(each for each in dependencies if each.name != "AutoModel" or each.name in read)
+    return tuple(
+        dependency
+        for dependency in dependencies
+        if dependency.name != "AutoModel" or dependency.name in read
+    )
 
 
 def _note_auto_model(block: FlatBlock) -> FlatBlock:
@@ -222,7 +228,7 @@ def _select_models(
         stated = re.search(r"^ +config: (\w+)$", text, re.MULTILINE)
         if stated:
             model = _read_base_models(builder).get(types.get(stated[1], ""))
-            return tuple(each for each in models if each.origin.name == model)
+            return tuple(model_class for model_class in models if model_class.origin.name == model)
         waiting += [ast.unparse(base) for base in parse_class(text).bases] if text else []
     return ()
 
@@ -339,7 +345,11 @@ def _map_parts(builder: Builder) -> dict[str, str]:
 
 
 def _read_all_configurations(builder: Builder) -> list[_Configuration]:
-    return [each for text in find_configurations(builder) for each in _read_configurations(text)]
+    return [
+        configuration
+        for text in find_configurations(builder)
+        for configuration in _read_configurations(text)
+    ]
 
 
 @functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
@@ -371,7 +381,7 @@ def _find_parts(table: ast.expr | None) -> Iterator[tuple[str, str]]:
         return
     for key, value in zip(table.keys, table.values, strict=True):
         if isinstance(value, ast.Call):
-            stated = [each.value for each in value.keywords if each.arg == "config_class"]
+            stated = [keyword.value for keyword in value.keywords if keyword.arg == "config_class"]
             value = stated[0] if stated else value
         if isinstance(key, ast.Constant):
             # An unknown form makes the part ambiguous, and it is left to AutoModel.

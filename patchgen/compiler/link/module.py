@@ -272,7 +272,7 @@ def merge_classes(builder: Builder) -> dict[Symbol, str]:
                 raise
             except PatchgenError as error:
                 wrong = problems_of(error)
-                if {each.code for each in wrong} <= _OF_MERGING and not declaration.rewrites:
+                if {problem.code for problem in wrong} <= _OF_MERGING and not declaration.rewrites:
                     subclasses[declaration.symbol] = wrong[0].what
                 else:
                     problems += wrong

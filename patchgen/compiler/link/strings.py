@@ -166,9 +166,9 @@ def find_words(text: str, words: Iterable[str]) -> Iterator[tuple[int, int, str,
             # The token begins at `column`, its further lines at the start of theirs.
             before = token.line.split("\n")[0][:column] if offset == 0 else ""
             base = len(before.encode())
-            for found in pattern.finditer(line):
-                start = base + len(line[: found.start()].encode())
-                yield first_line + offset, start, found.group(), is_comment
+            for match in pattern.finditer(line):
+                start = base + len(line[: match.start()].encode())
+                yield first_line + offset, start, match.group(), is_comment
 
 
 def rename_words(text: str, renamed: Mapping[str, str]) -> str:
@@ -176,7 +176,7 @@ def rename_words(text: str, renamed: Mapping[str, str]) -> str:
     if not renamed or not text.strip():
         return text
     pattern = _compile_words(renamed)
-    return pattern.sub(lambda found: renamed[found.group()], text)
+    return pattern.sub(lambda match: renamed[match.group()], text)
 
 
 def _compile_words(words: Iterable[str]) -> re.Pattern[str]:

@@ -97,12 +97,12 @@ class _Outputs:
     def places(self) -> dict[str, Symbol | None]:
         """What code of the parents finds in place of each class of a parent, by its new name."""
         naming, parents = self.builder.naming, self.builder.naming.plan.parents
-        found = [
+        locations = [
             naming.resolve(Symbol(module, name), module)
             for module in parents
             for name in self.builder.index(module).classes
         ]
-        return {resolution.name: resolution.key for resolution in found}
+        return {resolution.name: resolution.key for resolution in locations}
 
     def names(self, name: str, definition: str) -> bool:
         """Whether `name` stands anywhere but in the text of its `definition`."""
@@ -122,7 +122,9 @@ def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Proble
     if is_used or not definitions or outputs.names(name, "\n".join(definitions)):
         return
     ancestors = find_ancestors(declaration, outputs.builder)
-    parent = next((each for each in ancestors if each.module in naming.plan.parents), None)
+    parent = next(
+        (ancestor for ancestor in ancestors if ancestor.module in naming.plan.parents), None
+    )
     what, hint, near, stays = f"the class {name}", "", _suggest(name, outputs.places), False
     if parent is not None:
         place = naming.resolve(parent, parent.module)

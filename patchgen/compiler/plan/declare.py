@@ -135,16 +135,16 @@ def make_plan(
     """
     # A modular file can extend the variant of another one.
     layers = _find_layers(modular, bindings)
-    known = _Known(bindings, Lineages(bindings), layers, kept, frozenset(decorators))
-    declared = _declare_all(known)
+    context = _Context(bindings, Lineages(bindings), layers, kept, frozenset(decorators))
+    declared = _declare_all(context)
     # Only now are the parents of all classes known.
     parents = {declaration.symbol: declaration.parents for declaration in declared}
     mentioned = find_mentions(layers, parents, bindings)
     for place, declaration in enumerate(declared):
         if declaration.symbol in mentioned:
             declared[place] = _keep_subclass(declaration, mentioned[declaration.symbol])
-    bases = _find_bases(declared, known) if declared else find_followed(modular, bindings)
-    prefixes = _find_prefixes(declared, bases, known)
+    bases = _find_bases(declared, context) if declared else find_followed(modular, bindings)
+    prefixes = _find_prefixes(declared, bases, context)
     merged = {parent for declaration in declared for parent in declaration.parents}
     named = find_named_definitions(layers, {*bases.values(), *prefixes}, merged, bindings)
     return ModulePlan(modular, layers, tuple(declared), bases, prefixes, named)
@@ -203,7 +203,7 @@ def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex,
 
 
 @dataclass(frozen=True)
-class _Known:
+class _Context:
     """What every declaration of a plan is made with."""
 
     bindings: Bindings
@@ -228,32 +228,32 @@ def _is_part(module: str) -> bool:
     return module == PARTS or module.startswith(f"{PARTS}.")
 
 
-def _declare_all(known: _Known) -> list[Declaration]:
+def _declare_all(context: _Context) -> list[Declaration]:
     """The classes of all layers, nearest layer first."""
     declared: list[Declaration] = []
     problems: list[Problem] = []
-    for layer in known.layers:
+    for layer in context.layers:
         for name in layer.classes:
             try:
-                declared.append(_declare(layer, name, known))
+                declared.append(_declare(layer, name, context))
             # Go on, so that one run reports every class that fails.
             except PatchgenError as error:
                 problems += problems_of(error)
     heirs: dict[Symbol, list[tuple[ModuleIndex, str]]] = {}
     for declaration in declared:
         for parent in declaration.chain[1:]:
-            own = known.index(declaration.symbol.module), declaration.symbol.name
+            own = context.index(declaration.symbol.module), declaration.symbol.name
             heirs.setdefault(parent, []).append(own)
     for parent, classes in heirs.items():
-        problems += check_shared(known.index(parent.module), parent.name, classes)
+        problems += check_shared(context.index(parent.module), parent.name, classes)
     if problems:
         raise Refusals(problems)
     return declared
 
 
-def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
+def _declare(layer: ModuleIndex, name: str, context: _Context) -> Declaration:
     """One declaration: merged as far as that can be, else with the reason in `why`."""
-    bindings, lineages = known.bindings, known.lineages
+    bindings, lineages = context.bindings, context.lineages
     symbol = Symbol(layer.source.module, name)
     block = layer.definition(name)
     assert block is not None
@@ -263,30 +263,30 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     flattens = bindings.flatten_scope.flattens
     asked = [check_class_statement(bindings, b) for b in bases if flattens(b.symbol.module)]
     unknown = [problem for problem in asked if problem is not None]
-    chain, rest, obstacle = split(symbol, bases, lineages, known.modules, at)
+    chain, rest, obstacle = split(symbol, bases, lineages, context.modules, at)
     # A class belongs into the file that its parents are in: `LlamaConfig` into a configuration.
     kinds = [kind for parent in chain[1:] if (kind := kind_of_module(parent.module))]
     kind = [*kinds, MODELING if len(chain) > 1 else kind_of_class(name)][0]
     merged = Declaration(symbol, at, bases, chain, rest, kind, chain[1:])
     if not merged.is_merged:
         # A class over one of its own file may call what is merged into that one.
-        if any(base.symbol.module in known.modules for base in bases):
-            problems = list(check_classes([(layer, name)], (), known.decorators))
+        if any(base.symbol.module in context.modules for base in bases):
+            problems = list(check_classes([(layer, name)], (), context.decorators))
             if problems:
                 raise Refusals(problems)
         return merged
-    classes = [(known.index(each.module), each.name) for each in chain if flattens(each.module)]
+    classes = [(context.index(each.module), each.name) for each in chain if flattens(each.module)]
     for index in dict.fromkeys(index for index, _ in classes):
         check_language(index, bindings)
     outside = [str(base) for base in lineages.mro(symbol, at) if base not in chain]
-    off_the_page = list(check_classes(classes, outside, known.decorators))
+    off_the_page = list(check_classes(classes, outside, context.decorators))
     if off_the_page or unknown:
         raise Refusals(off_the_page or unknown)
     if obstacle:
         hint = "change the order of the bases, or override in one class what the others have"
         raise PatchgenError("PG107", at, obstacle, hint)
-    why = known.kept.get(symbol)
-    merged = replace(merged, rewrites=_makes_rewrites(chain, known))
+    why = context.kept.get(symbol)
+    merged = replace(merged, rewrites=_makes_rewrites(chain, context))
     return _keep_subclass(merged, why) if why else merged
 
 
@@ -302,14 +302,14 @@ def _keep_subclass(declaration: Declaration, why: str) -> Declaration:
     return replace(declaration, chain=declaration.chain[:1], rest=bases, why=why)
 
 
-def _makes_rewrites(chain: tuple[Symbol, ...], known: _Known) -> bool:
+def _makes_rewrites(chain: tuple[Symbol, ...], context: _Context) -> bool:
     """Whether a class of `chain` edits or removes what a class behind it has."""
     behind: set[str] = set()
     for symbol in reversed(chain):
-        index = known.index(symbol.module)
+        index = context.index(symbol.module)
         block = index.definition(symbol.name)
         body = parse_class(block.text).body if block else []
-        if any(is_edit(index, statement, known.bindings) for statement in body):
+        if any(is_edit(index, statement, context.bindings) for statement in body):
             return True
         # Removing what no parent binds is no removal.
         if any(removed_name(statement) in behind for statement in body):
@@ -318,10 +318,10 @@ def _makes_rewrites(chain: tuple[Symbol, ...], known: _Known) -> bool:
     return False
 
 
-def _find_bases(declared: list[Declaration], known: _Known) -> dict[str, str]:
+def _find_bases(declared: list[Declaration], context: _Context) -> dict[str, str]:
     """The module that each kind's output follows: that of classes whose names the file binds."""
     bases: dict[str, tuple[str, str, int]] = {}
-    following = [*_find_namesakes(declared, known), *_find_replaced_classes(known)]
+    following = [*_find_namesakes(declared, context), *_find_replaced_classes(context)]
     for name, at, kind, followed in following:
         # Two models in one file would need two outputs of one kind.
         module, first, line = bases.setdefault(kind, (followed, name, at.line))
@@ -332,7 +332,7 @@ def _find_bases(declared: list[Declaration], known: _Known) -> dict[str, str]:
 
 
 def _find_namesakes(
-    declared: list[Declaration], known: _Known
+    declared: list[Declaration], context: _Context
 ) -> Iterator[tuple[str, Location, str, str]]:
     """The declared classes with the name of a class that they derive from, at any distance.
 
@@ -340,27 +340,27 @@ def _find_namesakes(
     """
     for declaration in declared:
         name = declaration.symbol.name
-        for ancestor in known.lineages.mro(declaration.symbol, declaration.at)[1:]:
-            is_of_parent = ancestor.module not in known.modules
-            if ancestor.name == name and is_of_parent and known.is_model_file(ancestor.module):
+        for ancestor in context.lineages.mro(declaration.symbol, declaration.at)[1:]:
+            is_of_parent = ancestor.module not in context.modules
+            if ancestor.name == name and is_of_parent and context.is_model_file(ancestor.module):
                 yield name, declaration.at, declaration.kind, ancestor.module
                 break
 
 
-def _find_replaced_classes(known: _Known) -> Iterator[tuple[str, Location, str, str]]:
+def _find_replaced_classes(context: _Context) -> Iterator[tuple[str, Location, str, str]]:
     """What the modular file binds under the name of a class of a model that it imports.
 
     class LlamaMLP(nn.Module): ...          LlamaMLP = Relu2MLP
 
     A class over another one of that model has the name by chance.
     """
-    modular = known.layers[0]
-    parents = list_parents(modular, known.bindings)
+    modular = context.layers[0]
+    parents = list_parents(modular, context.bindings)
     for block in modular.blocks:
         imported = {item.bound for item in block.imports}
         for name in block.defines:
             for module, index in parents.items():
-                derived = known.lineages.mro(Symbol(modular.source.module, name), Location(""))
+                derived = context.lineages.mro(Symbol(modular.source.module, name), Location(""))
                 is_by_chance = any(ancestor.module == module for ancestor in derived)
                 if name in index.classes and name not in imported and not is_by_chance:
                     kind = kind_of_module(module) or MODELING
@@ -368,21 +368,21 @@ def _find_replaced_classes(known: _Known) -> Iterator[tuple[str, Location, str, 
 
 
 def _find_prefixes(
-    declared: Sequence[Declaration], bases: Mapping[str, str], known: _Known
+    declared: Sequence[Declaration], bases: Mapping[str, str], context: _Context
 ) -> dict[str, Prefix | None]:
     pairs: dict[str, list[Prefix]] = {}
-    settled = {*known.modules, *bases.values()}
+    settled = {*context.modules, *bases.values()}
     for declaration in declared:
         name = declaration.symbol.name
         if any(ancestor.name == name for ancestor in declaration.parents):
             continue  # its other bases are mixins, not models to be renamed
         for base in declaration.bases:
             module = base.symbol.module
-            if module in settled or not known.is_model_file(module):
+            if module in settled or not context.is_model_file(module):
                 continue
             # The file or the folder of `transformers.models.gpt2.modeling_gpt2` names the model.
             folder, _, file = module.rpartition(".")
-            classes = known.bindings.env.index(module, base.at).classes
+            classes = context.bindings.env.index(module, base.at).classes
             stems = file.partition("_")[2], folder.rpartition(".")[2]
             model = model_prefix(stems[0], classes) or model_prefix(stems[1], classes)
             prefix = derive(name, base.symbol.name, model)

@@ -110,7 +110,7 @@ class Lineages:
 
 
 def _make_cycle_error(symbol: Symbol, below: tuple[Symbol, ...], at: Location) -> PatchgenError:
-    cycle = " -> ".join(str(each) for each in (*below[below.index(symbol) :], symbol))
+    cycle = " -> ".join(str(member) for member in (*below[below.index(symbol) :], symbol))
     what = f"a class inherits from itself: {cycle}"
     hint = "take one base out of the cycle"
     # `from toy import Base` and `class Base(Base)`: a name means one thing in a file.

@@ -112,8 +112,8 @@ def _find_uses(block: Block) -> Iterator[Reference]:
     # Positions are the same in each parse of one text; nodes are not.
     left_out: set[Position] = set()
     for node in _find_left_out(parse_once(block.text)):
-        inner = [each for each in walk(node) if isinstance(each, ast.expr)]
-        left_out.update(position_of(each) for each in inner)
+        inner = [expression for expression in walk(node) if isinstance(expression, ast.expr)]
+        left_out.update(position_of(expression) for expression in inner)
     for reference in block.references:
         if not reference.quoted and reference.position not in left_out:
             yield reference

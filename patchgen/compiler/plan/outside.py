@@ -56,11 +56,11 @@ class Outside:
         if name in ALWAYS:
             return None
         try:
-            found: set[str] = set()
+            names_set: set[str] = set()
             for symbol in declaration.chain:
-                found |= self._find_set_below(symbol)
+                names_set |= self._find_set_below(symbol)
             # A statement below a merged class sets the attribute.
-            if name in found:
+            if name in names_set:
                 return None
             inherited = self._members_of(declaration.rest)
             beside = self._members_of(self._beside(declaration, plan))
@@ -68,10 +68,10 @@ class Outside:
             for names in chain(inherited, beside):
                 if names is None or name in names:
                     return None
-                found |= names
+                names_set |= names
         except PatchgenError:
             return None  # what cannot be read cannot be known
-        return frozenset(found)
+        return frozenset(names_set)
 
     def inherited(self, symbol: Symbol, plan: ModulePlan) -> frozenset[str] | None:
         """What the class `symbol` of a modular file may override; None where it cannot be known.
@@ -165,14 +165,14 @@ class Outside:
     def _find_set_below(self, symbol: Symbol) -> frozenset[str]:
         """The attributes that a module gives to its class `symbol` after the class statement."""
         index = self._env.index(symbol.module, _NOWHERE)
-        found: set[str] = set()
+        names: set[str] = set()
         for block in index.blocks:
             if block.kind in ("class", "import"):
                 continue
             # Parsing every block of every base would take too long.
             if f"{symbol.name}." in block.text or "setattr" in block.text:
-                found.update(_find_attributes_set(walk(parse_once(block.text))))
-        return frozenset(found)
+                names.update(_find_attributes_set(walk(parse_once(block.text))))
+        return frozenset(names)
 
 
 def _find_plain_class(index: ModuleIndex, name: str) -> Block | None:
@@ -216,10 +216,10 @@ def _read_decorators(node: ast.ClassDef) -> list[str]:
 def _own_names(text: str) -> frozenset[str]:
     """What a class body binds and its methods set: `__init_subclass__` may set it on a class."""
     node = parse_class(text)
-    found = {*bound_names(node.body), *_find_attributes_set(walk(node))}
+    names = {*bound_names(node.body), *_find_attributes_set(walk(node))}
     for decorator in _read_decorators(node):
-        found.update(ADDED_MEMBERS.get(decorator, ()))
-    return ALWAYS | found
+        names.update(ADDED_MEMBERS.get(decorator, ()))
+    return ALWAYS | names
 
 
 def _find_attributes_set(nodes: Iterable[ast.AST]) -> Iterator[str]:

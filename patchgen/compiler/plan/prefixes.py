@@ -51,11 +51,11 @@ def kind_of_module(module: str) -> str | None:
 
 def kind_of_class(name: str) -> str:
     """The kind of a class without a parent, by the end of its name."""
-    found = [ending for ending in _ENDINGS if name.endswith(ending)]
-    if not found:
+    endings = [ending for ending in _ENDINGS if name.endswith(ending)]
+    if not endings:
         return MODELING
     # `ImageProcessor` ends with `Processor` too.
-    longest = max(found, key=len)
+    longest = max(endings, key=len)
     return _ENDINGS[longest]
 
 
