@@ -4,6 +4,7 @@
     class LlamaMLP(llama.LlamaMLP):
         def foward(self, x): ...                    PG422: overrides nothing, and nothing calls it
     def rotate_hlaf(x): ...                         PG423: nothing calls it
+    clip_loss = sigmoid_loss                        PG423: upstream has another name for it now
 
 In: the blocks of all outputs of one plan.  Out: a warning for each such declaration of the modular
 file itself, and an error, PG424, where it replaces nothing of the model that it is named after.
@@ -36,11 +37,12 @@ from patchgen.syntax.trees import parse_class
 
 # A word that is not the name of a definition.
 _WORD = re.compile(r"(?<!\bdef )(?<!\bclass )\b[^\W\d]\w*")
+_NAMED = {"def": "function", "assign": "name"}
 _OR_EXPORT = "delete it, or list it in __all__ if others import it"
 
 
 def find_unused(blocks: Sequence[FlatBlock], builder: Builder) -> Iterator[Problem]:
-    """What nothing uses: functions, then classes and their methods."""
+    """What nothing uses: functions and values, then classes and their methods."""
     plan = builder.naming.plan
     outputs = _Outputs(blocks, builder)
     refusals = [*_refuse_variant_of_nothing(outputs)]
@@ -49,8 +51,8 @@ def find_unused(blocks: Sequence[FlatBlock], builder: Builder) -> Iterator[Probl
     if refusals or not plan.parents:
         return
     for block in plan.modular.blocks:
-        if block.kind == "def":
-            yield from _check_function(block, outputs)
+        if block.kind in _NAMED:
+            yield from _check_name(block, outputs)
     for declaration in outputs.own:
         warnings = [*_check_class(declaration, outputs)]
         # Of a class that nothing uses, the methods are not worth more words.
@@ -141,24 +143,24 @@ def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Proble
         yield _warn(declaration.at, "PG420", what, near + hint + _OR_EXPORT)
 
 
-def _check_function(block: Block, outputs: _Outputs) -> Iterator[Problem]:
+def _check_name(block: Block, outputs: _Outputs) -> Iterator[Problem]:
     name, builder = block.name, outputs.builder
-    # A decorator may use what stands below it: `@register`.
-    is_decorated = block.text.startswith("@")
-    if is_decorated or name in outputs.exported or outputs.names(name, block.text):
+    # A decorator may use what stands below it: `@register`; Python reads `__version__`.
+    is_read = not name or block.text.startswith("@") or name.startswith("__")
+    if is_read or name in outputs.exported or outputs.names(name, block.text):
         return
-    functions: set[str] = set()
+    alike: set[str] = set()
     for module in builder.naming.plan.parents:
         index = builder.index(module)
-        functions |= {other.name for other in index.blocks if other.kind == "def"}
+        alike |= {other.name for other in index.blocks if other.kind in _NAMED}
         replaced = index.definition(name)
         words = _WORD.findall(index.source.text)
-        # A function that its own module never called is there for others.
+        # What its own module never named is there for others.
         if replaced is not None and words.count(name) == _WORD.findall(replaced.text).count(name):
             return
     at = builder.naming.plan.modular.source.at(block.first)
-    hint = _suggest(name, functions - {name}) + _OR_EXPORT
-    yield _warn(at, "PG423", f"the function {name}", hint)
+    hint = _suggest(name, alike - {name}) + _OR_EXPORT
+    yield _warn(at, "PG423", f"the {_NAMED[block.kind]} {name}", hint)
 
 
 def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:

@@ -105,6 +105,11 @@ UNUSED = {
         "def shift(x):\n    return 2\n\n\n" + function("scale", "return 3"),
         "PG423 shift",
     ),
+    "a value by a name that upstream gave up": (
+        "shfit = abs\n" + LAYER.format(2),
+        "PG423 shfit shift",
+    ),
+    "a constant": ("LIMIT = 2\n\n\n" + LAYER.format(2), "PG423 LIMIT"),
 }
 
 
@@ -113,7 +118,7 @@ def test_unused(text, wanted, tmp_path):
     name = "modular_tiny.py" if "class Tiny" in text else "modular_toy_x.py"
     (message,) = problems_of(tmp_path, text, name)
     code, owner, *near = wanted.split()
-    assert re.match(rf"{code} nothing uses (the class |the function )?{owner}\b", message)
+    assert re.match(rf"{code} nothing uses (the (class|function|name) )?{owner}\b", message)
     assert re.findall(r"did you mean (\w+)\?", message) == near
 
 
