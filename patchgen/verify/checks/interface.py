@@ -137,7 +137,9 @@ def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Excepti
                 settings = {**pair.routes[0].variant, "attn_implementation": name}
                 model = pair.build(pair.master(torch.float32), model_class, Path(folder), settings)
         else:
-            model = model_class._from_config(pair.config(), attn_implementation=name)
+            # A variant may have a configuration of its own, with fields that the parent's lacks.
+            config = model_class.config_class.from_dict(pair.config().to_dict())
+            model = model_class._from_config(config, attn_implementation=name)
         with flex_on_cpu() if pair.device == "cpu" else nullcontext():
             observe_step(model.to(pair.device), pair.inputs(Scenario(), torch.float32), Scenario())
     except Exception as error:  # each model has its own

@@ -33,6 +33,10 @@ def module_of(variant: Variant) -> ModuleType:
     """
     top = variant.module.partition(".")[0]
     path = Path(variant.home, *variant.module.split(".")).with_suffix(".py").resolve()
+    module = sys.modules.get(variant.module)
+    # Imported twice, its classes would no longer be those of the models that were built.
+    if module is not None and Path(module.__file__ or "").resolve() == path:
+        return module
     if path.exists() and _is_elsewhere(sys.modules.get(top), Path(variant.home)):
         for name in [name for name in sys.modules if name.partition(".")[0] == top]:
             del sys.modules[name]

@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 from patchgen.cli import main
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases import select_cases
+from patchgen.verify.models.classes import module_of
 from patchgen.verify.parts.checkpoint import CHECKPOINT
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.variants import Plan, find_variant_at, find_variants, home_of
@@ -19,6 +20,15 @@ from tests.toytree import REPOSITORY
 
 PYPROJECT = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\n'
 NAME = "modular_mpnet_checkpoint.py"
+
+
+def is_generated(name):
+    return name.partition(".")[0] == "generated"
+
+
+def forget_generated():
+    for name in filter(is_generated, list(sys.modules)):
+        del sys.modules[name]
 
 
 @pytest.fixture
@@ -34,17 +44,25 @@ def elsewhere(tmp_path):
     return path
 
 
+def test_a_module_is_imported_once(elsewhere, monkeypatch):
+    # Once its folder is no longer searched, its package seems to be that of this repository.
+    monkeypatch.syspath_prepend(str(REPOSITORY))
+    before = {name: module for name, module in sys.modules.items() if is_generated(name)}
+    try:
+        variant = find_variant_at(elsewhere)
+        assert module_of(variant) is module_of(variant)
+    finally:
+        forget_generated()
+        sys.modules.update(before)
+
+
 @pytest.mark.slow
 def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
     # A package of the same name is there already, of this project.
     monkeypatch.syspath_prepend(str(REPOSITORY))
     import generated.mpnet.modeling_mpnet_checkpoint as ours
 
-    before = {
-        name: module
-        for name, module in sys.modules.items()
-        if name.partition(".")[0] == "generated"
-    }
+    before = {name: module for name, module in sys.modules.items() if is_generated(name)}
     variant = find_variant_at(elsewhere)
     cases = select_cases(
         variant, find_part_checks(variant.checked_parts), Plan(dtypes=("float64",))
@@ -56,8 +74,7 @@ def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
         ]
         theirs = sys.modules["generated.other.modeling_mpnet_checkpoint"]
     finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "generated"]:
-            del sys.modules[name]
+        forget_generated()
         sys.modules.update(before)
     assert theirs.__file__.startswith(str(elsewhere.parents[2])) and theirs is not ours
     assert {result.status for result in results} == {"PASS"}, results
