@@ -38,15 +38,14 @@ class Pane:
     files: tuple[ShownFile, ...]
 
 
-def render_page(variant: Variant, verdicts: Sequence[Verdict], *, has_index: bool = False) -> str:
-    """The page of `variant`; with a link to the index where that stands beside it."""
+def render_page(variant: Variant, verdicts: Sequence[Verdict]) -> str:
+    """The page of `variant`."""
     panes = _make_panes(variant)
     numbers = {file.path: file.number for pane in panes for file in pane.files}
     changes = [change for output in variant.outputs for change in output.changes]
     template = _templates().get_template("page.html")
     return template.render(
         variant=variant,
-        has_index=has_index,
         verdicts=verdicts,
         panes=panes,
         changes=changes,

@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli.options import option, text_or_json
-from patchgen.cli.requirements import needs_models
+from patchgen.cli.options import FROM_1, needs_models, option, text_or_json
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision as precisions
 
 if TYPE_CHECKING:
-    from patchgen.training.memory.figures import Figures
-    from patchgen.training.memory.step import Setup, StepTrace
-    from patchgen.training.memory.target import Target
     from patchgen.training.parallel.engine import Engine
-
-ABOVE_0 = click.IntRange(1)
 
 
 @click.command()
@@ -31,11 +25,11 @@ ABOVE_0 = click.IntRange(1)
 @option("--config SIZE|FILE", "A published size, such as llama-1b, or a config.json.")
 @option("--tiny", "A configuration that any machine can run.")
 @option("--set changes NAME=VALUE", "Change the configuration; may be repeated.", multiple=True)
-@option("--batch N", "Rows of a batch.", type=ABOVE_0, default=1)
+@option("--batch N", "Rows of a batch.", type=FROM_1, default=1)
 @option(
     "--length N",
     "Tokens of a row; default: 512, or fewer if the model has fewer positions.",
-    type=ABOVE_0,
+    type=FROM_1,
 )
 @option(
     "--precision",
@@ -49,9 +43,9 @@ ABOVE_0 = click.IntRange(1)
     "What the backward pass computes again: none, full or selective.",
     default="none",
 )
-@option("--every K", "Checkpoint each K-th layer.", type=ABOVE_0, default=1)
+@option("--every K", "Checkpoint each K-th layer.", type=FROM_1, default=1)
 @option(
-    "--accumulate N", "Batches whose gradients are summed for one step.", type=ABOVE_0, default=1
+    "--accumulate N", "Batches whose gradients are summed for one step.", type=FROM_1, default=1
 )
 @option(
     "--attention NAME",
@@ -99,34 +93,41 @@ def memory(
     Example:
       patchgen memory llama-8b --precision pure-bf16 --checkpoint full --card 80GB
     """
-    from patchgen.training.memory.figures import spread
-    from patchgen.training.memory.fits import check_device, largest_batch, parse_size
+    from patchgen.training.memory.figures import spread, summarize
+    from patchgen.training.memory.fits import (
+        check_device,
+        check_free_memory,
+        largest_batch,
+        parse_size,
+    )
+    from patchgen.training.memory.measure import measure_step
     from patchgen.training.memory.report import Report, as_json, as_text, draw
     from patchgen.training.memory.step import Setup, predict_step
     from patchgen.training.memory.target import Choice, default_length, find_target
     from patchgen.verify.report import find_best_device
 
     if not predict and (not measure or card or figure):
-        raise click.UsageError(
-            "--no-predict needs --measure: --card and --figure show the prediction"
-        )
+        what = "--no-predict needs --measure: --card and --figure show the prediction"
+        raise click.UsageError(what)
+    if measure and engine:
+        raise click.UsageError("--measure is of one process: leave --engine out")
     try:
-        choice = Choice(head, config, tiny, tuple(_change(each) for each in changes))
-        target = find_target(name, choice)
-        place = device or ("cuda" if card else find_best_device())
+        target = find_target(name, Choice(head, config, tiny, tuple(map(_change, changes))))
+        device = device or ("cuda" if card else find_best_device())
         if measure:
-            check_device(place)
+            check_device(device)
         tokens = length or default_length(target.config)
-        wanted = Setup(**setup, length=tokens, device=place, engine=_engine(engine, ranks))
+        step = Setup(**setup, length=tokens, device=device, engine=_engine(engine, ranks))
         room = parse_size(card) if card else 0
-        most = largest_batch(target, wanted, room) if room else 0
-        trace = spread(predict_step(target, wanted)) if predict else None
-        measured = _measured(target, wanted, trace) if measure else None
+        most = largest_batch(target, step, room) if room else 0
+        trace = spread(predict_step(target, step)) if predict else None
+        if measure and trace is not None:
+            check_free_memory(target, summarize(trace).peak, device)
+        measured = measure_step(target, step) if measure else None
     except ValueError as error:
         # transformers and torch name the value that they refuse.
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
-    class_name = target.model_class.__name__
-    report = Report(name, class_name, wanted, trace, measured, room, most)
+    report = Report(name, target.model_class.__name__, step, trace, measured, room, most)
     sys.stdout.write(as_json(report) if form == "json" else as_text(report))
     if figure and trace is not None:
         draw(trace, Path(figure), room)
@@ -139,18 +140,6 @@ def _engine(name: str | None, ranks: int | None) -> Engine:
     if (name is None) != (ranks is None):
         raise click.UsageError("--engine and --ranks need each other: --engine fsdp2 --ranks 8")
     return parse_engine(name, {"WORLD_SIZE": str(ranks)}) if name is not None else Engine()
-
-
-def _measured(target: Target, setup: Setup, trace: StepTrace | None) -> Figures:
-    from patchgen.training.memory.figures import summarize
-    from patchgen.training.memory.fits import check_free_memory
-    from patchgen.training.memory.measure import measure_step
-
-    if setup.engine.is_distributed:
-        raise click.UsageError("--measure is of one process: leave --engine out")
-    if trace is not None:
-        check_free_memory(target, summarize(trace).peak, setup.device)
-    return measure_step(target, setup)
 
 
 def _change(text: str) -> tuple[str, Any]:
