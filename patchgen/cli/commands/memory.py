@@ -14,6 +14,12 @@ from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision as precisions
 
 if TYPE_CHECKING:
+    from patchgen.training.memory.figures import Figures
+    from patchgen.training.memory.step import Setup, StepTrace
+    from patchgen.training.memory.target import Target
+    from patchgen.training.memory.figures import Figures
+    from patchgen.training.memory.step import Setup, StepTrace
+    from patchgen.training.memory.target import Target
     from patchgen.training.parallel.engine import Engine
 
 
@@ -93,14 +99,8 @@ def memory(
     Example:
       patchgen memory llama-8b --precision pure-bf16 --checkpoint full --card 80GB
     """
-    from patchgen.training.memory.figures import spread, summarize
-    from patchgen.training.memory.fits import (
-        check_device,
-        check_free_memory,
-        largest_batch,
-        parse_size,
-    )
-    from patchgen.training.memory.measure import measure_step
+    from patchgen.training.memory.figures import spread
+    from patchgen.training.memory.fits import check_device, largest_batch, parse_size
     from patchgen.training.memory.report import Report, as_json, as_text, draw
     from patchgen.training.memory.step import Setup, predict_step
     from patchgen.training.memory.target import Choice, default_length, find_target
@@ -121,9 +121,7 @@ def memory(
         room = parse_size(card) if card else 0
         most = largest_batch(target, step, room) if room else 0
         trace = spread(predict_step(target, step)) if predict else None
-        if measure and trace is not None:
-            check_free_memory(target, summarize(trace).peak, device)
-        measured = measure_step(target, step) if measure else None
+        measured = _measured(target, step, trace) if measure else None
     except ValueError as error:
         # transformers and torch name the value that they refuse.
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
@@ -140,6 +138,16 @@ def _engine(name: str | None, ranks: int | None) -> Engine:
     if (name is None) != (ranks is None):
         raise click.UsageError("--engine and --ranks need each other: --engine fsdp2 --ranks 8")
     return parse_engine(name, {"WORLD_SIZE": str(ranks)}) if name is not None else Engine()
+
+
+def _measured(target: Target, step: Setup, trace: StepTrace | None) -> Figures:
+    from patchgen.training.memory.figures import summarize
+    from patchgen.training.memory.fits import check_free_memory
+    from patchgen.training.memory.measure import measure_step
+
+    if trace is not None:
+        check_free_memory(target, summarize(trace).peak, step.device)
+    return measure_step(target, step)
 
 
 def _change(text: str) -> tuple[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from patchgen.cli import main
 from patchgen.cli.commands.adopt import adopt
 from patchgen.syntax.errors import PatchgenError
 
