@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from patchgen.training.memory.figures import Figures
     from patchgen.training.memory.step import Setup, StepTrace
     from patchgen.training.memory.target import Target
-    from patchgen.training.memory.figures import Figures
-    from patchgen.training.memory.step import Setup, StepTrace
-    from patchgen.training.memory.target import Target
     from patchgen.training.parallel.engine import Engine
 
 
