@@ -177,8 +177,8 @@ def show_lenses(ls: LanguageServer, params: types.CodeLensParams) -> list[types.
             if file.is_file():
                 lenses.append(_lens(0, title, uris.from_fs_path(str(file)) or "", 0))
     for node in _classes(document.source):
-        for place in _find_in_parents(steps, node.name):
-            lenses.append(_lens(node.lineno - 1, "parent", place.uri, place.range.start.line))
+        for parent in _find_in_parents(steps, node.name):
+            lenses.append(_lens(node.lineno - 1, "parent", parent.uri, parent.range.start.line))
     return lenses
 
 

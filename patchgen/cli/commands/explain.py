@@ -30,14 +30,14 @@ def explain(target: str, package_root: str | None) -> int:
     Example:
       patchgen explain generated/llama/modeling_llama_loss.py:602
     """
-    place = re.fullmatch(r"(.+?):(\d+)(?::\d+)?", target)
-    name, line = (place[1], int(place[2])) if place else (target, 0)
+    match = re.fullmatch(r"(.+?):(\d+)(?::\d+)?", target)
+    name, line = (match[1], int(match[2])) if match else (target, 0)
     project = open_project(Request((name,), package_root=package_root))
     path = Path.cwd() / name
     if not path.is_file():
         raise click.UsageError(f"{name} does not exist")
     count = len(path.read_bytes().splitlines())
-    if place and not 1 <= line <= count:
+    if match and not 1 <= line <= count:
         raise click.UsageError(f"{name} has no line {line}: it has {plural(count, 'line')}")
     if MODULAR.fullmatch(path.name):
         return _explain_plan(project, path)
