@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -26,28 +25,10 @@ LIMIT = 1_000_000  # bytes of a page
 _COLOURED = (Comment, Keyword, String, Number, Name.Class, Name.Function, Name.Decorator)
 
 
-@dataclass(frozen=True, slots=True)
-class ShownFile:
-    """One file in one of the three panes; each line is its class and its HTML."""
-
-    number: int
-    path: str
-    lines: tuple[tuple[str, Markup], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Pane:
-    """One of the three columns."""
-
-    name: str
-    title: str
-    files: tuple[ShownFile, ...]
-
-
 def render_page(variant: Variant, verdicts: Sequence[Verdict]) -> str:
     """The page of `variant`."""
     panes = _make_panes(variant)
-    numbers = {file.path: file.number for pane in panes for file in pane.files}
+    numbers = {file["path"]: file["number"] for pane in panes for file in pane["files"]}
     changes = [change for output in variant.outputs for change in output.changes]
     template = _templates().get_template("page.html")
     return template.render(
@@ -77,12 +58,15 @@ def _templates() -> Environment:
     )
 
 
-def _make_panes(variant: Variant) -> tuple[Pane, ...]:
-    """The declaration, the outputs and the parents, their files numbered through."""
+def _make_panes(variant: Variant) -> list[dict[str, Any]]:
+    """The declaration, the outputs and the parents, their files numbered through.
+
+    Each line of a file is its class and its HTML.
+    """
     marks = _find_marks(variant)
     texts = variant.texts.items()
     outputs = [(output.file.name, output.file.text) for output in variant.outputs]
-    panes: list[Pane] = []
+    panes: list[dict[str, Any]] = []
     number = 0
     for name, title, files in (
         ("declaration", "Declaration", [f for f in texts if f[0] not in variant.parents]),
@@ -93,10 +77,10 @@ def _make_panes(variant: Variant) -> tuple[Pane, ...]:
         for path, text in files:
             lines = enumerate(_highlight(text), 1)
             marked = tuple((marks.get((path, line), ""), html) for line, html in lines)
-            shown.append(ShownFile(number, path, marked))
+            shown.append({"number": number, "path": path, "lines": marked})
             number += 1
-        panes.append(Pane(name, title, tuple(shown)))
-    return tuple(panes)
+        panes.append({"name": name, "title": title, "files": shown})
+    return panes
 
 
 def _find_marks(variant: Variant) -> dict[tuple[str, int], str]:

@@ -22,48 +22,29 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", metavar="MODEL")
-@option(
-    "--head CLASS", "The class, or the end of its name; default: a language-model head, if any."
-)
+@option("--head CLASS", "The class, or its end; default: a language-model head, if any.")
 @option("--config SIZE|FILE", "A published size, such as llama-1b, or a config.json.")
 @option("--tiny", "A configuration that any machine can run.")
 @option("--set changes NAME=VALUE", "Change the configuration; may be repeated.", multiple=True)
 @option("--batch N", "Rows of a batch.", type=FROM_1, default=1)
-@option(
-    "--length N",
-    "Tokens of a row; default: 512, or fewer if the model has fewer positions.",
-    type=FROM_1,
-)
+@option("--length N", "Tokens of a row; default: 512, or all that fit.", type=FROM_1)
 @option(
     "--precision",
     "As in `train`; amp: autocast over float32 weights; pure: weights and states too.",
     type=click.Choice(precisions.NAMES),
     default="fp32",
 )
-@option("--optimizer NAME", "The optimizer: adamw, sgd, momentum, adafactor, ...", default="adamw")
-@option(
-    "--checkpoint POLICY",
-    "What the backward pass computes again: none, full or selective.",
-    default="none",
-)
+@option("--optimizer NAME", "adamw, sgd, momentum, adafactor, ...", default="adamw")
+@option("--checkpoint POLICY", "What is computed again: full, selective.", default="none")
 @option("--every K", "Checkpoint each K-th layer.", type=FROM_1, default=1)
-@option(
-    "--accumulate N", "Batches whose gradients are summed for one step.", type=FROM_1, default=1
-)
-@option(
-    "--attention NAME",
-    "The attention: eager, sdpa, ...; default: what the model chooses.",
-    default="",
-)
+@option("--accumulate N", "Batches that are summed for one step.", type=FROM_1, default=1)
+@option("--attention NAME", "eager, sdpa, ...; default: what the model chooses.", default="")
 @option(
     "--device",
     "Whose kernels run; default: cuda with --card or if there is one, else cpu.",
     type=click.Choice(["cpu", "cuda"]),
 )
-@option(
-    "--engine ENGINE",
-    "Show one rank of several, by its share of weights, gradients and states: fsdp2, ...",
-)
+@option("--engine ENGINE", "Show one rank of several, by its share of the model: fsdp2, ...")
 @option("--ranks N", "How many ranks the engine has.", type=int)
 @option("--card SIZE", "Print the largest batch that fits: --card 24GB.")
 @option("--measure", "Also run the step and measure it.")

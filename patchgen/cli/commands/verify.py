@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,7 +90,8 @@ def verify(
     plan = Plan(full, tuple(dtypes) or DTYPES, True, _number_of(mutants), limit, seed)
     device = device or find_best_device()
     about = describe_run("patchgen " + " ".join(_arguments()), device)
-    show = _Progress(gallery, about, report, verbose, form)
+    on_terminal = form == "text" and sys.stderr.isatty()
+    show = _Progress(gallery, about, report, verbose, on_terminal)
     wanted = Wanted(plan, device, Limits(seconds, megabytes))
     results = run(chosen, wanted, jobs, show, show.began)
     show.write_report(results)
@@ -130,25 +132,21 @@ def _number_of(mutants: str) -> int | None:
     return int(mutants)
 
 
+@dataclass
 class _Progress:
     """Prints on stderr what comes, and on a terminal what runs now; keeps the report up to date.
 
     Of those that say the same the first is printed, unless all results are.
     """
 
-    def __init__(
-        self,
-        gallery: Sequence[Variant],
-        about: RunDescription,
-        report: str | None,
-        verbose: bool,
-        form: str,
-    ) -> None:
-        self.gallery, self.about, self.report, self.verbose = gallery, about, report, verbose
-        self.on_terminal = form == "text" and sys.stderr.isatty()
-        self.causes: set[str] = set()
-        self.results: list[Result] = []
-        self.began_at = time.monotonic()
+    gallery: Sequence[Variant]
+    about: RunDescription
+    report: str | None
+    verbose: bool
+    on_terminal: bool
+    causes: set[str] = field(default_factory=set)
+    results: list[Result] = field(default_factory=list)
+    began_at: float = field(default_factory=time.monotonic)
 
     def __call__(self, result: Result) -> None:
         from patchgen.verify.report import LINES, MUTANTS
