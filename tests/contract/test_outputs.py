@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import shutil
 import subprocess
@@ -66,6 +67,15 @@ def test_no_name_is_undefined_or_defined_twice() -> None:
     assert OUTPUTS and done.returncode == 0, done.stdout
 
 
+def test_nothing_of_patchgen_is_imported() -> None:
+    for path in OUTPUTS:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.partition(".")[0] for name in modules} & {"patchgen", "modular"}, path
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_imports_in_a_fresh_process() -> None:
     pytest.importorskip("torch")
