@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -68,11 +68,9 @@ def test_no_name_is_undefined_or_defined_twice() -> None:
 
 
 def test_nothing_of_patchgen_is_imported() -> None:
-    for path in OUTPUTS:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not {name.partition(".")[0] for name in modules} & {"patchgen", "modular"}, path
+    of_ours = re.compile(r"^\s*(from|import)\s+(patchgen|modular)\b", re.MULTILINE)
+    found = [path.name for path in OUTPUTS if of_ours.search(path.read_text(encoding="utf-8"))]
+    assert found == []
 
 
 @pytest.mark.slow
