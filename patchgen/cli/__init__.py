@@ -16,24 +16,22 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str]) -> int:
     """Run `patchgen ARGV` and return the exit code."""
-    try:
-        return _main(argv)
-    except KeyboardInterrupt:  # before and after the work, too
-        _print_error("patchgen: interrupted; every file that was written is complete")
-        return 130
-
-
-def _main(argv: Sequence[str]) -> int:
     collecting = gc.isenabled()
-    # A collection walks every syntax tree that is kept, and a command ends before that would pay.
-    gc.disable()
-    atexit.register(_leave_memory)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A name that the locale cannot print is no reason to fail.
-            stream.reconfigure(errors="backslashreplace")
     try:
+        # A collection walks every syntax tree that is kept: a command ends before that would pay.
+        gc.disable()
+        atexit.register(_leave_memory)
+        for name in ("stdout", "stderr"):
+            # Python sets a stream that was closed before the program began to None.
+            if getattr(sys, name) is None:
+                setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+            # A name that the locale cannot print is no reason to fail.
+            if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         return _run(argv)
+    except KeyboardInterrupt:  # before and after the work, too
+        print("patchgen: interrupted; every file that was written is complete", file=sys.stderr)
+        return 130
     finally:
         if collecting:
             gc.enable()
@@ -44,23 +42,21 @@ def _run(argv: Sequence[str]) -> int:
     import click
 
     from patchgen.cli.commands import patchgen
-    from patchgen.cli.old_flags import translate
-    from patchgen.syntax.errors import PatchgenError, problems_of
+    from patchgen.syntax.errors import PatchgenError, defect, problems_of
 
-    _open_streams()
     try:
-        code = patchgen.main(translate(argv), prog_name="patchgen", standalone_mode=False)
+        code = patchgen.main([*argv], prog_name="patchgen", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except PatchgenError as error:
-        from patchgen.cli import colour
+        from patchgen.cli import terminal
         from patchgen.cli.report import exit_code
 
         problems = problems_of(error)
-        colour.write("".join(f"{problem}\n" for problem in problems), sys.stderr)
+        terminal.write("".join(f"{problem}\n" for problem in problems), sys.stderr)
         return exit_code(problems)
     except click.Abort as error:
         raise KeyboardInterrupt from error
@@ -71,14 +67,20 @@ def _run(argv: Sequence[str]) -> int:
         return 2
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        _print_error(f"patchgen: {name}{error.strerror or error}; no output has changed")
-        return 2
+        message = f"{name}{error.strerror or error}; no output has changed"
     except MemoryError:
-        _print_error("patchgen: there is not enough memory; no output has changed")
-        return 2
+        message = "there is not enough memory; no output has changed"
     except Exception as error:
-        _print_error(_describe_defect(error))
-        return 2
+        if "PATCHGEN_TRACEBACK" in os.environ:
+            import traceback
+
+            traceback.print_exception(error)
+        message = (
+            f"{defect('', error).what}. This is a defect of patchgen; please report it with the "
+            "command and its files. PATCHGEN_TRACEBACK=1 shows more."
+        )
+    print(f"patchgen: {message}", file=sys.stderr)
+    return 2
 
 
 def _leave_memory() -> None:
@@ -88,31 +90,3 @@ def _leave_memory() -> None:
     # Only a collection frees what refers to itself, and none looks at what is frozen.
     kept.append(kept)
     gc.freeze()
-
-
-def _open_streams() -> None:
-    """Replace streams that were closed before the program began, which Python sets to None."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
-
-
-def _print_error(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
-def _describe_defect(error: Exception) -> str:
-    import traceback
-
-    place = "an unknown place"
-    frames = traceback.extract_tb(error.__traceback__)
-    if frames:
-        place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
-    if "PATCHGEN_TRACEBACK" in os.environ:
-        traceback.print_exception(error)
-    message = " ".join(str(error).split())
-    return (
-        f"patchgen: internal error at {place}: {type(error).__name__}: {message}. "
-        "This is a defect of patchgen; please report it with the command and its files. "
-        "PATCHGEN_TRACEBACK=1 shows more."
-    )

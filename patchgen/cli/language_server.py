@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,18 +26,19 @@ from patchgen.cli.session import Request, open_project
 from patchgen.cli.stdin import staged
 from patchgen.compiler.flatten import Steps, link_file
 from patchgen.compiler.link.unused import find_ancestors
-from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
 from patchgen.project.cache import Cache
 from patchgen.project.files import MODULAR, STRICT, make_modular
 from patchgen.project.flattening import flatten_group
 from patchgen.project.outcome import files_of
+from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import PatchgenError, Problem
 from patchgen.syntax.same import Function
 from patchgen.syntax.trees import parse_class
 
 OPEN = "patchgen.open"
 _PAUSE = 0.3  # seconds without a key, after which the text is read
+_LINKED: dict[Path, Steps] = {}  # what each file was when it was last without an error
 server = LanguageServer("patchgen", patchgen.__version__)
 
 
@@ -54,11 +55,9 @@ def look(
 async def follow(ls: LanguageServer, event: types.DidChangeTextDocumentParams) -> None:
     """Publish what is wrong with a text, once its writer pauses."""
     await asyncio.sleep(_PAUSE)
-    if (
-        ls.workspace.get_text_document(event.text_document.uri).version
-        == event.text_document.version
-    ):
-        _publish(ls, event.text_document.uri)
+    uri, version = event.text_document.uri, event.text_document.version
+    if ls.workspace.get_text_document(uri).version == version:
+        _publish(ls, uri)
 
 
 def _publish(ls: LanguageServer, uri: str) -> None:
@@ -66,34 +65,29 @@ def _publish(ls: LanguageServer, uri: str) -> None:
     path = Path(document.path)
     if not MODULAR.fullmatch(path.name):
         return
-    problems, own = _check(path, document.source)
-    diagnostics = [_diagnose(problem, own, document.lines) for problem in problems]
+    project = open_project(Request((str(path),)))
+    with staged(project, path, document.source.encode()) as (moved, copy):
+        modular = make_modular(moved, copy)
+        (outcome,) = flatten_group(Cache(moved, on=False), STRICT, [modular])
+    warnings = [warning for output in outcome.outputs for warning in output.warnings]
+    problems = [*outcome.problems, *warnings]
+    diagnostics = [_diagnose(p, modular.display_path, document.lines) for p in problems]
     ls.text_document_publish_diagnostics(
         types.PublishDiagnosticsParams(uri, diagnostics, document.version)
     )
 
 
-def _check(path: Path, text: str) -> tuple[tuple[Problem, ...], str]:
-    """The problems and warnings of `text` in the place of `path`, whose display path is given."""
-    project = open_project(Request((str(path),)))
-    with staged(project, path, text.encode()) as (moved, copy):
-        modular = make_modular(moved, copy)
-        (outcome,) = flatten_group(Cache(moved, on=False), STRICT, [modular])
-    warnings = [warning for output in outcome.outputs for warning in output.warnings]
-    return (*outcome.problems, *warnings), modular.display_path
-
-
-def _diagnose(problem: Problem, own: str, lines: Sequence[str]) -> types.Diagnostic:
+def _diagnose(problem: Problem, path: str, lines: Sequence[str]) -> types.Diagnostic:
     # What stands in a parent is shown at the top of the file that brings it.
-    line = max(problem.at.line - 1, 0) if problem.at.path == own else 0
+    line, column = 0, 0
+    if problem.at.path == path:
+        line, column = max(problem.at.line - 1, 0), max(problem.at.column - 1, 0)
     text = lines[line].rstrip("\n") if line < len(lines) else ""
-    start = min(max(problem.at.column - 1, 0), len(text)) if problem.at.path == own else 0
-    said = [problem.what, *([problem.hint] if problem.hint else [])]
-    severity = types.DiagnosticSeverity
+    is_warning = problem.severity == "warning"
     return types.Diagnostic(
-        types.Range(types.Position(line, start), types.Position(line, len(text))),
-        "\n".join(said),
-        severity.Warning if problem.severity == "warning" else severity.Error,
+        types.Range(types.Position(line, min(column, len(text))), types.Position(line, len(text))),
+        f"{problem.what}\n{problem.hint}".rstrip(),
+        types.DiagnosticSeverity.Warning if is_warning else types.DiagnosticSeverity.Error,
         problem.code,
         source="patchgen",
     )
@@ -104,28 +98,24 @@ def go_to_parent(ls: LanguageServer, params: types.DefinitionParams) -> list[typ
     """The parent's method for one that overrides or edits it; else the parent's class."""
     document = ls.workspace.get_text_document(params.text_document.uri)
     steps = _link(Path(document.path), document.source)
-    if steps is None:
-        return None
     line = params.position.line + 1
-    for node in _statements(document.source):
-        if isinstance(node, ast.ClassDef) and node.lineno <= line <= (node.end_lineno or 0):
-            methods = [inner for inner in node.body if isinstance(inner, Function)]
+    for node in _classes(document.source) if steps is not None else ():
+        if node.lineno <= line <= (node.end_lineno or 0):
             names = [
                 _overridden(method)
-                for method in methods
-                if min([method, *method.decorator_list], key=lambda n: n.lineno).lineno
-                <= line
-                <= (method.end_lineno or 0)
+                for method in node.body
+                if isinstance(method, Function)
+                and first_line(method) <= line <= (method.end_lineno or 0)
             ]
-            places = list(_find_in_parents(steps, node.name, names[0] if names else ""))
-            return places[:1] or list(_find_in_parents(steps, node.name, ""))[:1]
+            method = _find_in_parents(steps, node.name, names[0]) if names else []
+            return method or _find_in_parents(steps, node.name)
     return None
 
 
-def _statements(text: str) -> list[ast.stmt]:
-    """The statements of `text`; none where it is not Python yet."""
+def _classes(text: str) -> list[ast.ClassDef]:
+    """The classes of `text`; none where it is not Python yet."""
     try:
-        return ast.parse(text).body
+        return [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
     except SyntaxError:
         return []
 
@@ -139,12 +129,13 @@ def _overridden(method: Function) -> str:
     return method.name
 
 
-def _find_in_parents(steps: Steps, owner: str, member: str) -> Iterator[types.Location]:
-    """Where parents of the class `owner` define `member`, or stand themselves; nearest first."""
-    declaration = _declaration(steps, owner)
-    if declaration is None:
-        return
-    for symbol in find_ancestors(declaration, steps.builder):
+def _find_in_parents(steps: Steps | None, owner: str, member: str = "") -> list[types.Location]:
+    """Where the nearest parent of the class `owner` defines `member`, or stands itself."""
+    if steps is None:
+        return []
+    plan = steps.builder.naming.plan
+    declaration = plan.declaration(Symbol(plan.modular.source.module, owner))
+    for symbol in find_ancestors(declaration, steps.builder) if declaration else ():
         block = steps.builder.index(symbol.module).definition(symbol.name)
         path = steps.builder.naming.bindings.env.path(symbol.module)
         if block is None or path is None or block.kind != "class":
@@ -152,17 +143,10 @@ def _find_in_parents(steps: Steps, owner: str, member: str) -> Iterator[types.Lo
         members = parse_class(block.text).body if member else []
         lines = [node.lineno for node in members if getattr(node, "name", "") == member]
         if lines or not member:
-            line = block.first - 1 + (lines[0] - 1 if lines else 0)
-            start = types.Position(line, 0)
-            yield types.Location(uris.from_fs_path(str(path)) or "", types.Range(start, start))
-
-
-def _declaration(steps: Steps, owner: str) -> Declaration | None:
-    plan = steps.builder.naming.plan
-    return plan.declaration(Symbol(plan.modular.source.module, owner))
-
-
-_LINKED: dict[Path, Steps] = {}  # what each file was when it was last without an error
+            start = types.Position(block.first - 1 + (lines[0] - 1 if lines else 0), 0)
+            uri = uris.from_fs_path(str(path)) or ""
+            return [types.Location(uri, types.Range(start, start))]
+    return []
 
 
 def _link(path: Path, text: str) -> Steps | None:
@@ -180,6 +164,7 @@ def show_lenses(ls: LanguageServer, params: types.CodeLensParams) -> list[types.
     """Lenses that open the outputs, above the file, and the parents, above each class."""
     document = ls.workspace.get_text_document(params.text_document.uri)
     path = Path(document.path)
+    steps = _link(path, document.source)
     if not MODULAR.fullmatch(path.name):
         return []
     project = open_project(Request((str(path),)))
@@ -191,12 +176,9 @@ def show_lenses(ls: LanguageServer, params: types.CodeLensParams) -> list[types.
             title = "diff" if file.suffix == ".diff" else f"flat file {file.name}"
             if file.is_file():
                 lenses.append(_lens(0, title, uris.from_fs_path(str(file)) or "", 0))
-    steps = _link(path, document.source)
-    for node in _statements(document.source) if steps else ():
-        if isinstance(node, ast.ClassDef) and steps is not None:
-            for place in list(_find_in_parents(steps, node.name, ""))[:1]:
-                line = place.range.start.line
-                lenses.append(_lens(node.lineno - 1, "parent", place.uri, line))
+    for node in _classes(document.source):
+        for parent in _find_in_parents(steps, node.name):
+            lenses.append(_lens(node.lineno - 1, "parent", parent.uri, parent.range.start.line))
     return lenses
 
 

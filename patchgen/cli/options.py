@@ -1,18 +1,21 @@
-"""The options that several commands share, and how a command says its own."""
+"""The options that several commands share, how a command says its own, and what it needs."""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
-FORMATS = ("text", "json", "github")
 FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True)
 NEW_FOLDER = click.Path(file_okay=False)
 ABOVE_0 = click.FloatRange(0, min_open=True)
-COUNT = click.IntRange(0)
+FROM_1 = click.IntRange(1)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 def option(names: str, text: str, **more: Any) -> Callable[[_Command], _Command]:
@@ -28,6 +31,11 @@ def option(names: str, text: str, **more: Any) -> Callable[[_Command], _Command]
     return click.option(*words, help=text, **{"show_default": bool(more.get("default")), **more})
 
 
+def _together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+    # Decorators apply from the bottom up, and help lists options in the order of decorators.
+    return lambda command: functools.reduce(lambda c, add: add(c), reversed(options), command)
+
+
 package_root = option("--package-root DIR", "Look for parents in DIR first.", type=FOLDER)
 text_or_json = click.option(
     "--output-format", "form", type=click.Choice(["text", "json"]), default="text"
@@ -35,52 +43,59 @@ text_or_json = click.option(
 download = option("--download", "Let pip download missing releases into the cache.")
 names_or_paths = click.argument("names", nargs=-1, metavar="[VARIANT|PATH]...")
 jobs = option(
-    "-j --jobs N", "Processes; default: as many as make it faster.", type=COUNT, default=0
+    "-j --jobs N", "Processes; default: as many as fit.", type=click.IntRange(0), default=0
+)
+# Of every command that reads modular files.
+common = _together(
+    click.argument("paths", nargs=-1, type=click.Path()),
+    option(
+        "--package-root DIR", "Look for parents in DIR first; allow writing below it.", type=FOLDER
+    ),
+    option(
+        "--out DIR",
+        "Put all outputs into DIR.",
+        type=click.Path(file_okay=False, resolve_path=True),
+    ),
+    jobs,
+    option("--no-cache", "Neither read nor write the cache."),
+    option("--allow-bidi", "Accept invisible control characters in sources."),
+)
+# How much is printed, and in what form.
+reporting = _together(
+    option(
+        "--warnings-as-errors",
+        "Treat a modular file with a warning as wrong: write nothing of it.",
+    ),
+    option("-q --quiet", "Print findings only."),
+    option("-v --verbose", "Also print notes and what is up to date."),
+    option(
+        "--output-format",
+        "Form of the findings; default: github if GITHUB_ACTIONS is true, else text.",
+        type=click.Choice(["text", "json", "github"]),
+        envvar="PATCHGEN_OUTPUT_FORMAT",
+    ),
 )
 
 
-def common(command: _Command) -> _Command:
-    """Add what every command takes that reads modular files."""
-    options = (
-        click.argument("paths", nargs=-1, type=click.Path()),
-        option(
-            "--package-root DIR",
-            "Look for parents in DIR first; allow writing below it.",
-            type=FOLDER,
-        ),
-        option(
-            "--out DIR",
-            "Put all outputs into DIR.",
-            type=click.Path(file_okay=False, resolve_path=True),
-        ),
-        jobs,
-        option("--no-cache", "Neither read nor write the cache."),
-        option("--allow-bidi", "Accept invisible control characters in sources."),
-    )
-    return _add_all(options, command)
+def require(packages: str, what: str, extra: str) -> None:
+    """Raise a usage error if one of `packages` is missing; `extra` is what installs them."""
+    for package in packages.split():
+        if importlib.util.find_spec(package.lower()) is None:
+            install = f"pip install 'patchgen[{extra}]'"
+            raise click.UsageError(f"{what} needs {package}: {install}")
 
 
-def reporting(command: _Command) -> _Command:
-    """Add how much is printed, and in what form."""
-    options = (
-        option(
-            "--warnings-as-errors",
-            "Treat a modular file with a warning as wrong: write nothing of it.",
-        ),
-        option("-q --quiet", "Print findings only."),
-        option("-v --verbose", "Also print notes and what is up to date."),
-        option(
-            "--output-format",
-            "Form of the findings; default: github if GITHUB_ACTIONS is true, else text.",
-            type=click.Choice(FORMATS),
-            envvar="PATCHGEN_OUTPUT_FORMAT",
-        ),
-    )
-    return _add_all(options, command)
+def needs_models(
+    extra: str = "models",
+) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
+    """Decorate a command that runs models: where it cannot, it says so before it does anything."""
 
+    def decorate(command: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+        @functools.wraps(command)
+        def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+            require("torch transformers", f"{command.__name__} runs models and", extra)
+            return command(*args, **kwargs)
 
-def _add_all(options: tuple[Callable[[_Command], _Command], ...], command: _Command) -> _Command:
-    # Decorators apply from the bottom up, and help lists options in the order of decorators.
-    for each in reversed(options):
-        command = each(command)
-    return command
+        return run
+
+    return decorate

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchgen.author.adopt.releases import Release, releases_in
+from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.project.files import Project
 from patchgen.project.places import user_folder
+from patchgen.syntax.errors import Location, PatchgenError
 
 
 def cache_folder() -> Path:
@@ -24,3 +25,27 @@ def installed_releases(project: Project) -> tuple[Release, ...]:
     """The release that is installed, if there is one."""
     path = project.environment().path("transformers")
     return tuple(releases_in(path.parent.parent, path.parent)) if path is not None else ()
+
+
+def named_release(project: Project, name: str | None, download: bool) -> Release:
+    """The release in a folder or a wheel, the one with a number, or the installed one.
+
+    Raises PatchgenError PG807 where that is not one release.
+    """
+    installed, at = installed_releases(project), Location(name or "transformers")
+    if name is None and installed:
+        return installed[0]
+    if name is None:
+        what, hint = "no release is installed, and none is named", "name a folder or a number"
+    elif Path(name).exists():
+        releases = releases_in(Path(name), cache_folder())
+        if len(releases) == 1:
+            return releases[0]
+        what = f"holds {len(releases) or 'no'} releases of transformers, not one"
+        hint = "name the folder of one release"
+    elif ".." in name:
+        what, hint = "is not one release", "name one number"
+    else:
+        releases = (*kept_releases(), *installed)
+        return chosen((name,), releases, cache_folder(), download=download)[0]
+    raise PatchgenError("PG807", at, what, hint)

@@ -1,46 +1,159 @@
-"""Findings in three forms: text for people, JSON for programs, annotations for GitHub.
-
-Values in, a string out; the commands print it.
-"""
+"""What the commands on outputs print: text for people, JSON for programs, notes for GitHub."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import patchgen
+from patchgen.cli import terminal
 from patchgen.compiler.flat import Note
-from patchgen.project.overrides import StaleOverride
-from patchgen.project.verdict import Status, Verdict, named
+from patchgen.project.verdict import Report, Status, named
 from patchgen.syntax.errors import Problem
 
 if TYPE_CHECKING:
+    from patchgen.project.convert import Written
     from patchgen.project.drift import Drift
+    from patchgen.project.files import Project, Selection
+    from patchgen.project.outcome import Outcome
 
 MOST_NOTES = 3  # notes of one file that are printed without --verbose
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How much is printed, and in which form."""
+
+    quiet: bool = False
+    verbose: bool = False
+    form: str = "text"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """The content of a report.
 
-    `notes` are all of them; `printed_notes` are those that are printed without --verbose.
-    `refused` counts modular files with errors.  `base` is put before every path of an annotation.
+    `printed_notes` are printed without --verbose, all notes of the report with it.  `base` is put
+    before every path of an annotation.
     """
 
-    rows: tuple[Verdict, ...] = ()
-    drifts: tuple[Drift, ...] = ()
+    report: Report = field(default_factory=Report)
     findings: tuple[Problem, ...] = ()
-    notes: tuple[Note, ...] = ()
     printed_notes: tuple[Note, ...] = ()
-    refused: int = 0
-    stale: tuple[StaleOverride, ...] = ()
-    verbose: bool = False
-    quiet: bool = False
+    drifts: tuple[Drift, ...] = ()
+    style: Style = Style()
     base: str = ""
+
+
+def style_of(quiet: bool, verbose: bool, output_format: str | None, **_rest: Any) -> Style:
+    """The style that the options ask for; the default on GitHub's runners is annotations."""
+    default = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text"
+    return Style(quiet, verbose, output_format or default)
+
+
+def print_checked(
+    project: Project,
+    report: Report,
+    style: Style,
+    drifts: tuple[Drift, ...] = (),
+    *,
+    with_diff: bool = False,
+) -> int:
+    """Print the report of the gate, and whether variants still fit another release."""
+    findings = report.findings
+    notes = _notes_without_output(report)
+    page = Page(report, findings, notes, drifts, style, _base(project))
+    if with_diff and style.form == "text":
+        terminal.write("".join(verdict.diff for verdict in report.verdicts))
+        terminal.write(as_text(page), sys.stderr)
+    else:
+        _write(page)
+    return exit_code(findings) or int(any(drift.is_gone for drift in drifts))
+
+
+def print_written(project: Project, result: Written, style: Style) -> int:
+    """Print what was written, and the problems that remain."""
+    findings, report = result.remaining, result.report
+    if style.form != "text":
+        _write(Page(report, findings, style=style, base=_base(project)))
+        return exit_code(findings)
+    reasons = {verdict.display_path: verdict.why for verdict in report.verdicts}
+    lines = []
+    for path in result.written:
+        why = "; ".join(reasons.get(path, ()))
+        lines.append(f"wrote {path} ({why})" if why else f"wrote {path}")
+    lines += [f"removed {path}" for path in result.removed]
+    lines += [f"accepted {s.override.name} of {s.modular}" for s in report.overrides.accepted]
+    lines += [f"updated {name}" for name in result.recorded]
+    if not style.quiet:
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
+    notes = list(_notes_without_output(report))
+    for verdict in report.verdicts:
+        # Of the outputs that this run has changed.
+        is_changed = verdict.status is not Status.UNRECORDED
+        if verdict.display_path in result.repaired and verdict.output is not None and is_changed:
+            notes += verdict.output.notes
+    _write(Page(Report(notes=report.notes), findings, tuple(notes), style=style))
+    if not style.quiet:
+        sys.stderr.write(f"{_summary(result, findings)}\n")
+    return exit_code(findings)
+
+
+def print_linted(
+    project: Project, selection: Selection, outcomes: Sequence[Outcome], style: Style
+) -> int:
+    """Print what is wrong with declarations."""
+    outputs = [output for outcome in outcomes for output in outcome.outputs]
+    problems = {*selection.problems, *(p for outcome in outcomes for p in outcome.problems)}
+    findings = tuple(sorted(problems.union(*(output.warnings for output in outputs))))
+    notes = tuple(note for output in outputs for note in output.notes)
+    _write(Page(Report(notes=notes), findings, notes, style=style, base=_base(project)))
+    if not style.quiet and style.form == "text":
+        counted = [plural(len(outcomes), "modular file"), plural(len(findings), "finding")]
+        sys.stderr.write(f"{', '.join(counted)}\n")
+    # Every finding of lint itself fails; the warnings that `convert` also prints do not.
+    return exit_code(findings) or int(bool(problems))
+
+
+def _write(page: Page) -> None:
+    if page.style.form == "text":
+        terminal.write(as_text(page))
+    else:
+        sys.stdout.write({"json": as_json, "github": as_github}[page.style.form](page))
+
+
+def _notes_without_output(report: Report) -> tuple[Note, ...]:
+    """The notes on modular files that have no output: they are repeated until that is fixed."""
+    outputs = [verdict.output for verdict in report.verdicts if verdict.output is not None]
+    of_outputs = {note for output in outputs for note in output.notes}
+    return tuple(note for note in report.notes if note not in of_outputs)
+
+
+def _summary(result: Written, findings: Sequence[Problem]) -> str:
+    unchanged = (Status.OK, Status.UNRECORDED)
+    kept = sum(verdict.status in unchanged for verdict in result.report.verdicts)
+    errors = [problem for problem in findings if problem.severity == "error"]
+    files = {problem.at.path for problem in errors}
+    failed = f"{plural(len(errors), 'error')} in {plural(len(files), 'file')}"
+    if errors and not (result.written or result.removed):
+        # Records may have been brought up to date, which has been printed above.
+        return f"{'no output' if result.recorded else 'nothing'} written: {failed}"
+    done = f"{len(result.written)} written, {len(result.removed)} removed, {kept} unchanged"
+    return f"{done}; {failed}" if errors else done
+
+
+def _base(project: Project) -> str:
+    """The path from the top of the repository to the project, for annotations."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    top = Path(workspace).resolve() if workspace else project.home
+    inner = project.home.relative_to(top).as_posix() if project.home.is_relative_to(top) else "."
+    return "" if inner == "." else f"{inner}/"
 
 
 def exit_code(findings: Iterable[Problem]) -> int:
@@ -53,20 +166,17 @@ def exit_code(findings: Iterable[Problem]) -> int:
 
 def as_text(page: Page) -> str:
     """Whether variants fit another release, the findings, notes, and a line that counts outputs."""
-    lines = [line for drift in page.drifts for line in _drift_lines(drift, page.verbose)]
+    report, style = page.report, page.style
+    lines = [line for drift in page.drifts for line in _drift_lines(drift, style.verbose)]
     lines += [str(problem) for problem in page.findings]
-    if page.verbose:
-        lines += [
-            f"{row.display_path}: ok (from {row.modular})"
-            for row in page.rows
-            if row.status is Status.OK
-        ]
-    if page.verbose:
-        lines += _note_lines(page.notes, len(page.notes))
-    elif not page.quiet:
+    if style.verbose:
+        ok = [verdict for verdict in report.verdicts if verdict.status is Status.OK]
+        lines += [f"{verdict.display_path}: ok (from {verdict.modular})" for verdict in ok]
+        lines += _note_lines(report.notes, len(report.notes))
+    elif not style.quiet:
         lines += _note_lines(page.printed_notes, MOST_NOTES)
-    if (page.rows or page.refused) and not page.quiet:
-        lines.append(_counted(page))
+    if (report.verdicts or report.refused) and not style.quiet:
+        lines.append(_counted(report))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -83,15 +193,14 @@ def _note_lines(notes: Iterable[Note], limit: int) -> list[str]:
     return lines
 
 
-def _counted(page: Page) -> str:
-    counts = Counter(row.status.value for row in page.rows)
-    parts = [
-        f"{count} {status}"
-        for status, count in sorted(counts.items(), key=lambda pair: pair[0] != "ok")
-    ]
-    outputs = [f"{plural(len(page.rows), 'output')}: {', '.join(parts)}"] if page.rows else []
-    refused = [f"{plural(page.refused, 'modular file')} refused"] if page.refused else []
-    return "; ".join([*outputs, *refused])
+def _counted(report: Report) -> str:
+    counts = Counter(verdict.status.value for verdict in report.verdicts)
+    ordered = sorted(counts.items(), key=lambda pair: pair[0] != "ok")
+    parts = ", ".join(f"{count} {status}" for status, count in ordered)
+    counted = [f"{plural(len(report.verdicts), 'output')}: {parts}"] if parts else []
+    if report.refused:
+        counted.append(f"{plural(len(report.refused), 'modular file')} refused")
+    return "; ".join(counted)
 
 
 def plural(count: int, noun: str) -> str:
@@ -103,12 +212,10 @@ def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
     """Whether a variant still fits, and what changed upstream if it does not."""
     changed = named([change.symbol for change in drift.changes if not change.gone])
     gone = named([change.symbol for change in drift.changes if change.gone])
-    parts = [
-        str(drift.fit),
-        f"upstream changed {changed}" if changed else "",
-        f"upstream has no {gone}" if gone else "",
-    ]
-    lines = [f"{drift.modular}: {'; '.join(part for part in parts if part)}"]
+    parts = [str(drift.fit)]
+    parts += [f"upstream changed {changed}"] if changed else []
+    parts += [f"upstream has no {gone}"] if gone else []
+    lines = [f"{drift.modular}: {'; '.join(parts)}"]
     if verbose or drift.fit.needs_work:
         lines += [change.diff.rstrip("\n") for change in drift.changes if change.diff]
     return lines
@@ -119,62 +226,53 @@ def as_json(page: Page) -> str:
 
     With --package-root also `drift`, and where parents of overrides changed, `overrides`.
     """
-    outputs = [
-        {
-            "path": row.display_path,
-            "modular": row.modular,
-            "status": row.status.value,
-            "why": list(row.why),
-            "diff": row.diff,
-        }
-        for row in page.rows
-    ]
-    problems = [
-        {**_place(p), "code": p.code, "severity": p.severity, "message": p.what, "hint": p.hint}
-        for p in page.findings
-    ]
-    notes = [
-        {"path": n.at.path, "line": n.at.line, "column": n.at.column, "message": n.what}
-        for n in page.notes
-    ]
-    whole = {
+    report = page.report
+    data: dict[str, Any] = {
         "patchgen": patchgen.__version__,
-        "outputs": outputs,
-        "problems": problems,
-        "notes": notes,
+        "outputs": [
+            {
+                "path": verdict.display_path,
+                "modular": verdict.modular,
+                "status": verdict.status.value,
+                "why": list(verdict.why),
+                "diff": verdict.diff,
+            }
+            for verdict in report.verdicts
+        ],
+        "problems": [
+            {
+                **asdict(p.at),
+                "code": p.code,
+                "severity": p.severity,
+                "message": p.what,
+                "hint": p.hint,
+            }
+            for p in page.findings
+        ],
+        "notes": [{**asdict(note.at), "message": note.what} for note in report.notes],
     }
     if page.drifts:
-        whole["drift"] = [_drift(drift) for drift in page.drifts]
-    if page.stale:
-        whole["overrides"] = [_stale_override(stale) for stale in page.stale]
-    return json_text(whole)
+        data["drift"] = [
+            {"modular": d.modular, "fit": d.fit.value, "upstream": list(map(asdict, d.changes))}
+            for d in page.drifts
+        ]
+    if report.overrides.stale:
+        data["overrides"] = [
+            {
+                **asdict(stale.problem.at),
+                "override": stale.override.name,
+                "parent": stale.override.parent or stale.before.symbol,
+                "gone": not stale.override.parent,
+                "diff": stale.diff,
+            }
+            for stale in report.overrides.stale
+        ]
+    return json_text(data)
 
 
 def json_text(data: object) -> str:
     """The text of `data` as all commands print JSON."""
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-
-
-def _drift(drift: Drift) -> dict[str, Any]:
-    changes = [
-        {"symbol": change.symbol, "gone": change.gone, "diff": change.diff}
-        for change in drift.changes
-    ]
-    return {"modular": drift.modular, "fit": drift.fit.value, "upstream": changes}
-
-
-def _stale_override(stale: StaleOverride) -> dict[str, Any]:
-    return {
-        **_place(stale.problem),
-        "override": stale.override.name,
-        "parent": stale.override.parent or stale.before.symbol,
-        "gone": not stale.override.parent,
-        "diff": stale.diff,
-    }
-
-
-def _place(problem: Problem) -> dict[str, Any]:
-    return {"path": problem.at.path, "line": problem.at.line, "column": problem.at.column}
 
 
 def as_github(page: Page) -> str:
@@ -196,26 +294,12 @@ def _escape(text: str, more: str = "") -> str:
     return "".join(f"%{ord(char):02X}" if char in f"%\r\n{more}" else char for char in text)
 
 
-FORMATS: Mapping[str, Callable[[Page], str]] = {
-    "text": as_text,
-    "json": as_json,
-    "github": as_github,
-}
-
-
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns aligned by spaces; columns of numbers, or `-`, are aligned to the right."""
-    columns = list(zip(heads, *rows, strict=True))
-    widths = [max(len(cell) for cell in column) for column in columns]
-    numeric = [
-        all(cell.replace(",", "").isdigit() or cell == "-" for cell in column[1:])
-        for column in columns
-    ]
-    lines = []
-    for cells in [heads, *rows]:
-        padded = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(cells, widths, numeric, strict=True)
-        ]
-        lines.append("  ".join(padded).rstrip())
-    return "".join(f"{line}\n" for line in lines)
+    pads = []
+    for column in zip(heads, *rows, strict=True):
+        is_numeric = all(cell.replace(",", "").isdigit() or cell == "-" for cell in column[1:])
+        width = max(map(len, column))
+        pads.append(f"{{:{'>' if is_numeric else '<'}{width}}}" if width else "{}")
+    line = "  ".join(pads)
+    return "".join(f"{line.format(*cells).rstrip()}\n" for cells in [heads, *rows])

@@ -34,7 +34,7 @@ from patchgen.project.run import Progress, run
 from patchgen.project.verdict import Report, Status
 from patchgen.project.versions import versions
 from patchgen.project.write import hold_write_locks
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, Refusals, did_you_mean
 
 if TYPE_CHECKING:
     from patchgen.project.convert import Written
@@ -60,7 +60,7 @@ class Session:
 
     request: Request
     project: Project
-    found: Selection
+    selection: Selection
     progress: Progress = field(repr=False, default=lambda done: None)
 
     @property
@@ -72,13 +72,13 @@ class Session:
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """The outcome of flattening each modular file."""
-        return self._run(self.found.modulars, Cache(self.project, self.request.cached))
+        return self._run(self.selection.modulars, Cache(self.project, self.request.cached))
 
     def lint(self) -> tuple[Outcome, ...]:
         """The outcomes with the findings of lint as well, which is about a project's own files."""
         modulars = [
             replace(modular, profile=LINT) if modular.profile == STRICT else modular
-            for modular in self.found.modulars
+            for modular in self.selection.modulars
         ]
         return self._run(modulars, Cache(self.project, self.request.cached))
 
@@ -88,7 +88,7 @@ class Session:
 
     def check(self) -> Report:
         """The report of the gate; only the cache is written."""
-        report = examine(self.project, self.found, self.outcomes(), self._evidence())
+        report = examine(self.project, self.selection, self.outcomes(), self._evidence())
         if all(verdict.status is Status.OK for verdict in report.verdicts):
             return report
         # Another run may have been writing: what is wrong has to be so when none is.
@@ -96,12 +96,12 @@ class Session:
             # Where no lock can be made, no other run writes either.
             with contextlib.suppress(OSError):
                 held.enter_context(hold_write_locks(self.project, self.project.writable))
-            return examine(self.project, self.found, report.outcomes, self._evidence())
+            return examine(self.project, self.selection, report.outcomes, self._evidence())
 
     def drift(self, report: Report) -> tuple[Drift, ...]:
         """Whether the recorded variants fit the release at `--package-root`."""
         if self.project.package_root is None or not any(
-            modular.recorded for modular in self.found.modulars
+            modular.recorded for modular in self.selection.modulars
         ):
             return ()
         # Imported here: most runs compare with no other release.
@@ -119,13 +119,16 @@ class Session:
         # Imported here: it loads what writes files, and `check` writes none.
         from patchgen.project.convert import convert
 
-        for modular in self.found.modulars:
+        for modular in self.selection.modulars:
             confine(self.project, modular.folder)
         outcomes, evidence = self.outcomes(), self._evidence(accept=accept)
-        return convert(self.project, self.found, outcomes, evidence, force=force, remove=remove)
+        return convert(self.project, self.selection, outcomes, evidence, force=force, remove=remove)
 
     def _evidence(self, *, accept: bool = False) -> Evidence:
-        records, overrides = load_records(self.project, self.found), load_overrides(self.project)
+        records, overrides = (
+            load_records(self.project, self.selection),
+            load_overrides(self.project),
+        )
         env = self.project.environment()
         return Evidence(records, self.made_by, self.again, env, overrides, accept)
 
@@ -141,29 +144,21 @@ def open_session(request: Request) -> Session:
 
     Raises PatchgenError if the configuration is wrong.
     """
-    paths, resolve = _absolute_paths(request), resolver()
-    project = _open(request, paths, resolve)
+    paths, resolve = [Path.cwd() / path for path in request.paths], resolver()
+    project = open_project(request, resolve)
     return Session(request, project, discover(project, paths, resolve))
 
 
-def open_project(request: Request) -> Project:
+def open_project(request: Request, resolve: Resolve = Path.resolve) -> Project:
     """The project of the paths of `request`, else that of the current folder."""
-    return _open(request, _absolute_paths(request), Path.resolve)
-
-
-def _open(request: Request, paths: Sequence[Path], resolve: Resolve) -> Project:
-    package_root = _given_folder(request.package_root)
+    root, out = request.package_root, request.out
+    package_root = None if root is None else Path(root).resolve()
     return Project(
-        config=_config_of(paths, package_root, resolve),
-        out=_given_folder(request.out),
+        config=_config_of([Path.cwd() / path for path in request.paths], package_root, resolve),
+        out=None if out is None else Path(out).resolve(),
         package_root=package_root,
         allow_bidi=request.allow_bidi,
     )
-
-
-def _absolute_paths(request: Request) -> list[Path]:
-    here = Path.cwd()
-    return [here / path for path in request.paths]
 
 
 def _config_of(paths: Sequence[Path], package_root: Path | None, resolve: Resolve) -> Config:
@@ -173,22 +168,17 @@ def _config_of(paths: Sequence[Path], package_root: Path | None, resolve: Resolv
     Raises PatchgenError PG913 for paths of several projects.
     """
     folders = sorted({resolve(path if path.is_dir() else path.parent) for path in paths})
-    own = [folder for folder in folders if not _is_foreign(folder, package_root)]
+    inside = [folder for folder in folders if not _is_foreign(folder, package_root)]
     read = functools.cache(read_config)
-    configs = {
-        config.home: config
-        for folder in own
-        if (config := nearest_config(folder, read)) is not None
-    }
+    nearest = (nearest_config(folder, read) for folder in inside)
+    configs = {config.home: config for config in nearest if config is not None}
     if len(configs) > 1:
         homes = " and ".join(map(str, sorted(configs)[:2]))
-        hint = "run patchgen for each of them"
-        raise PatchgenError(
-            "PG913", Location(FILE), f"the paths belong to several projects: {homes}", hint
-        )
-    if own:
-        return next(iter(configs.values()), None) or find_config([Path(os.path.commonpath(own))])
-    return find_config([Path.cwd()])
+        what, hint = f"the paths belong to several projects: {homes}", "run patchgen for each"
+        raise PatchgenError("PG913", Location(FILE), what, hint)
+    if configs:
+        return next(iter(configs.values()))
+    return find_config([Path(os.path.commonpath(inside)) if inside else Path.cwd()])
 
 
 def _is_foreign(folder: Path, package_root: Path | None) -> bool:
@@ -199,5 +189,25 @@ def _is_foreign(folder: Path, package_root: Path | None) -> bool:
     return around or profile_of(folder / "modular_x.py") == TRANSFORMERS
 
 
-def _given_folder(path: str | None) -> Path | None:
-    return None if path is None else Path(path).resolve()
+def find_variants(project: Project, names: Sequence[str]) -> tuple[Path, ...]:
+    """The paths that `names` are, or that the variants of these names have, in order.
+
+    Raises PatchgenError PG506 for a name that is neither.
+    """
+    variants: dict[str, Path] = {}
+    if not all(Path(name).exists() for name in names):
+        paths = [modular.path for modular in discover(project).modulars]
+        variants = {path.stem.removeprefix("modular_"): path for path in paths}
+    for name in names:
+        if not Path(name).exists() and name not in variants:
+            hint = did_you_mean(name, variants) or "`patchgen list` lists the variants"
+            raise PatchgenError("PG506", Location(name), "is no variant and no path", hint)
+    return tuple(Path(name).resolve() if Path(name).exists() else variants[name] for name in names)
+
+
+def named_modulars(project: Project, names: tuple[str, ...]) -> tuple[Modular, ...]:
+    """The modular files that names of variants or paths stand for."""
+    selection = discover(project, find_variants(project, names))
+    if selection.problems:
+        raise Refusals(selection.problems)
+    return selection.modulars

@@ -6,6 +6,8 @@ MODELS = "transformers.models"
 MODELING_UTILS = "transformers.modeling_utils"
 # Its classes `GenericForSequenceClassification` and similar are heads of any model.
 GENERIC_HEADS = "transformers.modeling_layers"
+# The base of layers that can be checkpointed, in the same module.
+CHECKPOINTED = "GradientCheckpointingLayer"
 # The table of base models, by model type.
 AUTO_MODELS = "transformers.models.auto.modeling_auto"
 AUTO_MODELS_TABLE = "MODEL_MAPPING_NAMES"

@@ -4,9 +4,8 @@ In: what the compiler says of a modular file.  Out: one HTML file that needs not
 
     trace.py        read: the texts, the outputs and what each edit matched
     links.py        where does each line of an output come from?
-    statements.py   where else does the same statement stand?
+    outline.py      what does each line say, and in which definition does it stand?
     changes.py      what differs from the parent, and which edit made it?
     verdicts.py     what do `check` and `verify` say?
-    highlight.py    the lines as HTML
-    render.py       the pages
+    render.py       the pages, their lines as HTML
 """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from patchgen.compiler.flat import FlatFile
 from patchgen.compiler.plan.model import EditMatch, Lines
 from patchgen.pages.links import Hunk, Link
-from patchgen.pages.statements import owner_of
+from patchgen.pages.outline import read_outline
 
 _NEAR = 3  # unchanged lines that do not divide a change of one definition
 
@@ -32,15 +32,23 @@ def list_changes(
     file: FlatFile, links: Sequence[Link], hunks: Sequence[Hunk]
 ) -> tuple[Change, ...]:
     """The changes of `file`; of a new model, which replaces nothing, what is not its parent's."""
-    owners = owner_of(file.text)
-    found = hunks if file.diff_base is not None else list(_declared_runs(file, links))
+    owners = read_outline(file.text).owners
+    places = hunks if file.diff_base is not None else list(_declared_runs(file, links))
     joined: list[Change] = []
-    for hunk in found:
-        title = owners.get(hunk.made.first, "module")
-        change = Change(title, hunk.made, _sources(hunk, links), hunk.edits)
-        if joined and _belong_together(joined[-1], change):
-            change = _join(joined.pop(), change)
-        joined.append(change)
+    for hunk in places:
+        title = owners.get(hunk.lines.first, "module")
+        change = Change(title, hunk.lines, _sources(hunk, links), hunk.edits)
+        last = joined[-1] if joined else None
+        near = last is not None and change.lines.first - last.lines.last <= _NEAR + 1
+        if last is not None and near and last.title == title:
+            joined[-1] = Change(
+                title,
+                Lines(last.lines.path, last.lines.first, change.lines.last),
+                _join_lines([*last.sources, *change.sources]),
+                tuple(dict.fromkeys([*last.edits, *change.edits])),
+            )
+        else:
+            joined.append(change)
     return tuple(joined)
 
 
@@ -48,44 +56,28 @@ def _declared_runs(file: FlatFile, links: Sequence[Link]) -> Iterator[Hunk]:
     """The runs of lines that come from the declaration, as places that replace nothing."""
     first = 0
     for number, link in enumerate([*links, Link("parent")], 1):
-        is_own = link.kind in ("declaration", "rewritten")
-        if is_own and not first:
+        is_declared = link.kind in ("declaration", "rewritten")
+        if is_declared and not first:
             first = number
-        elif first and not is_own and link.kind != "blank":
+        elif first and not is_declared and link.kind != "blank":
             yield Hunk(Lines(file.name, first, number - 1), Lines("", 1, 0))
             first = 0
 
 
 def _sources(hunk: Hunk, links: Sequence[Link]) -> tuple[Lines, ...]:
-    found: dict[Lines, None] = {}
-    for link in links[hunk.made.first - 1 : hunk.made.last]:
-        found |= dict.fromkeys(link.sources)
+    sources = [at for link in links[hunk.lines.first - 1 : hunk.lines.last] for at in link.sources]
     if hunk.before.last >= hunk.before.first:
-        found[hunk.before] = None
-    found |= dict.fromkeys(edit.declared for edit in hunk.edits)
-    return _join_lines(found)
+        sources.append(hunk.before)
+    return _join_lines([*sources, *(edit.declared for edit in hunk.edits)])
 
 
-def _join_lines(found: Iterable[Lines]) -> tuple[Lines, ...]:
-    """`found` by file and line, with those joined that touch or overlap."""
+def _join_lines(sources: Iterable[Lines]) -> tuple[Lines, ...]:
+    """`sources` by file and line, with those joined that touch or overlap."""
     joined: list[Lines] = []
-    for lines in sorted(found, key=lambda lines: (lines.path, lines.first)):
+    for lines in sorted(set(sources), key=lambda lines: (lines.path, lines.first)):
         last = joined[-1] if joined else Lines("", 0, 0)
         if lines.path == last.path and lines.first <= last.last + 1:
             joined[-1] = Lines(last.path, last.first, max(last.last, lines.last))
         else:
             joined.append(lines)
     return tuple(joined)
-
-
-def _belong_together(one: Change, other: Change) -> bool:
-    return one.title == other.title and other.lines.first - one.lines.last <= _NEAR + 1
-
-
-def _join(one: Change, other: Change) -> Change:
-    return Change(
-        one.title,
-        Lines(one.lines.path, one.lines.first, other.lines.last),
-        _join_lines([*one.sources, *other.sources]),
-        tuple(dict.fromkeys([*one.edits, *other.edits])),
-    )

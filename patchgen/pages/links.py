@@ -14,16 +14,14 @@ renamed; these are found by what they bind, by what they say, and by where they 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.compiler.flat import FlatFile
 from patchgen.compiler.plan.model import EditMatch, Lines
-from patchgen.pages.statements import StatementLines, Statements, read_statements
+from patchgen.pages.outline import read_outline
 
 KINDS = ("parent", "declaration", "rewritten", "made", "blank")
-# Texts of the converter alone, as the lines begin.
-_MADE = ("#",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +48,11 @@ class Sources:
 class Hunk:
     """A place where an output differs from its parent.
 
-    `made` are the lines of the output, `before` those of the parent that they replace.  Either may
+    `lines` are those of the output, `before` those of the parent that they replace.  Either may
     be empty: then `last` is `first - 1`.
     """
 
-    made: Lines
+    lines: Lines
     before: Lines
     edits: tuple[EditMatch, ...] = ()
 
@@ -70,63 +68,34 @@ def link_lines(
     links: dict[int, Link] = {
         number: Link("blank") for number, line in enumerate(lines, 1) if not line.strip()
     }
-    for number, at in _exact(file, lines):
-        links[number] = Link(sources.kind(at.path), (at,))
+    for origin in file.lines:  # the compiler's map
+        for number in range(origin.first, origin.last + 1):
+            line = origin.line + number - origin.first
+            if lines[number - 1].strip():
+                at = Lines(origin.path, line, line)
+                links[number] = Link(sources.kind(at.path), (at,))
     for number, at in alike.items():
         links.setdefault(number, Link("parent", (at,)))
-    _link_comments(lines, sources, links)
-    _link_statements(file.text, sources, links)
+    _link_words(file.text, sources, links)
     _link_hunks(hunks, sources, links)
     _link_classes(file.text, sources, links)
     _link_neighbours(file.text, lines, links)
     return tuple(links.get(number, Link("made")) for number in range(1, len(lines) + 1))
 
 
-def _exact(file: FlatFile, lines: Sequence[str]) -> Iterator[tuple[int, Lines]]:
-    """The lines of the compiler's map."""
-    for origin in file.lines:
-        for number in range(origin.first, origin.last + 1):
-            there = origin.line + number - origin.first
-            if lines[number - 1].strip():
-                yield number, Lines(origin.path, there, there)
-
-
-def _link_comments(lines: Sequence[str], sources: Sources, links: dict[int, Link]) -> None:
-    """Link comments at the margin, such as a licence: no statement has them."""
-    places: dict[str, Lines] = {}
-    for path in sorted(sources.parents):
-        for number, line in enumerate(sources.texts[path].split("\n"), 1):
-            places.setdefault(line, Lines(path, number, number))
-    for number, line in enumerate(lines, 1):
-        if line.startswith("# ") and number not in links and line in places:
-            links[number] = Link("parent", (places[line],))
-
-
-def _link_statements(text: str, sources: Sources, links: dict[int, Link]) -> None:
-    """Link statements that a source has word for word, whatever their formatting."""
-    known = {path: read_statements(source) for path, source in sources.texts.items()}
+def _link_words(text: str, sources: Sources, links: dict[int, Link]) -> None:
+    """Link lines that a source has word for word; of several, in the definition of their name."""
+    outline = read_outline(text)
     # The declaration first: what it says counts where both say the same.
-    ordered = sorted(known, key=lambda path: path in sources.parents)
-    for place in read_statements(text).places:
-        missing = [n for n in range(place.first, place.last + 1) if n not in links]
-        if not missing:
-            continue
-        found = _find(place, ordered, known)
-        for number in missing if found else ():
-            assert found is not None
-            links[number] = Link(sources.kind(found.path), (found,))
-
-
-def _find(
-    place: StatementLines, ordered: Sequence[str], known: Mapping[str, Statements]
-) -> Lines | None:
-    """Find `place` in a source; of several, in the definition of the same name."""
-    for by_owner in (True, False):
-        for path in ordered:
-            other = known[path].find(place, by_owner)
-            if other is not None:
-                return Lines(path, other.first, other.last)
-    return None
+    paths = sorted(sources.texts, key=lambda path: path in sources.parents)
+    outlines = {path: read_outline(sources.texts[path]) for path in paths}
+    for number, words in outline.says.items():
+        owner = outline.owners.get(number, "")
+        places = [(path, o.by_owner.get((owner, w))) for path, o in outlines.items() for w in words]
+        places += [(path, o.by_text.get(w)) for path, o in outlines.items() for w in words]
+        for path, line in places if number not in links else ():
+            if line is not None:
+                links.setdefault(number, Link(sources.kind(path), (Lines(path, line, line),)))
 
 
 def _link_hunks(hunks: Sequence[Hunk], sources: Sources, links: dict[int, Link]) -> None:
@@ -136,7 +105,7 @@ def _link_hunks(hunks: Sequence[Hunk], sources: Sources, links: dict[int, Link])
         before = (hunk.before,) if hunk.before.last >= hunk.before.first else ()
         new = tuple(edit.new for edit in hunk.edits)
         linked = (*new, *before)
-        for number in range(hunk.made.first, hunk.made.last + 1):
+        for number in range(hunk.lines.first, hunk.lines.last + 1):
             link = links.get(number)
             if link is None and linked:
                 links[number] = Link("rewritten" if before else "declaration", linked)
@@ -146,81 +115,67 @@ def _link_hunks(hunks: Sequence[Hunk], sources: Sources, links: dict[int, Link])
 
 def _link_classes(text: str, sources: Sources, links: dict[int, Link]) -> None:
     """Link the head of each class to the class of that name in the modular file too."""
-    made = read_statements(text).classes
-    for path, source in sources.texts.items():
-        if path in sources.parents:
-            continue
-        for name, declared in read_statements(source).classes.items():
-            if name not in made:
-                continue
-            number, at = made[name].first, Lines(path, declared.first, declared.last)
-            link = links.get(number, Link("declaration"))
-            if at not in link.sources:
-                links[number] = Link(link.kind, (at, *link.sources))
+    classes = read_outline(text).classes
+    declared = [path for path in sources.texts if path not in sources.parents]
+    for path in declared:
+        for name, line in read_outline(sources.texts[path]).classes.items():
+            link = links.get(classes.get(name, 0), Link("declaration"))
+            at = Lines(path, line, line)
+            if name in classes and at not in link.sources:
+                links[classes[name]] = Link(link.kind, (at, *link.sources))
 
 
 def _link_neighbours(text: str, lines: Sequence[str], links: dict[int, Link]) -> None:
     """Link what is left inside a definition to the nearest lines of that definition."""
-    for first, last in read_statements(text).definitions:
-        placed = [n for n in range(first, last + 1) if n in links and links[n].sources]
-        for number in range(first, last + 1):
-            if number in links or not placed or lines[number - 1].startswith(_MADE):
-                continue
-            nearest = min(placed, key=lambda other: abs(other - number))
-            links[number] = Link("rewritten", links[nearest].sources)
+    for first, last in read_outline(text).definitions:
+        linked = [n for n in range(first, last + 1) if n in links and links[n].sources]
+        for number in range(first, last + 1) if linked else ():
+            # Comments are the converter's alone.
+            if number not in links and not lines[number - 1].startswith("#"):
+                nearest = min(linked, key=lambda other: abs(other - number))
+                links[number] = Link("rewritten", links[nearest].sources)
 
 
-def find_hunks(file: FlatFile, parent: str, edits: Sequence[EditMatch]) -> tuple[Hunk, ...]:
-    """Where `file` differs from its parent, whose text is `parent`; () for a new model."""
+def compare(
+    file: FlatFile, parent: str, edits: Sequence[EditMatch]
+) -> tuple[tuple[Hunk, ...], dict[int, Lines]]:
+    """Where `file` differs from its parent, whose text is `parent`, and the lines that both have.
+
+    Of a new model, nothing: it is compared with no parent.
+    """
     if file.diff_base is None:
-        return ()
+        return (), {}
     path, base = file.diff_base
-    there = _align_lines(base, parent)
-    methods = read_statements(parent).definitions
+    # By the number of a line in the base of the diff, that in the parent itself.
+    there = {
+        start + offset + 1: first + offset + 1
+        for start, first, size in _matcher(base, parent).get_matching_blocks()
+        for offset in range(size)
+    }
+    definitions = read_outline(parent).definitions
     hunks = []
+    alike: dict[int, Lines] = {}
     for tag, start, stop, first, last in _matcher(base, file.text).get_opcodes():
-        if tag == "equal":
-            continue
         lines = [there[number] for number in range(start + 1, stop + 1) if number in there]
+        if tag == "equal":
+            for offset in range(stop - start):
+                if line := there.get(start + offset + 1):
+                    alike[first + offset + 1] = Lines(path, line, line)
+            continue
         above = max((there[n] for n in range(1, start + 1) if n in there), default=0)
         before = Lines(path, min(lines, default=above + 1), max(lines, default=above))
-        made = Lines(file.name, first + 1, last)
-        hunks.append(Hunk(made, before, _edits_at(before, edits, methods)))
-    return tuple(hunks)
-
-
-def find_alike(file: FlatFile, parent: str) -> dict[int, Lines]:
-    """The lines of `file` that its parent, whose text is `parent`, has too, by number."""
-    if file.diff_base is None:
-        return {}
-    path, base = file.diff_base
-    there = _align_lines(base, parent)
-    found = {}
-    for start, first, size in _matcher(base, file.text).get_matching_blocks():
-        for offset in range(size):
-            line = there.get(start + offset + 1)
-            if line is not None:
-                found[first + offset + 1] = Lines(path, line, line)
-    return found
-
-
-def _align_lines(text: str, other: str) -> dict[int, int]:
-    """The lines of `text` that `other` has too: by the number in `text`, that in `other`."""
-    found = {}
-    for start, first, size in _matcher(text, other).get_matching_blocks():
-        for offset in range(size):
-            found[start + offset + 1] = first + offset + 1
-    return found
+        matches = _edits_at(before, edits, definitions)
+        hunks.append(Hunk(Lines(file.name, first + 1, last), before, matches))
+    return tuple(hunks), alike
 
 
 def _matcher(text: str, other: str) -> difflib.SequenceMatcher[str]:
-    return difflib.SequenceMatcher(
-        None, text.split("\n")[:-1], other.split("\n")[:-1], autojunk=False
-    )
+    lines, others = (of.split("\n")[:-1] for of in (text, other))
+    return difflib.SequenceMatcher(None, lines, others, autojunk=False)
 
 
 def _edits_at(
-    before: Lines, edits: Sequence[EditMatch], methods: Sequence[tuple[int, int]]
+    before: Lines, edits: Sequence[EditMatch], definitions: Sequence[tuple[int, int]]
 ) -> tuple[EditMatch, ...]:
     """The edits that replace one of the lines `before`, or what stands right above them.
 
@@ -229,17 +184,13 @@ def _edits_at(
     last = max(before.first, before.last)
     near, vague = [], []
     for edit in edits:
-        for found in edit.found:
-            if found.path != before.path:
+        for match in edit.found:
+            if match.path != before.path:
                 continue
-            if edit.known and found.first <= last and before.first - 1 <= found.last:
+            if edit.known and match.first <= last and before.first - 1 <= match.last:
                 near.append(edit)
-            elif not edit.known and _method_at(found.first, methods, last):
+            # The innermost definition around the match holds the last line too.
+            around = [lines for lines in definitions if lines[0] <= match.first <= lines[1]]
+            if not edit.known and around and around[0][0] <= last <= around[0][1]:
                 vague.append(edit)
     return tuple(near or vague)
-
-
-def _method_at(line: int, methods: Sequence[tuple[int, int]], other: int) -> bool:
-    """Whether the innermost definition around `line` also holds the line `other`."""
-    around = next((lines for lines in methods if lines[0] <= line <= lines[1]), None)
-    return around is not None and around[0] <= other <= around[1]

@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from pygments import highlight
+from pygments.filter import Filter
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, String, Text
 
-from patchgen.compiler.plan.model import EditMatch, Lines
+from patchgen.compiler.plan.model import Lines
 from patchgen.pages.changes import Change
-from patchgen.pages.highlight import highlight_lines
 from patchgen.pages.links import KINDS, Link
 from patchgen.pages.trace import Traced, Variant
 from patchgen.pages.verdicts import Verdict
 
 LIMIT = 1_000_000  # bytes of a page
+# All others have no colour: a page with every name in a tag of its own is three times as long.
+_COLOURED = (Comment, Keyword, String, Number, Name.Class, Name.Function, Name.Decorator)
 
 
-@dataclass(frozen=True, slots=True)
-class ShownFile:
-    """One file in one of the three panes; each line is its class and its HTML."""
-
-    number: int
-    path: str
-    lines: tuple[tuple[str, Markup], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Pane:
-    """One of the three columns."""
-
-    name: str
-    title: str
-    files: tuple[ShownFile, ...]
-
-
-def render_page(variant: Variant, verdicts: Sequence[Verdict], *, has_index: bool = False) -> str:
-    """The page of `variant`; with a link to the index where that stands beside it."""
+def render_page(variant: Variant, verdicts: Sequence[Verdict]) -> str:
+    """The page of `variant`."""
     panes = _make_panes(variant)
-    numbers = {file.path: file.number for pane in panes for file in pane.files}
+    numbers = {file["path"]: file["number"] for pane in panes for file in pane["files"]}
     changes = [change for output in variant.outputs for change in output.changes]
     template = _templates().get_template("page.html")
     return template.render(
         variant=variant,
-        has_index=has_index,
         verdicts=verdicts,
         panes=panes,
         changes=changes,
@@ -63,45 +49,38 @@ def render_index(rows: Sequence[tuple[Variant, Sequence[Verdict]]]) -> str:
 
 
 def _templates() -> Environment:
-    loader = PackageLoader("patchgen.pages")
-    # Autoescaping for every template: all of them are parts of an HTML file.
     return Environment(
-        loader=loader,
-        autoescape=True,
+        loader=PackageLoader("patchgen.pages"),
+        autoescape=True,  # all templates are parts of an HTML file
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
 
 
-def _make_panes(variant: Variant) -> tuple[Pane, ...]:
-    """The declaration, the outputs and the parents, their files numbered through."""
+def _make_panes(variant: Variant) -> list[dict[str, Any]]:
+    """The declaration, the outputs and the parents, their files numbered through.
+
+    Each line of a file is its class and its HTML.
+    """
     marks = _find_marks(variant)
-    declared = [(p, text) for p, text in variant.texts.items() if p not in variant.parents]
-    made = [(output.file.name, output.file.text) for output in variant.outputs]
-    parents = [(p, text) for p, text in variant.texts.items() if p in variant.parents]
-    panes: list[Pane] = []
+    texts = variant.texts.items()
+    outputs = [(output.file.name, output.file.text) for output in variant.outputs]
+    panes: list[dict[str, Any]] = []
     number = 0
-    for name, title, texts in (
-        ("declaration", "Declaration", declared),
-        ("flat", "Flat file", made),
-        ("parent", "Parent", parents),
+    for name, title, files in (
+        ("declaration", "Declaration", [f for f in texts if f[0] not in variant.parents]),
+        ("flat", "Flat file", outputs),
+        ("parent", "Parent", [f for f in texts if f[0] in variant.parents]),
     ):
-        files = []
-        for path, text in texts:
-            files.append(_show_file(number, path, text, marks))
+        shown = []
+        for path, text in files:
+            lines = enumerate(_highlight(text), 1)
+            marked = tuple((marks.get((path, line), ""), html) for line, html in lines)
+            shown.append({"number": number, "path": path, "lines": marked})
             number += 1
-        panes.append(Pane(name, title, tuple(files)))
-    return tuple(panes)
-
-
-def _show_file(
-    number: int, path: str, text: str, marks: Mapping[tuple[str, int], str]
-) -> ShownFile:
-    lines = tuple(
-        (marks.get((path, line), ""), html) for line, html in enumerate(highlight_lines(text), 1)
-    )
-    return ShownFile(number, path, lines)
+        panes.append({"name": name, "title": title, "files": shown})
+    return panes
 
 
 def _find_marks(variant: Variant) -> dict[tuple[str, int], str]:
@@ -160,16 +139,14 @@ def _page_data(
             }
             for change in changes
         ],
-        "edits": [_describe_edit(edit, numbers) for edit in variant.edits],
-    }
-
-
-def _describe_edit(edit: EditMatch, numbers: Mapping[str, int]) -> dict[str, Any]:
-    found = [lines for lines in edit.found if lines.path in numbers]
-    return {
-        "name": edit.name,
-        "declared": [numbers[edit.declared.path], edit.declared.first, edit.declared.last],
-        "found": [[numbers[lines.path], lines.first, lines.last] for lines in found],
+        "edits": [
+            {
+                "name": edit.name,
+                "declared": refer(edit.declared),
+                "found": [refer(lines) for lines in edit.found if lines.path in numbers],
+            }
+            for edit in variant.edits
+        ],
     }
 
 
@@ -191,3 +168,18 @@ def _make_runs(links: Sequence[Link], numbers: Mapping[str, int]) -> list[list[A
         refs = [[numbers[source.path], source.first, source.last] for source in sources]
         runs.append([members[0][0], members[-1][0], KINDS.index(kind), refs, int(steps)])
     return runs
+
+
+class _Few(Filter):  # type: ignore[misc]  # Pygments has no types
+    """Keeps the tokens of `_COLOURED`, without finer kinds, and turns all others into text."""
+
+    def filter(self, _lexer: Any, stream: Any) -> Iterator[tuple[Any, str]]:
+        for kind, value in stream:
+            yield next((coloured for coloured in _COLOURED if kind in coloured), Text), value
+
+
+def _highlight(text: str) -> list[Markup]:
+    """The lines of `text`, escaped and coloured."""
+    lexer = PythonLexer(stripnl=False, ensurenl=False, filters=[_Few()])
+    html = highlight(text.rstrip("\n"), lexer, HtmlFormatter(nowrap=True))
+    return [Markup(line) for line in html.rstrip("\n").split("\n")]

@@ -12,7 +12,7 @@ from patchgen.compiler.flatten import trace
 from patchgen.compiler.plan.model import EditMatch
 from patchgen.compiler.settings import Settings
 from patchgen.pages.changes import Change, list_changes
-from patchgen.pages.links import KINDS, Link, Sources, find_alike, find_hunks, link_lines
+from patchgen.pages.links import KINDS, Link, Sources, compare, link_lines
 from patchgen.syntax.errors import Problem, Refusals
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import read_source
@@ -51,7 +51,7 @@ class Variant:
     @property
     def counts(self) -> dict[str, int]:
         """How many lines of all outputs there are of each kind."""
-        return {kind: sum(one.counts[kind] for one in self.outputs) for kind in KINDS}
+        return {kind: sum(output.counts[kind] for output in self.outputs) for kind in KINDS}
 
 
 def trace_variant(path: Path, env: Environment, settings: Settings) -> Variant:
@@ -63,34 +63,25 @@ def trace_variant(path: Path, env: Environment, settings: Settings) -> Variant:
     if traced.result.problems or not traced.result.files:
         raise Refusals(list[Problem](traced.result.problems))
     display_path = env.display_path(path)
-    outputs = [_read(file, display_path, traced.edits, env) for file in traced.result.files]
-    texts: dict[str, str] = {display_path: _text_of(display_path, env)}
-    parents: set[str] = set()
-    for _, sources in outputs:
-        parents |= sources.parents
+    outputs: list[Traced] = []
+    every = Sources({display_path: _text_of(display_path, env)}, frozenset())
+    for file in traced.result.files:
+        sources = _find_sources(file, display_path, traced.edits, env)
+        parent = sources.texts[file.diff_base[0]] if file.diff_base is not None else ""
+        hunks, alike = compare(file, parent, traced.edits)
+        links = link_lines(file, sources, hunks, alike)
+        outputs.append(Traced(file, links, list_changes(file, links, hunks)))
+        every = Sources({**every.texts, **sources.texts}, every.parents | sources.parents)
     # The declaration's files stand before those of the parents.
-    for is_parent in (False, True):
-        for _, sources in outputs:
-            texts |= {p: t for p, t in sources.texts.items() if (p in parents) == is_parent}
+    paths = sorted(every.texts, key=lambda path: path in every.parents)
     return Variant(
         name=path.stem.removeprefix("modular_"),
         modular=display_path,
-        texts=texts,
-        parents=frozenset(parents),
-        outputs=tuple(one for one, _ in outputs),
+        texts={path: every.texts[path] for path in paths},
+        parents=every.parents,
+        outputs=tuple(outputs),
         edits=traced.edits,
     )
-
-
-def _read(
-    file: FlatFile, modular: str, edits: tuple[EditMatch, ...], env: Environment
-) -> tuple[Traced, Sources]:
-    """An output with its links, and the files that they lead to."""
-    sources = _find_sources(file, modular, edits, env)
-    parent = sources.texts[file.diff_base[0]] if file.diff_base is not None else ""
-    hunks = find_hunks(file, parent, edits)
-    links = link_lines(file, sources, hunks, find_alike(file, parent))
-    return Traced(file, links, list_changes(file, links, hunks)), sources
 
 
 def _find_sources(
@@ -110,7 +101,7 @@ def _find_sources(
 
 
 def _text_of(display_path: str, env: Environment) -> str:
-    """The text of the file that messages show as `shown`."""
+    """The text of the file that messages call so."""
     for root in (env.home, *env.roots):
         if (root / display_path).is_file():
             return read_source(root / display_path, allow_bidi=True).text

@@ -42,10 +42,10 @@ def find_orphans(
 
     # Few records are orphans; whether the run is about them takes longer to say.
     recorded = _in_scope(project, [path for path in records if is_orphan(path)], records, selection)
-    known = expected | {path.with_suffix(end) for path in recorded for end in (".py", ".diff")}
+    paths = expected | {path.with_suffix(end) for path in recorded for end in (".py", ".diff")}
     # A file may have lost its record, may have been moved away from it, or lost its diff only.
-    diffs = {path.with_suffix(".diff") for path in expected} - known
-    loose = {*_generated_files(selection.folders, known), *filter(is_our_diff, diffs)}
+    diffs = {path.with_suffix(".diff") for path in expected} - paths
+    loose = {*_generated_files(selection.folders, paths), *filter(is_our_diff, diffs)}
     # An output stands for its diff too.
     beside = {path.with_suffix(".diff") for path in loose if path.suffix == ".py"}
     unrecorded = sorted(path for path in loose - beside if is_orphan(path))
@@ -167,7 +167,7 @@ def _loose_orphan(
     return Verdict(display_path, "", Status.ORPHANED)
 
 
-def _generated_files(folders: Iterable[Path], known: Set[Path]) -> Iterator[Path]:
+def _generated_files(folders: Iterable[Path], paths: Set[Path]) -> Iterator[Path]:
     """The files below `folders` that patchgen wrote, or copies of them, but for `known` ones."""
     for top in folders:
         for folder, inner, names in os.walk(top):
@@ -177,7 +177,7 @@ def _generated_files(folders: Iterable[Path], known: Set[Path]) -> Iterator[Path
                 if not name.lower().endswith((".py", ".pyi", ".diff")):
                     continue
                 path = Path(folder, name)
-                if path in known or not path.is_file():
+                if path in paths or not path.is_file():
                     continue
                 if is_our_diff(path) if path.suffix == ".diff" else has_banner(read_regular(path)):
                     yield path

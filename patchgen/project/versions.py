@@ -21,7 +21,7 @@ TOOLS = ("black", "libcst", "ruff")
 @functools.cache
 def tool_versions() -> dict[str, str]:
     """The installed release of each of `TOOLS` that is installed."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     # Python imports from the first folder that has the package: that one is read last, and counts.
     for folder in reversed(sys.path):
         try:
@@ -31,8 +31,8 @@ def tool_versions() -> dict[str, str]:
         for name in names:
             match = re.fullmatch(r"(\w+)-([^-]+)\.dist-info", name)
             if match and match[1] in TOOLS:
-                found[match[1]] = match[2]
-    return found
+                versions[match[1]] = match[2]
+    return versions
 
 
 def release_of(package: str, env: Environment) -> str:
@@ -40,10 +40,10 @@ def release_of(package: str, env: Environment) -> str:
     path = env.path(package)
     if path is None:
         return ""
-    found = re.search(
+    match = re.search(
         r"""^__version__\s*=\s*["']([^"']+)["']""", path.read_text(encoding="utf-8"), re.MULTILINE
     )
-    return found[1] if found else ""
+    return match[1] if match else ""
 
 
 def versions(env: Environment, formatter: str) -> tuple[tuple[str, str], ...]:

@@ -55,6 +55,20 @@ def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
         raise
 
 
+def write_new(path: Path, text: str, force: bool, shown: str) -> None:
+    """Write a modular file that messages call `shown`."""
+    refuse_another(path, text, force, shown)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, text.encode())
+
+
+def refuse_another(path: Path, text: str, force: bool, shown: str) -> None:
+    """Raise PG804 where `path`, which messages call `shown`, is there with another text."""
+    if path.exists() and path.read_text(encoding="utf-8") != text and not force:
+        what, hint = "exists already, with another text", "--force replaces it"
+        raise PatchgenError("PG804", Location(shown), what, hint)
+
+
 def apply(changes: Sequence[Change]) -> None:
     """Make every change, in order.  Raises the OSError of a step that fails, about its target."""
     for change in changes:

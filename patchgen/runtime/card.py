@@ -59,8 +59,8 @@ def _licence_of(source: Path) -> str:
     card = source / "README.md"
     text = card.read_text(encoding="utf-8") if card.is_file() else ""
     front = re.match(r"---\n(.*?)\n---", text, re.DOTALL)
-    found = re.search(r"^license:\s*([\w.-]+)\s*$", front[1], re.MULTILINE) if front else None
-    return found[1] if found else ""
+    licence = re.search(r"^license:\s*([\w.-]+)\s*$", front[1], re.MULTILINE) if front else None
+    return licence[1] if licence else ""
 
 
 def _about(variant: Variant) -> Iterator[str]:
@@ -109,9 +109,9 @@ def _what_changed(variant: Variant) -> Iterator[str]:
 
 def _versions(variant: Variant) -> Iterator[str]:
     yield "## Versions"
-    made = variant.made_by or f"patchgen {patchgen.__version__}"
+    tools = variant.made_by or f"patchgen {patchgen.__version__}"
     here = ", ".join(f"{package} {metadata.version(package)}" for package in _RAN_WITH)
-    yield f"Made by {made}. Exported with {here}; other releases may lack what the code imports."
+    yield f"Made by {tools}. Exported with {here}; other releases may lack what the code imports."
 
 
 def _licence(variant: Variant, source: Path | None) -> Iterator[str]:
@@ -141,9 +141,9 @@ def _parity(variant: Variant) -> Iterator[str]:
 def _section(page: Path, name: str) -> str:
     """What a report says of the variant, after the line on how the report was made; or ""."""
     text = page.read_text(encoding="utf-8")
-    found = re.search(rf"^## {re.escape(name)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    if found is None:
+    section = re.search(rf"^## {re.escape(name)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if section is None:
         return ""
     circumstances = text.split("\n\n", 2)[1]
-    cases = f"<details><summary>Every case</summary>\n\n{found[1].strip()}\n\n</details>"
+    cases = f"<details><summary>Every case</summary>\n\n{section[1].strip()}\n\n</details>"
     return f"{circumstances}\n\n{cases}"

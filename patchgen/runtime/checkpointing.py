@@ -118,7 +118,7 @@ class SaveOrRecompute:
 
     def note(self, outputs: Any) -> None:
         """These are kept."""
-        tensors = (each for each in tree_leaves(outputs) if isinstance(each, Tensor))
+        tensors = (leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor))
         self.kept |= {storage_of(tensor) for tensor in tensors}
 
 
@@ -127,9 +127,9 @@ def written_by(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     schema = getattr(operation, "_schema", None)  # an operation of higher order has none
     if schema is None or not schema.is_mutable:
         return
-    for index, each in enumerate(schema.arguments):
-        if each.alias_info is not None and each.alias_info.is_write:
-            given = kwargs.get(each.name, args[index] if index < len(args) else None)
+    for index, arg in enumerate(schema.arguments):
+        if arg.alias_info is not None and arg.alias_info.is_write:
+            given = kwargs.get(arg.name, args[index] if index < len(args) else None)
             yield from (tensor for tensor in tree_leaves(given) if isinstance(tensor, Tensor))
 
 
@@ -161,9 +161,9 @@ def name_of(operation: Any) -> str:
 def dropout_of(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The rate that an attention is called with; 0 where it takes none."""
     schema = getattr(operation, "_schema", None)  # an operation of higher order has none
-    for index, each in enumerate(schema.arguments if schema else ()):
-        if each.name == "dropout_p":
-            return kwargs.get("dropout_p", args[index] if index < len(args) else each.default_value)
+    for index, arg in enumerate(schema.arguments if schema else ()):
+        if arg.name == "dropout_p":
+            return kwargs.get("dropout_p", args[index] if index < len(args) else arg.default_value)
     return 0.0
 
 

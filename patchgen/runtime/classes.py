@@ -55,10 +55,10 @@ def model_classes(module: ModuleType) -> tuple[ModelClass, ...]:
     listed = getattr(module, "__all__", None) or [
         name for name in vars(module) if not name.startswith("_")
     ]
-    found = (getattr(module, name, None) for name in listed)
+    values = (getattr(module, name, None) for name in listed)
     return tuple(
         item
-        for item in found
+        for item in values
         if isinstance(item, type)
         and issubclass(item, PreTrainedModel)
         and item.__module__ == module.__name__
@@ -100,12 +100,12 @@ def auto_classes() -> tuple[Any, ...]:
     """All auto classes of transformers: `AutoModel`, `AutoModelForCausalLM`, ..."""
     from transformers.models.auto import modeling_auto
 
-    found = [
+    autos = [
         getattr(modeling_auto, name)
         for name in modeling_auto.__all__
         if name.startswith("AutoModel")
     ]
-    return tuple(item for item in found if getattr(item, "_model_mapping", None) is not None)
+    return tuple(item for item in autos if getattr(item, "_model_mapping", None) is not None)
 
 
 def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]]]:
@@ -116,8 +116,8 @@ def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]
     entries: dict[Any, dict[Any, tuple[ModelClass, ...]]] = {}
     for auto in auto_classes():
         for theirs, ours in configurations.items():
-            found = auto._model_mapping.get(theirs, ())
-            names = [item.__name__ for item in (found if isinstance(found, tuple) else (found,))]
+            there = auto._model_mapping.get(theirs, ())
+            names = [item.__name__ for item in (there if isinstance(there, tuple) else (there,))]
             built = tuple(models[name] for name in names if name in models)
             if built:
                 entries.setdefault(auto, {})[ours] = built

@@ -75,8 +75,8 @@ def export(name: str, folder: Path, checkpoint: str | None = None) -> Variant:
         raise FileExistsError(f"{folder} is there already, and not an empty folder")
     source = _source(checkpoint) if checkpoint is not None else None
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:
-        inner = Path(made, folder.name)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+        inner = Path(scratch, folder.name)
         inner.mkdir()
         _fill(inner, variant, source)
         if folder.exists():
@@ -124,14 +124,14 @@ def code_files(variant: Variant) -> tuple[Path, ...]:
 
     ValueError for an import that an exported folder could not answer.
     """
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     waiting = [variant.path]
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found[path] = None
+        if path not in paths:
+            paths[path] = None
             waiting += _imported_files(path)
-    return tuple(found)
+    return tuple(paths)
 
 
 def _imported_files(path: Path) -> Iterator[Path]:
@@ -163,14 +163,14 @@ def auto_map(variant: Variant, model_type: str) -> dict[str, str]:
     Left out are classes that take the configuration of a part, such as the language model of a
     model of images and text: transformers hands custom code the whole.
     """
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for auto, by_config in auto_entries(variant).items():
         for model in (model for models in by_config.values() for model in models):
             if model.config_class.model_type == model_type:
-                found.setdefault(auto.__name__, _reference(model))
+                entries.setdefault(auto.__name__, _reference(model))
                 if has_own_configuration(model):
-                    found["AutoConfig"] = _reference(model.config_class)
-    return found
+                    entries["AutoConfig"] = _reference(model.config_class)
+    return entries
 
 
 def _reference(item: Any) -> str:

@@ -65,13 +65,13 @@ def lean_experts_forward(
 def _refuse_what_is_not_computed(module: Any) -> None:
     """ValueError for parameters without a gradient here, and for random numbers drawn twice."""
     inside = list(module.act_fn.modules()) if isinstance(module.act_fn, nn.Module) else []
-    found = {
+    hindrances = {
         "biases": module.has_bias,
         "a norm of the outputs": module.has_post_expert_norm,
-        "an activation with parameters": any(list(each.parameters()) for each in inside),
-        "dropout": module.training and any(getattr(each, "p", 0) for each in inside),
+        "an activation with parameters": any(list(part.parameters()) for part in inside),
+        "dropout": module.training and any(getattr(part, "p", 0) for part in inside),
     }
-    for what, is_there in found.items():
+    for what, is_there in hindrances.items():
         if is_there:
             kind = type(module).__name__
             raise ValueError(f'experts_implementation="{NAME}" does not compute {what} ({kind})')

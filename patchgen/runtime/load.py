@@ -39,13 +39,13 @@ def load(
     ValueError where there is no such variant or class, and for a checkpoint of another kind of
     model, which `from_pretrained` would take with a warning.
     """
-    found = find_variant(variant)
+    source = find_variant(variant)
     configuration = _configuration(checkpoint, kwargs)
-    model = chosen_class(found, configuration, head)
+    model = chosen_class(source, configuration, head)
     loaded = model.from_pretrained(checkpoint, **kwargs)
-    made, text = loaded[0] if isinstance(loaded, tuple) else loaded, found.text()
-    warn_where_the_loss_is_inert(made, text)
-    warn_where_adapters_miss_experts(made, text)
+    loaded_model, text = loaded[0] if isinstance(loaded, tuple) else loaded, source.text()
+    warn_where_the_loss_is_inert(loaded_model, text)
+    warn_where_adapters_miss_experts(loaded_model, text)
     return loaded
 
 

@@ -66,13 +66,15 @@ def register(variant: str) -> Registration:
     ValueError where there is none, or where one stands already for the same configuration: it is to
     be undone first.
     """
-    found = find_variant(variant)
-    entries = auto_entries(found)
+    source = find_variant(variant)
+    entries = auto_entries(source)
     configurations = tuple(
         dict.fromkeys(config for by_config in entries.values() for config in by_config)
     )
     if not configurations:
-        raise ValueError(f"no auto class builds {found.parent}, and so none can build {found.name}")
+        raise ValueError(
+            f"no auto class builds {source.parent}, and so none can build {source.name}"
+        )
     for configuration in configurations:
         if configuration in _standing:
             first = _standing[configuration].variant.name
@@ -81,37 +83,39 @@ def register(variant: str) -> Registration:
                 "and auto classes build one model for a configuration; "
                 f"undo that first: what register({first!r}) returned has .undo()"
             )
-    made = Registration(found, configurations)
-    _refuse_taken_types(made)
-    _put_all(made, entries)
-    _standing.update(dict.fromkeys(configurations, made))
-    return made
+    entry = Registration(source, configurations)
+    _refuse_taken_types(entry)
+    _put_all(entry, entries)
+    _standing.update(dict.fromkeys(configurations, entry))
+    return entry
 
 
-def _put_all(made: Registration, entries: dict[Any, dict[Any, tuple[Any, ...]]]) -> None:
-    for own, parents in _own_types(made.variant):
-        made._put(CONFIG_MAPPING, own.model_type, own)
+def _put_all(entry: Registration, entries: dict[Any, dict[Any, tuple[Any, ...]]]) -> None:
+    for new, parents in _own_types(entry.variant):
+        entry._put(CONFIG_MAPPING, new.model_type, new)
         if parents in TOKENIZER_MAPPING:
-            made._put(TOKENIZER_MAPPING, own, TOKENIZER_MAPPING[parents])
+            entry._put(TOKENIZER_MAPPING, new, TOKENIZER_MAPPING[parents])
     for auto, by_config in entries.items():
         for configuration, models in by_config.items():
-            made._put(auto._model_mapping, configuration, models[0] if len(models) == 1 else models)
+            entry._put(
+                auto._model_mapping, configuration, models[0] if len(models) == 1 else models
+            )
 
 
 def _own_types(variant: Variant) -> Iterator[tuple[Any, Any]]:
     """Each configuration class that the variant brings, with the parent's in its place."""
-    found = {
+    types = {
         m.config_class: parent.config_class
         for m, parent in pairs(variant)
         if has_own_configuration(m)
     }
-    yield from found.items()
+    yield from types.items()
 
 
-def _refuse_taken_types(made: Registration) -> None:
-    for own, _ in _own_types(made.variant):
-        if own.model_type in CONFIG_MAPPING:
-            there = CONFIG_MAPPING[own.model_type]
+def _refuse_taken_types(entry: Registration) -> None:
+    for new, _ in _own_types(entry.variant):
+        if new.model_type in CONFIG_MAPPING:
+            there = CONFIG_MAPPING[new.model_type]
             raise ValueError(
-                f"the model type {own.model_type} is {there.__module__}.{there.__name__}'s already"
+                f"the model type {new.model_type} is {there.__module__}.{there.__name__}'s already"
             )

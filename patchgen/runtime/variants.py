@@ -37,8 +37,8 @@ class Variant:
     @property
     def transformers(self) -> str:
         """The release of transformers that it was made from; "" if no lock records it."""
-        found = re.search(r"\btransformers (\S+?)(?:,|$)", self.made_by)
-        return found[1] if found else ""
+        release = re.search(r"\btransformers (\S+?)(?:,|$)", self.made_by)
+        return release[1] if release else ""
 
     def text(self) -> str:
         """The module's source."""
@@ -50,12 +50,12 @@ class Variant:
 
         Raises ValueError if the banner names none, as in a file without a parent in transformers.
         """
-        found = list(_PARENT.finditer(self.text()))
-        if not found:
+        parents = list(_PARENT.finditer(self.text()))
+        if not parents:
             raise ValueError(
                 f"{self.path}: names no modeling module of transformers that it was made from"
             )
-        return next((match for match in found if match["followed"]), found[0])["module"]
+        return next((match for match in parents if match["followed"]), parents[0])["module"]
 
 
 def find_variant(name: str, start: Path | None = None) -> Variant:
@@ -64,23 +64,23 @@ def find_variant(name: str, start: Path | None = None) -> Variant:
     Raises ValueError, with the nearest names, if there is none, and with the modules if there are
     several.  Raises FileNotFoundError if it is recorded and its file is gone.
     """
-    known = tuple(known_variants(start or Path.cwd()))
-    found = [variant for variant in known if name in (variant.name, variant.module)]
-    if not found:
-        names = sorted({variant.name for variant in known})
+    variants = tuple(known_variants(start or Path.cwd()))
+    matches = [variant for variant in variants if name in (variant.name, variant.module)]
+    if not matches:
+        names = sorted({variant.name for variant in variants})
         hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none, here'}"
         raise ValueError(
             f"{name} is no variant that {LOCK} or the installed {INSTALLED} has; {hint}"
         )
-    if len(found) > 1:
+    if len(matches) > 1:
         raise ValueError(
-            f"{name} is the name of several variants; say {' or '.join(v.module for v in found)}"
+            f"{name} is the name of several variants; say {' or '.join(v.module for v in matches)}"
         )
-    if not found[0].path.is_file():
-        recorded = f"is recorded in {LOCK} as {found[0].name}"
+    if not matches[0].path.is_file():
+        recorded = f"is recorded in {LOCK} as {matches[0].name}"
         gone = f"{recorded}, and is not there: `patchgen convert` writes it"
-        raise FileNotFoundError(errno.ENOENT, gone, str(found[0].path))
-    return found[0]
+        raise FileNotFoundError(errno.ENOENT, gone, str(matches[0].path))
+    return matches[0]
 
 
 def known_variants(start: Path) -> Iterator[Variant]:
@@ -108,11 +108,11 @@ def _installed() -> tuple[Variant, ...]:
     home = Path(__file__).parents[2]
     is_clone = (home / "pyproject.toml").is_file()
     folder = home / "generated" if is_clone else home.joinpath(*INSTALLED.split("."))
-    found: list[Variant] = []
+    variants: list[Variant] = []
     for path in sorted(folder.rglob("modeling_*.py")):
         module = ".".join(path.relative_to(home).with_suffix("").parts)
-        found.append(Variant(_name(path.name), module, path, home))
-    return tuple(found)
+        variants.append(Variant(_name(path.name), module, path, home))
+    return tuple(variants)
 
 
 def _is_model(output: Path) -> bool:

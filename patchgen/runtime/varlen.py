@@ -98,11 +98,11 @@ def varlen_attention(
     rows, _, tokens, _ = query.shape
     if key.shape[2] != tokens:
         return _with_cache(query, key, value, attention_mask, position_ids, form), None
-    query, key, value = (each.transpose(1, 2).flatten(0, 1) for each in (query, key, value))
+    query, key, value = (states.transpose(1, 2).flatten(0, 1) for states in (query, key, value))
     if attention_mask is not None:
         places_T, cu_seqlens_N1, max_seqlen = _get_unpad_data(attention_mask)
         texts = Texts(cu_seqlens_N1, max_seqlen)
-        query, key, value = (each.index_select(0, places_T) for each in (query, key, value))
+        query, key, value = (states.index_select(0, places_T) for states in (query, key, value))
         output = attend(query, key, value, texts, form)
         return _pad_input(output, places_T, rows, tokens), None
     if cu_seq_lens_q is not None:
@@ -130,8 +130,8 @@ def _with_cache(
     # Without a mask the first key is the first token of the text, and a position the place of a
     # token.  As many as there are queries, also where an encoder's keys are fewer.
     last = torch.arange(keys - query.shape[2], keys, device=query.device)
-    own = last if mask is not None or position_ids is None else position_ids
-    visible = _visible_keys(own[..., :, None] - places, form, mask)
+    positions = last if mask is not None or position_ids is None else position_ids
+    visible = _visible_keys(positions[..., :, None] - places, form, mask)
     return _by_sdpa(query, key[:, :, :keys], value[:, :, :keys], visible, form)
 
 
@@ -214,7 +214,7 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, texts: Texts, form: Fo
     if "enable_gqa" in _OPTIONS:
         asked["enable_gqa"] = groups > 1
     elif groups > 1:
-        key, value = (each.repeat_interleave(groups, dim=1) for each in (key, value))
+        key, value = (states.repeat_interleave(groups, dim=1) for states in (key, value))
     cu_seqlens, max_seqlen = texts.cu_seqlens_N1, texts.max_seqlen
     output: Tensor = varlen_attn(
         query, key, value, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, **asked
@@ -238,13 +238,13 @@ def by_rows(
             text_T[:, None] == text_T
         )
         query, key, value = (
-            each.transpose(0, 1).unsqueeze(0) for each in (query_THD, key_TGD, value_TGD)
+            tensor.transpose(0, 1).unsqueeze(0) for tensor in (query_THD, key_TGD, value_TGD)
         )
         return _by_sdpa(query, key, value, visible, form).squeeze(0)
     places_T = places_T - starts_N[text_T] + text_T * max_seqlen
     states = (query_THD, key_TGD, value_TGD)
     query, key, value = (
-        _pad_input(each, places_T, count, max_seqlen).transpose(1, 2) for each in states
+        _pad_input(tensor, places_T, count, max_seqlen).transpose(1, 2) for tensor in states
     )
     if form.causal and (form.window is None or form.window >= max_seqlen):
         mask = None  # the padding at the right is later than every token

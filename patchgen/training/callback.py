@@ -236,11 +236,11 @@ def _flops_per_token(model: Any, rows: Any) -> float | None:
     """Return the FLOPs of a training step for each token, from the first rows."""
     if not (hasattr(rows, "__getitem__") and hasattr(rows, "__len__") and len(rows)):
         return None
-    sample = [rows[place] for place in range(min(len(rows), TYPICAL))]
+    sample = [rows[number] for number in range(min(len(rows), TYPICAL))]
     if not (isinstance(sample[0], Mapping) and "input_ids" in sample[0]):
         return None
     lengths = [length for row in sample for length in text_lengths(row)]
-    kind = next(each for each in type(model).__mro__ if not each.__name__.startswith("FSDP"))
+    kind = next(base for base in type(model).__mro__ if not base.__name__.startswith("FSDP"))
     forward = count_forward_flops(kind, model.config, max(len(row["input_ids"]) for row in sample))
     if forward is None:
         return None

@@ -20,14 +20,14 @@ def free_memory(device: str) -> int | None:
     """
     if device == "cuda":
         return int(torch.cuda.mem_get_info()[0])
-    known = [available_memory()]
+    limits = [available_memory()]
     with contextlib.suppress(OSError, ValueError):  # there is no such group, or its limit is "max"
         limit, used = (
             int((CONTROL_GROUP / name).read_text(encoding="ascii"))
             for name in ("memory.max", "memory.current")
         )
-        known.append(limit - used)
-    return min((count for count in known if count is not None), default=None)
+        limits.append(limit - used)
+    return min((count for count in limits if count is not None), default=None)
 
 
 def reset_peak_memory(device: str) -> None:

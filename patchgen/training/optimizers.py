@@ -65,8 +65,8 @@ class MuonWithAdamW(torch.optim.Optimizer):
         head = getattr(model, "get_output_embeddings", lambda: None)()
         outside |= {id(weight) for weight in head.parameters()} if head is not None else set()
         trained = [weight for weight in model.parameters() if weight.requires_grad]
-        matrices = [each for each in trained if each.dim() == 2 and id(each) not in outside]
-        rest = [each for each in trained if each.dim() != 2 or id(each) in outside]
+        matrices = [leaf for leaf in trained if leaf.dim() == 2 and id(leaf) not in outside]
+        rest = [leaf for leaf in trained if leaf.dim() != 2 or id(leaf) in outside]
         # The update of a matrix gets the size that AdamW's has, so that one rate fits both.
         muon = torch.optim.Muon(
             matrices, lr=lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"
@@ -83,12 +83,12 @@ class MuonWithAdamW(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the states of both."""
-        return {str(place): part.state_dict() for place, part in enumerate(self.parts)}
+        return {str(number): part.state_dict() for number, part in enumerate(self.parts)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what `state_dict` has returned."""
-        for place, part in enumerate(self.parts):
-            part.load_state_dict(state_dict[str(place)])
+        for number, part in enumerate(self.parts):
+            part.load_state_dict(state_dict[str(number)])
         self.param_groups = [group for part in self.parts for group in part.param_groups]
 
 

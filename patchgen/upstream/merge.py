@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from patchgen.facts.modules import CHECKPOINTED
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.upstream.members import Member, Members, Method, cut_class, cut_method, docstring_of
 from patchgen.upstream.names import common_suffix
@@ -215,7 +216,7 @@ def _merged_arguments(
     texts = {base.text for base in bases}
     bases += [extra for extra in left if extra.text not in texts]
     # The layer is a module itself.  Python finds no order where a base stands before its subclass.
-    if {"nn.Module", "GradientCheckpointingLayer"} <= set(_names_of(bases)):
+    if {"nn.Module", CHECKPOINTED} <= set(_names_of(bases)):
         bases = [base for base in bases if base.text != "nn.Module"]
     return (*bases, *filter(_is_keyword, parent))
 

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from patchgen.facts.modules import CHECKPOINTED
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.upstream.members import Body, Method, Statement, column, cut_body, slice_of
@@ -42,7 +43,7 @@ def parents_called(bases: Sequence[str]) -> frozenset[str]:
     """The dotted names that stand for the parent in a class with these bases."""
     names = set(bases)
     # The layer is written in the place of `nn.Module`, which the methods still name.
-    if "GradientCheckpointingLayer" in names:
+    if CHECKPOINTED in names:
         names.add("nn.Module")
     if any(_PRE_TRAINED in base for base in bases):
         names.add(_PRE_TRAINED)

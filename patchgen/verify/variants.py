@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patchgen.facts.modules import CHECKPOINTED
 from patchgen.project.config import find_config
 from patchgen.project.lock import Record, read_lock
 from patchgen.project.outcome import digest_of_bytes
@@ -96,7 +97,7 @@ def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ..
             continue
         if isinstance(node, ast.ClassDef):
             bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
-            found |= {"checkpoint"} if "GradientCheckpointingLayer" in bases else set()
+            found |= {"checkpoint"} if CHECKPOINTED in bases else set()
         elif isinstance(node, ast.Assign):
             found |= {_FLAGS.get(ast.unparse(node), "")}
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == _LOOKUP:

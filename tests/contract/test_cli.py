@@ -14,7 +14,6 @@ import pytest
 from patchgen.cli import main
 from patchgen.cli.commands import COMMANDS, load_command
 from patchgen.cli.commands import patchgen as command_line
-from patchgen.cli.old_flags import translate
 from tests import standin
 from tests.toytree import REPOSITORY, command, environment, run, toy_project, variant
 
@@ -147,54 +146,20 @@ def test_internal_error_is_one_paragraph(tree, monkeypatch, capsys):
     assert err.count("\n") == 1
 
 
-# The old flags of the scripts
-
-
-@pytest.mark.parametrize(
-    "old, new",
-    [
-        (["--files_to_parse", "a", "b"], ["a", "b"]),
-        (["--files-to-parse=a"], ["a"]),
-        (["--files", "a"], ["a"]),
-        (["--num_workers", "4", "a"], ["--jobs", "4", "a"]),
-        (["--num-workers=4"], ["--jobs=4"]),
-        (["--fix_and_overwrite"], ["--fix"]),
-        (["--fix-and-overwrite"], ["--fix"]),
-        (["--check_all"], []),
-        (["--check-all", "--num_workers", "2"], ["--jobs", "2"]),
-        (["--", "--files_to_parse"], ["--", "--files_to_parse"]),
-        (["convert", "modular/a_b/modular_x_y.py", "--output-format", "json"],) * 2,
-    ],
-    ids=lambda words: " ".join(words),
-)
-def test_old_flags(old, new):
-    assert translate(old) == new
-
-
-@pytest.mark.parametrize(
-    "script, argv", [("modular_converter", ["--files_to_parse", "modular/v1/modular_v1.py"])]
-)
-def test_scripts_take_them(script, argv, tmp_path):
+def test_scripts_run_the_commands_of_their_names(tmp_path):
     tree = toy_project(tmp_path / "proj", variants=2)
-    options = {
-        "cwd": tree.top,
-        "env": environment(PYTHONPATH=""),
-        "capture_output": True,
-        "text": True,
-    }
-    path = REPOSITORY / "utils"
-    done = subprocess.run([sys.executable, str(path / f"{script}.py"), *argv], **options)
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (
-        0,
-        "2 written, 0 removed, 0 unchanged",
-    )
-    check = [sys.executable, str(path / "check_modular.py")]
-    assert subprocess.run(check, **options).returncode == 1
-    assert (
-        subprocess.run([*check, "--fix_and_overwrite", "--num_workers", "1"], **options).returncode
-        == 0
-    )
-    assert subprocess.run([*check, "--check_all"], **options).returncode == 0
+    env = environment(PYTHONPATH="")
+
+    def script(name, *argv):
+        argv = [sys.executable, str(REPOSITORY / "utils" / name), *argv]
+        return subprocess.run(argv, cwd=tree.top, env=env, capture_output=True, text=True)
+
+    done = script("modular_converter.py", "modular/v1/modular_v1.py")
+    said = done.stderr.splitlines()[-1]
+    assert (done.returncode, said) == (0, "2 written, 0 removed, 0 unchanged")
+    assert script("check_modular.py").returncode == 1
+    assert script("check_modular.py", "--fix", "--jobs", "1").returncode == 0
+    assert script("check_modular.py").returncode == 0
 
 
 # Streams and formats
@@ -319,7 +284,7 @@ def test_bar_on_a_terminal(more, coloured, tmp_path):
 
     tree = toy_project(tmp_path / "proj", variants=3)
     script = (
-        "import sys; from patchgen.cli import main, progress; progress.PATIENCE = 0; "
+        "import sys; from patchgen.cli import main, terminal; terminal.PATIENCE = 0; "
         "sys.exit(main(['convert']))"
     )
     master, slave = pty.openpty()

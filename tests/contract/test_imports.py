@@ -76,7 +76,7 @@ TABLE = COMPILER | {
     "project.markdown": set(),
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
     "syntax": {"syntax.errors", "facts"},
-    "upstream": {"syntax.errors", "syntax", "system", *ALL_OF_THE_COMPILER},
+    "upstream": {"syntax.errors", "facts", "syntax", "system", *ALL_OF_THE_COMPILER},
     "lint": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.
     "project": {"syntax.errors", "syntax", "system", "upstream", "lint", *ALL_OF_THE_COMPILER},

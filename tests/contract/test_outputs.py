@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,13 @@ def test_no_name_is_undefined_or_defined_twice() -> None:
     assert OUTPUTS and done.returncode == 0, done.stdout
 
 
+def test_nothing_of_patchgen_is_imported() -> None:
+    of_ours = re.compile(r"^\s*(from|import)\s+(patchgen|modular)\b", re.MULTILINE)
+    found = [path.name for path in OUTPUTS if of_ours.search(path.read_text(encoding="utf-8"))]
+    assert found == []
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_imports_in_a_fresh_process() -> None:
     pytest.importorskip("torch")

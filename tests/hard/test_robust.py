@@ -156,8 +156,8 @@ def _generated(source: str, examples: int, folder: Path) -> None:
 
 
 def test_generated(tmp_path: Path) -> None:
-    _generated("from_grammar", 5, tmp_path)
-    _generated("from_node", 4, tmp_path)
+    _generated("from_grammar", 3, tmp_path)
+    _generated("from_node", 2, tmp_path)
 
 
 @pytest.mark.slow

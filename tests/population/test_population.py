@@ -33,7 +33,7 @@ def results_of(parts: Iterable[str], folder: Path) -> Results:
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return results_of(["97/176"], tmp_path_factory.mktemp("sample"))
+    return results_of(["97/352"], tmp_path_factory.mktemp("sample"))
 
 
 @pytest.fixture(scope="module")

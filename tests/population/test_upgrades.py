@@ -46,8 +46,9 @@ def judged(roots: Sequence[Path], seed: int, count: int) -> Counter[str]:
 
 @pytest.mark.timeout(600)
 def test_a_sample_of_upgrades(tmp_path: Path) -> None:
-    counts = judged(fetched(SAMPLE, tmp_path), SEED, len(KINDS))
-    assert counts["equal"] >= 0.8 * (len(KINDS) - counts["unmade"]) > 20
+    count = len(KINDS) // 2
+    counts = judged(fetched(SAMPLE, tmp_path), SEED, count)
+    assert counts["equal"] >= 0.8 * (count - counts["unmade"]) > 10
 
 
 @pytest.mark.slow

@@ -14,8 +14,9 @@ from patchgen.author.anatomy.attention import Attentions
 from patchgen.author.anatomy.code import called, dotted, last
 from patchgen.author.anatomy.holding import LISTS, held
 from patchgen.author.anatomy.module import Class, Module
+from patchgen.facts import modules
 
-CHECKPOINTED = "GradientCheckpointingLayer"
+CHECKPOINTED = modules.CHECKPOINTED
 
 
 @dataclass(frozen=True, eq=False)

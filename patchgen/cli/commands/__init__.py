@@ -15,6 +15,8 @@ from inspect import cleandoc
 import click
 from click.shell_completion import CompletionItem
 
+from patchgen.cli.options import option
+
 COMMANDS = {
     "adopt": "Write the changes in a copied modeling file as a modular file.",
     "bench": "Time variants on this GPU beside their alternatives.",
@@ -65,8 +67,8 @@ class _Commands(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [name for name in sorted(COMMANDS) if name.startswith(incomplete)]
-        found = [CompletionItem(name, help=COMMANDS[name]) for name in names]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        items = [CompletionItem(name, help=COMMANDS[name]) for name in names]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -92,21 +94,13 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
     click.echo(f"patchgen {__version__}")
     for name, version in sorted(tool_versions().items()):
         click.echo(f"{name} {version}")
-    click.echo(
-        f"transformers {release_of('transformers', make_environment(Path.cwd())) or 'not found'}"
-    )
+    release = release_of("transformers", make_environment(Path.cwd()))
+    click.echo(f"transformers {release or 'not found'}")
     context.exit()
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--version",
-    is_flag=True,
-    callback=_print_version,
-    expose_value=False,
-    is_eager=True,
-    help="Print versions.",
-)
+@option("--version", "Print versions.", callback=_print_version, expose_value=False, is_eager=True)
 def patchgen() -> None:
     """Change the code of Hugging Face models, and keep the changes up to date.
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli.options import ABOVE_0, NEW_FOLDER, option
+from patchgen.cli.options import ABOVE_0, NEW_FOLDER, needs_models, option
 from patchgen.cli.report import table
-from patchgen.cli.requirements import needs_models
 from patchgen.syntax.errors import Location, PatchgenError
+
+if TYPE_CHECKING:
+    from patchgen.training.bench.cases import Case
 
 # Errors of a full or failing disk, or of a limit on the size of files.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
@@ -81,36 +85,34 @@ def bench(
             every = choose_cases((), (), tiny=tiny)
             replace_file(path.with_suffix(".md"), as_markdown(record, every).encode())
             draw(record, every, path.parent)
-    counted: dict[str, int] = {}
-    for case in cases:
-        for entry in case.entries:
-            status = record.results.get(case.id, {}).get(entry.name, {"status": "no time"})[
-                "status"
-            ]
-            counted[status] = counted.get(status, 0) + 1
-    click.echo(", ".join(f"{number} {status}" for status, number in counted.items()))
+    statuses = Counter(
+        record.results.get(case.id, {}).get(entry.name, {"status": "no time"})["status"]
+        for case in cases
+        for entry in case.entries
+    )
+    click.echo(", ".join(f"{number} {status}" for status, number in statuses.items()))
     click.echo(f"{path} and {path.with_suffix('.md').name}")
-    return int("wrong" in counted or "failed" in counted)
+    return int("wrong" in statuses or "failed" in statuses)
 
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _print_plan(cases: Sequence[object], card: str) -> int:
+def _print_plan(cases: Sequence[Case], card: str) -> int:
     """Print each entry with its rows and its predicted peak; 1 if a baseline does not fit."""
     from patchgen.training.bench.plan import plan, room_of
     from patchgen.training.memory.report import format_size
 
     room = room_of(card)
     rows, fits = [], True
-    for each in plan(cases, room):  # type: ignore[arg-type]
-        fits = fits and each.rows > 0
-        size = format_size(each.peak) if each.peak is not None else "-"
-        most = str(each.most) if each.most is not None else "-"
-        rows.append((each.case.id, each.entry.name, str(each.rows * each.entry.times), size, most))
-        _say(f"{each.case.id} {each.entry.name}")
-    sys.stdout.write(table(("case", "entry", "rows", "predicted peak", "most rows"), rows))
+    for row in plan(cases, room):
+        fits = fits and row.rows > 0
+        size = "-" if row.peak is None else format_size(row.peak)
+        most = "-" if row.most is None else str(row.most)
+        rows.append((row.case.id, row.entry.name, str(row.rows * row.entry.times), size, most))
+        _say(f"{row.case.id} {row.entry.name}")
+    click.echo(table(("case", "entry", "rows", "predicted peak", "most rows"), rows), nl=False)
     click.echo(f"{card}: {format_size(room)} to plan with; every baseline fits: {fits}")
     return int(not fits)
 
@@ -123,7 +125,6 @@ def _explain_full_disk(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL:
             raise
+        what = f"cannot be written: {error.strerror}"
         hint = "earlier results are saved: free some space and run the same command again"
-        raise PatchgenError(
-            "PG910", Location(str(path)), f"cannot be written: {error.strerror}", hint
-        ) from error
+        raise PatchgenError("PG910", Location(str(path)), what, hint) from error

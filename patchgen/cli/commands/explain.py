@@ -30,14 +30,15 @@ def explain(target: str, package_root: str | None) -> int:
     Example:
       patchgen explain generated/llama/modeling_llama_loss.py:602
     """
-    found = re.fullmatch(r"(.+?):(\d+)(?::\d+)?", target)
-    name, line = (found[1], int(found[2])) if found else (target, 0)
+    match = re.fullmatch(r"(.+?):(\d+)(?::\d+)?", target)
+    name, line = (match[1], int(match[2])) if match else (target, 0)
     project = open_project(Request((name,), package_root=package_root))
     path = Path.cwd() / name
     if not path.is_file():
         raise click.UsageError(f"{name} does not exist")
-    if found:
-        _require_line(path, name, line)
+    count = len(path.read_bytes().splitlines())
+    if match and not 1 <= line <= count:
+        raise click.UsageError(f"{name} has no line {line}: it has {plural(count, 'line')}")
     if MODULAR.fullmatch(path.name):
         return _explain_plan(project, path)
     return _explain_lines(project, path.resolve(), line)
@@ -78,26 +79,23 @@ def _outline_plan(plan: ModulePlan) -> str:
     return "\n".join(lines)
 
 
-def _require_line(path: Path, name: str, line: int) -> None:
-    count = len(path.read_bytes().splitlines())
-    if not 1 <= line <= count:
-        raise click.UsageError(f"{name} has no line {line}: it has {plural(count, 'line')}")
-
-
 def _explain_lines(project: Project, path: Path, line: int) -> int:
     record = load_records(project).get(path)
     if record is None:
-        raise click.UsageError(
-            f"{project.display_path(path)} is neither a modular file nor a recorded output"
-        )
+        what = "is neither a modular file nor a recorded output"
+        raise click.UsageError(f"{project.display_path(path)} {what}")
     if not line:
         raise click.UsageError(f"name a line of it, such as {record.output}:9")
     origin = _find_origin(project, record, path, line)
     if origin is None:
-        sys.stdout.write(f"{record.output}:{line}: a blank line, or written by patchgen itself\n")
+        click.echo(f"{record.output}:{line}: a blank line, or written by patchgen itself")
         return 0
-    sys.stdout.write(f"{record.output}:{line} comes from {origin}\n")
-    sys.stdout.write(_quoted(project, origin.path, origin.line))
+    click.echo(f"{record.output}:{line} comes from {origin}")
+    for root in project.environment().roots:
+        if (source := root / origin.path).is_file():
+            lines = read_source(source, allow_bidi=True).lines
+            click.echo(f"    {lines[origin.line - 1].rstrip()}")
+            break
     return 0
 
 
@@ -117,12 +115,3 @@ def _find_origin(project: Project, record: Record, path: Path, line: int) -> Loc
     if digest_of_file(path) == record.digest:
         why = f"{record.modular} does not give it now"
     raise click.ClickException(f"{record.output}: {why}; `patchgen convert` writes it anew")
-
-
-def _quoted(project: Project, display_path: str, line: int) -> str:
-    """The line itself, if the file is found below one of the roots."""
-    for root in project.environment().roots:
-        if (root / display_path).is_file():
-            lines = read_source(root / display_path, allow_bidi=True).lines
-            return f"    {lines[line - 1].rstrip()}\n" if line <= len(lines) else ""
-    return ""

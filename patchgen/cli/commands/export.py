@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from patchgen.cli.options import NEW_FOLDER, option
-from patchgen.cli.requirements import needs_models
+from patchgen.cli.options import NEW_FOLDER, needs_models, option
 
 
 @click.command()

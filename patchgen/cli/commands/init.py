@@ -6,7 +6,6 @@ import json
 import string
 import textwrap
 import tomllib
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -22,18 +21,7 @@ from patchgen.syntax.regular import read_regular
 
 STARTER = Path(__file__).parents[1] / "starter"
 CLONE = "path/to/patchgen"
-
-
-@dataclass(frozen=True, slots=True)
-class Starter:
-    """A file that a project starts with: `path` is relative to the project.
-
-    `instead` is what a user has to add by hand where the file exists already.
-    """
-
-    path: str
-    text: str
-    instead: str = ""
+HOOK, WORKFLOW = ".pre-commit-config.yaml", ".github/workflows/patchgen.yml"
 
 
 @click.command()
@@ -50,21 +38,25 @@ def init(folder: str) -> int:
       patchgen init my-models
     """
     home = Path(folder)
-    _refuse_inner(home)
-    config = _configure(home)
-    patchgen_from = _patchgen_requirement()
-    transformers = release_of("transformers", make_environment(home))
-    for starter in _starters(config, patchgen_from, transformers):
-        _write_missing(home, starter)
-    click.echo(_next_steps(config, patchgen_from, transformers), nl=False)
-    return 0
-
-
-def _refuse_inner(home: Path) -> None:
-    """A second table below another one would hide it from the files of `home`."""
     outer = nearest_config(home)
+    # A second table below another one would hide it from the files of `home`.
     if outer is not None and outer.home != home.resolve():
         raise click.UsageError(f"{home} lies in a project: {outer.home / FILE} has [{TABLE}]")
+    config = _configure(home)
+    patchgen_from = _patchgen_requirement()
+    release = release_of("transformers", make_environment(home))
+    for name, text in _starters(config, patchgen_from, release).items():
+        path = home / name
+        is_there = path.exists() or path.is_symlink()
+        click.echo(f"{'kept' if is_there else 'wrote'} {name}")
+        if not is_there:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, text.encode())
+        elif name == HOOK and "patchgen" not in path.read_text("utf-8", "replace"):
+            hook = textwrap.indent(text.rstrip("\n"), "        ")
+            click.echo(f"    to check before each commit, add:\n{hook}")
+    click.echo(_next_steps(config, patchgen_from, release), nl=False)
+    return 0
 
 
 def _configure(home: Path) -> Config:
@@ -73,7 +65,7 @@ def _configure(home: Path) -> Config:
     if config is not None:
         click.echo(f"kept {FILE}: it has [{TABLE}]")
         return config
-    table = (STARTER / "table.toml").read_text(encoding="utf-8")
+    table = _starter("table.toml")
     path = (home / FILE).resolve()
     exists = path.exists()
     new = _appended(read_regular(path) if exists else b"", table)
@@ -101,43 +93,21 @@ def _appended(old: bytes, table: str) -> bytes:
     return new
 
 
-def _starters(config: Config, patchgen_from: str, transformers: str) -> tuple[Starter, ...]:
-    """The files besides pyproject.toml."""
+def _starters(config: Config, patchgen_from: str, release: str) -> dict[str, str]:
+    """The files besides pyproject.toml, by their paths in the project."""
     source = config.sources[0] if config.sources else "modular"
     output = dict(config.outputs).get(source, source)
-    release = f"transformers=={transformers}" if transformers else "transformers"
-    workflow = string.Template(_starter("workflow.yml")).substitute(
-        patchgen=patchgen_from, transformers=release
-    )
-    hook = _starter("pre-commit.yaml")
-    starters = [
-        Starter(f"{source}/README.md", _starter("modular.md")),
-        Starter(".pre-commit-config.yaml", hook, instead=hook),
-        Starter(".github/workflows/patchgen.yml", workflow),
-    ]
+    files = {f"{source}/README.md": _starter("modular.md")}
     if output != source:  # it would call the modular files generated as well
-        starters.insert(1, Starter(f"{output}/.gitattributes", _starter("gitattributes")))
-    return tuple(starters)
+        files[f"{output}/.gitattributes"] = _starter("gitattributes")
+    transformers = f"transformers=={release}" if release else "transformers"
+    workflow = string.Template(_starter("workflow.yml"))
+    workflow_text = workflow.substitute(patchgen=patchgen_from, transformers=transformers)
+    return files | {HOOK: _starter("pre-commit.yaml"), WORKFLOW: workflow_text}
 
 
 def _starter(name: str) -> str:
     return (STARTER / name).read_text(encoding="utf-8")
-
-
-def _write_missing(home: Path, starter: Starter) -> None:
-    path = home / starter.path
-    if path.exists() or path.is_symlink():
-        click.echo(f"kept {starter.path}")
-        if starter.instead and "patchgen" not in path.read_text("utf-8", "replace"):
-            click.echo(f"    to check before each commit, add:\n{_indented(starter.instead)}")
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, starter.text.encode())
-    click.echo(f"wrote {starter.path}")
-
-
-def _indented(text: str) -> str:
-    return textwrap.indent(text.rstrip("\n"), "        ")
 
 
 def _patchgen_requirement() -> str:
@@ -159,11 +129,11 @@ def _patchgen_requirement() -> str:
     return f"{version_control['vcs']}+{origin['url']}@{version_control['commit_id']}"
 
 
-def _next_steps(config: Config, patchgen_from: str, transformers: str) -> str:
+def _next_steps(config: Config, patchgen_from: str, release: str) -> str:
     steps = []
     if not config.sources:
         steps.append(f'add sources = ["modular"] to [{TABLE}] of {FILE}')
-    if not transformers:
+    if not release:
         steps.append("pip install --no-deps transformers  # its files are read, never imported")
     steps += [
         "patchgen new llama --with loss  # writes a modular file; `patchgen new --help` has more",
@@ -171,6 +141,5 @@ def _next_steps(config: Config, patchgen_from: str, transformers: str) -> str:
         "patchgen check                  # says whether the two agree",
     ]
     if patchgen_from == CLONE:
-        where = ".github/workflows/patchgen.yml"
-        steps.append(f"in {where}, replace {CLONE} by where your CI finds patchgen")
+        steps.append(f"in {WORKFLOW}, replace {CLONE} by where your CI finds patchgen")
     return "".join(["\nnext:\n", *(f"  {step}\n" for step in steps)])

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli.options import option, text_or_json
-from patchgen.cli.requirements import needs_models
+from patchgen.cli.options import FROM_1, needs_models, option, text_or_json
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision as precisions
 
@@ -20,53 +19,32 @@ if TYPE_CHECKING:
     from patchgen.training.memory.target import Target
     from patchgen.training.parallel.engine import Engine
 
-ABOVE_0 = click.IntRange(1)
-
 
 @click.command()
 @click.argument("name", metavar="MODEL")
-@option(
-    "--head CLASS", "The class, or the end of its name; default: a language-model head, if any."
-)
+@option("--head CLASS", "The class, or its end; default: a language-model head, if any.")
 @option("--config SIZE|FILE", "A published size, such as llama-1b, or a config.json.")
 @option("--tiny", "A configuration that any machine can run.")
 @option("--set changes NAME=VALUE", "Change the configuration; may be repeated.", multiple=True)
-@option("--batch N", "Rows of a batch.", type=ABOVE_0, default=1)
-@option(
-    "--length N",
-    "Tokens of a row; default: 512, or fewer if the model has fewer positions.",
-    type=ABOVE_0,
-)
+@option("--batch N", "Rows of a batch.", type=FROM_1, default=1)
+@option("--length N", "Tokens of a row; default: 512, or all that fit.", type=FROM_1)
 @option(
     "--precision",
     "As in `train`; amp: autocast over float32 weights; pure: weights and states too.",
     type=click.Choice(precisions.NAMES),
     default="fp32",
 )
-@option("--optimizer NAME", "The optimizer: adamw, sgd, momentum, adafactor, ...", default="adamw")
-@option(
-    "--checkpoint POLICY",
-    "What the backward pass computes again: none, full or selective.",
-    default="none",
-)
-@option("--every K", "Checkpoint each K-th layer.", type=ABOVE_0, default=1)
-@option(
-    "--accumulate N", "Batches whose gradients are summed for one step.", type=ABOVE_0, default=1
-)
-@option(
-    "--attention NAME",
-    "The attention: eager, sdpa, ...; default: what the model chooses.",
-    default="",
-)
+@option("--optimizer NAME", "adamw, sgd, momentum, adafactor, ...", default="adamw")
+@option("--checkpoint POLICY", "What is computed again: full, selective.", default="none")
+@option("--every K", "Checkpoint each K-th layer.", type=FROM_1, default=1)
+@option("--accumulate N", "Batches that are summed for one step.", type=FROM_1, default=1)
+@option("--attention NAME", "eager, sdpa, ...; default: what the model chooses.", default="")
 @option(
     "--device",
     "Whose kernels run; default: cuda with --card or if there is one, else cpu.",
     type=click.Choice(["cpu", "cuda"]),
 )
-@option(
-    "--engine ENGINE",
-    "Show one rank of several, by its share of weights, gradients and states: fsdp2, ...",
-)
+@option("--engine ENGINE", "Show one rank of several, by its share of the model: fsdp2, ...")
 @option("--ranks N", "How many ranks the engine has.", type=int)
 @option("--card SIZE", "Print the largest batch that fits: --card 24GB.")
 @option("--measure", "Also run the step and measure it.")
@@ -107,26 +85,25 @@ def memory(
     from patchgen.verify.report import find_best_device
 
     if not predict and (not measure or card or figure):
-        raise click.UsageError(
-            "--no-predict needs --measure: --card and --figure show the prediction"
-        )
+        what = "--no-predict needs --measure: --card and --figure show the prediction"
+        raise click.UsageError(what)
+    if measure and engine:
+        raise click.UsageError("--measure is of one process: leave --engine out")
     try:
-        choice = Choice(head, config, tiny, tuple(_change(each) for each in changes))
-        target = find_target(name, choice)
-        place = device or ("cuda" if card else find_best_device())
+        target = find_target(name, Choice(head, config, tiny, tuple(map(_change, changes))))
+        device = device or ("cuda" if card else find_best_device())
         if measure:
-            check_device(place)
+            check_device(device)
         tokens = length or default_length(target.config)
-        wanted = Setup(**setup, length=tokens, device=place, engine=_engine(engine, ranks))
+        step = Setup(**setup, length=tokens, device=device, engine=_engine(engine, ranks))
         room = parse_size(card) if card else 0
-        most = largest_batch(target, wanted, room) if room else 0
-        trace = spread(predict_step(target, wanted)) if predict else None
-        measured = _measured(target, wanted, trace) if measure else None
+        most = largest_batch(target, step, room) if room else 0
+        trace = spread(predict_step(target, step)) if predict else None
+        measured = _measured(target, step, trace) if measure else None
     except ValueError as error:
         # transformers and torch name the value that they refuse.
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
-    class_name = target.model_class.__name__
-    report = Report(name, class_name, wanted, trace, measured, room, most)
+    report = Report(name, target.model_class.__name__, step, trace, measured, room, most)
     sys.stdout.write(as_json(report) if form == "json" else as_text(report))
     if figure and trace is not None:
         draw(trace, Path(figure), room)
@@ -141,16 +118,14 @@ def _engine(name: str | None, ranks: int | None) -> Engine:
     return parse_engine(name, {"WORLD_SIZE": str(ranks)}) if name is not None else Engine()
 
 
-def _measured(target: Target, setup: Setup, trace: StepTrace | None) -> Figures:
+def _measured(target: Target, step: Setup, trace: StepTrace | None) -> Figures:
     from patchgen.training.memory.figures import summarize
     from patchgen.training.memory.fits import check_free_memory
     from patchgen.training.memory.measure import measure_step
 
-    if setup.engine.is_distributed:
-        raise click.UsageError("--measure is of one process: leave --engine out")
     if trace is not None:
-        check_free_memory(target, summarize(trace).peak, setup.device)
-    return measure_step(target, setup)
+        check_free_memory(target, summarize(trace).peak, step.device)
+    return measure_step(target, step)
 
 
 def _change(text: str) -> tuple[str, Any]:

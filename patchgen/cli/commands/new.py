@@ -16,9 +16,9 @@ from patchgen.author.modular_text import format_modular
 from patchgen.cli.options import option, package_root
 from patchgen.cli.report import table
 from patchgen.cli.session import Request, open_project
-from patchgen.cli.writing import refuse_another, write_new
 from patchgen.gallery import SOURCES
 from patchgen.project.files import Project
+from patchgen.project.write import refuse_another, write_new
 from patchgen.syntax.errors import did_you_mean
 
 PARTS = {
@@ -74,26 +74,22 @@ def new(
     if parts is None:
         return _list_parts(project, model)
     wanted = [part.strip() for part in parts.split(",") if part.strip()]
-    found = answer(project.environment(), model, wanted, force=force)
-    for part in found.left_out:
+    reply = answer(project.environment(), model, wanted, force=force)
+    for part in reply.left_out:
         click.echo(f"{part.part} is redundant: {part.redundant}", err=True)
-    if not found.parts:
+    if not reply.parts:
         click.echo("nothing is written; --force writes redundant parts too", err=True)
         return 1
-    text = format_modular(found.text, project.config.settings)
+    text = format_modular(reply.text, project.config.settings)
     if dry_run:
         click.echo(text, nl=False)
         return 0
-    path = _path(project, found, name)
-    display_path = project.environment().display_path(path)
-    refuse_another(path, text, force, display_path)
-    if not no_proof and not _is_proved(found.draft):
+    path = _path(project, reply, name)
+    refuse_another(path, text, force, project.environment().display_path(path))
+    if not no_proof and not _is_proved(reply.draft):
         return 1
-    write_new(path, text, force, display_path)
-    for part in found.parts:
-        for missing in part.missing:
-            click.echo(f"note: {part.part}: {missing}", err=True)
-    _note_sources(project, display_path)
+    notes = [f"note: {part.part}: {missing}" for part in reply.parts for missing in part.missing]
+    _write(project, path, text, force, notes)
     return 0
 
 
@@ -118,18 +114,23 @@ def _copy_from_gallery(project: Project, name: str, force: bool) -> int:
     if name not in paths:
         hint = did_you_mean(name, paths) or f"there are: {', '.join(sorted(paths))}"
         raise click.UsageError(f"the gallery has no {name}; {hint}")
-    copy = project.config.home / (project.config.sources or ("modular",))[0]
-    copy = copy / paths[name].relative_to(SOURCES)
-    display_path = project.environment().display_path(copy)
-    write_new(copy, paths[name].read_text(encoding="utf-8"), force, display_path)
-    _note_sources(project, display_path)
+    sources = project.config.sources or ("modular",)
+    copy = project.config.home / sources[0] / paths[name].relative_to(SOURCES)
+    _write(project, copy, paths[name].read_text(encoding="utf-8"), force, [])
     return 0
 
 
-def _note_sources(project: Project, display_path: str) -> None:
+def _write(project: Project, path: Path, text: str, force: bool, notes: list[str]) -> None:
+    shown = project.environment().display_path(path)
+    write_new(path, text, force, shown)
+    click.echo(f"wrote {shown}")
     if not project.config.sources:
         hint = 'or set sources = ["modular"] in [tool.patchgen] of pyproject.toml'
-        note = f"note: this project names no sources: run patchgen convert {display_path}, {hint}"
+        notes = [
+            *notes,
+            f"note: this project names no sources: run patchgen convert {shown}, {hint}",
+        ]
+    for note in notes:
         click.echo(note, err=True)
 
 
@@ -155,10 +156,10 @@ def _is_proved(draft: Draft) -> bool:
     return proof.status != "failed"
 
 
-def _path(project: Project, found: Answer, name: str | None) -> Path:
-    suffix = name or found.name
+def _path(project: Project, reply: Answer, name: str | None) -> Path:
+    suffix = name or reply.name
     if not suffix.isidentifier():
         raise click.UsageError(f"--name {suffix}: a module's name can have no such part")
     sources = project.config.sources or ("modular",)
-    alias = found.module.alias
+    alias = reply.module.alias
     return project.config.home / sources[0] / alias / f"modular_{alias}_{suffix}.py"

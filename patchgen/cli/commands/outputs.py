@@ -1,4 +1,7 @@
-"""The commands that make and check outputs: convert, check, diff, list and lint."""
+"""The commands that make and check outputs: convert, check, diff, list and lint.
+
+What they do is imported when it is done: `--help` does without it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ import click
 from patchgen.cli.options import common, option, reporting, text_or_json
 
 if TYPE_CHECKING:
-    from patchgen.cli.printing import Style
     from patchgen.cli.session import Session
 
 
@@ -22,12 +24,7 @@ if TYPE_CHECKING:
 @option("--force", "Replace files that patchgen did not write.")
 @option("--accept", "Accept the changed parents of overrides; PATHS may be variants.")
 @option("--stdin-filename FILE", "Read stdin (PATHS is -) as if it were the text of FILE.")
-def convert(
-    force: bool,
-    accept: bool,
-    stdin_filename: str | None,
-    **rest: Any,
-) -> int:
+def convert(force: bool, accept: bool, stdin_filename: str | None, **rest: Any) -> int:
     """patchgen.lock records what each file was made from.  patchgen.overrides.toml keeps the
     parent's text of each method that you override.  Commit both.
 
@@ -35,17 +32,21 @@ def convert(
     Example:
       patchgen convert modular/llama
     """
-    from patchgen.cli import printing
+    from patchgen.cli.report import print_written, style_of
+    from patchgen.cli.session import Request, find_variants, open_project
 
     if rest["paths"] == ("-",):
         from patchgen.cli.stdin import convert_stdin
 
         return convert_stdin(stdin_filename, **rest)
     if accept:
-        rest["paths"] = _find_variants(**rest)
+        if rest["out"] is not None:
+            raise click.UsageError("--accept is about the project's own outputs, not about --out")
+        project = open_project(Request(package_root=rest["package_root"]))
+        rest["paths"] = tuple(map(str, find_variants(project, rest["paths"])))
     with _session(**rest) as session:
         written = session.convert(force=force, accept=accept)
-    return printing.print_written(session.project, written, _style(**rest))
+    return print_written(session.project, written, style_of(**rest))
 
 
 @click.command()
@@ -61,34 +62,31 @@ def check(with_diff: bool, fix: bool, **rest: Any) -> int:
     Example:
       patchgen check --diff
     """
-    from patchgen.cli import printing
+    from patchgen.cli.report import print_checked, print_written, style_of
 
-    if not fix:
-        return _check(with_diff, **rest)
+    style = style_of(**rest)
     with _session(**rest) as session:
-        written = session.convert(remove=True)
-    return printing.print_written(session.project, written, _style(**rest))
+        if fix:
+            written = session.convert(remove=True)
+        else:
+            report = session.check()
+            drifts = session.drift(report)
+    if fix:
+        return print_written(session.project, written, style)
+    return print_checked(session.project, report, style, drifts, with_diff=with_diff)
 
 
 @click.command()
 @common
 @reporting
-def diff(**rest: Any) -> int:
+@click.pass_context
+def diff(context: click.Context, /, **rest: Any) -> int:
     """\b
     Example:
       patchgen diff modular/llama
     """
-    return _check(True, **rest)
-
-
-def _check(with_diff: bool, **rest: Any) -> int:
-    from patchgen.cli import printing
-
-    with _session(**rest) as session:
-        report = session.check()
-        drifts = session.drift(report)
-    style = _style(**rest)
-    return printing.print_checked(session.project, report, style, drifts, with_diff=with_diff)
+    code: int = context.invoke(check, with_diff=True, fix=False, **rest)
+    return code
 
 
 @click.command(name="list")
@@ -108,11 +106,11 @@ def list_variants(form: str, **rest: Any) -> int:
     Example:
       patchgen list --output-format json
     """
-    from patchgen.cli import listing
+    from patchgen.cli.listing import print_variants
 
     with _session(**rest) as session:
         report = session.check()
-    return listing.print_variants(report, form)
+    return print_variants(report, form)
 
 
 @click.command()
@@ -125,11 +123,11 @@ def lint(**rest: Any) -> int:
     Example:
       patchgen lint modular/llama
     """
-    from patchgen.cli import printing
+    from patchgen.cli.report import print_linted, style_of
 
     with _session(**rest) as session:
         outcomes = session.lint()
-    return printing.print_linted(session.project, session.found, outcomes, _style(**rest))
+    return print_linted(session.project, session.selection, outcomes, style_of(**rest))
 
 
 @contextlib.contextmanager
@@ -145,29 +143,10 @@ def _session(
     **_rest: Any,
 ) -> Iterator[Session]:
     """The session that the options ask for, with a progress bar while it is open."""
-    from patchgen.cli.progress import bar
     from patchgen.cli.session import Request, open_session
+    from patchgen.cli.terminal import bar
 
     request = Request(paths, out, package_root, jobs, not no_cache, allow_bidi, warnings_as_errors)
     session = open_session(request)
-    with bar(len(session.found.modulars), "flattening", quiet=quiet) as advance:
+    with bar(len(session.selection.modulars), "flattening", quiet=quiet) as advance:
         yield replace(session, progress=advance)
-
-
-def _find_variants(
-    paths: tuple[str, ...], package_root: str | None, out: str | None, **_rest: Any
-) -> tuple[str, ...]:
-    """The paths of the variants that `paths` name."""
-    from patchgen.cli.session import Request, open_project
-    from patchgen.cli.variants import find_variants
-
-    if out is not None:
-        raise click.UsageError("--accept is about the project's own outputs, not about --out")
-    project = open_project(Request(package_root=package_root))
-    return tuple(map(str, find_variants(project, paths)))
-
-
-def _style(quiet: bool, verbose: bool, output_format: str | None, **_rest: Any) -> Style:
-    from patchgen.cli.printing import make_style
-
-    return make_style(quiet, verbose, output_format)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -11,12 +10,10 @@ from patchgen.author.adopt.releases import releases_in
 from patchgen.author.survive.report import data_of, rows_of, text_of
 from patchgen.author.survive.survey import survey_of, wanted_releases
 from patchgen.cli.options import FOLDER, download, names_or_paths, option, text_or_json
-from patchgen.cli.progress import bar
 from patchgen.cli.releases import cache_folder, installed_releases, kept_releases
 from patchgen.cli.report import json_text
-from patchgen.cli.session import Request, open_project
-from patchgen.cli.variants import named_modulars
-from patchgen.project.files import Project
+from patchgen.cli.session import Request, named_modulars, open_project
+from patchgen.cli.terminal import bar
 from patchgen.project.lock import load_records
 from patchgen.syntax.errors import Location, PatchgenError
 
@@ -53,9 +50,9 @@ def survive(
     project = open_project(Request())
     modulars = named_modulars(project, names)
     cache = cache_folder()
-    known = [*releases_in(Path(releases_dir).resolve(), cache)] if releases_dir else []
-    known += [*kept_releases(), *installed_releases(project)]
-    wanted = wanted_releases(asked, known, cache, download=download)
+    releases = [*releases_in(Path(releases_dir).resolve(), cache)] if releases_dir else []
+    releases += [*kept_releases(), *installed_releases(project)]
+    wanted = wanted_releases(asked, releases, cache, download=download)
     if not wanted.releases:
         at, what = Location("transformers"), "no release is here"
         if wanted.missing:
@@ -64,18 +61,12 @@ def survive(
         raise PatchgenError("PG807", at, what, hint)
     with bar(len(modulars) * len(wanted.releases), "converting") as progress:
         survey = survey_of(project, modulars, wanted, progress)
-    rows = rows_of(survey, _on_disk(project))
-    if form == "json":
-        click.echo(json_text(data_of(rows, survey)), nl=False)
-    else:
-        click.echo(text_of(rows, survey), nl=False)
+    # The recorded digests of outputs by their names, for each modular file.
+    digests: dict[str, dict[str, str]] = {}
+    for path, record in load_records(project).items():
+        digests.setdefault(record.modular, {})[path.name] = record.digest
+    rows = rows_of(survey, digests)
+    text = json_text(data_of(rows, survey)) if form == "json" else text_of(rows, survey)
+    click.echo(text, nl=False)
     is_whole = not survey.unreadable and not wanted.missing
     return int(not is_whole or not all(row.survives for row in rows))
-
-
-def _on_disk(project: Project) -> Mapping[str, Mapping[str, str]]:
-    """The recorded digests of outputs by their names, for each modular file."""
-    found: dict[str, dict[str, str]] = {}
-    for path, record in load_records(project).items():
-        found.setdefault(record.modular, {})[path.name] = record.digest
-    return found

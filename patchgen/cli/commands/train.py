@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli.options import option
+from patchgen.cli.options import needs_models, option
 from patchgen.cli.report import exit_code, table
-from patchgen.cli.requirements import needs_models
 from patchgen.syntax.errors import Location, PatchgenError, problems_of
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ TEMPLATES = {
     "eval_accuracy": "{:.3f}",
     "tokens_a_second": "{:,.0f}",
     "mfu": "{:.1%}",
+    "peak_memory": "{:.2f} GiB",
 }
 
 
@@ -95,14 +95,13 @@ def _together(engine: Engine) -> Iterator[None]:
 
 
 def _show(figures: Mapping[str, Any]) -> None:
-    rows = [
-        (name.replace("_", " "), template.format(figures[name]))
-        for name, template in TEMPLATES.items()
-        if name in figures
-    ]
-    rows.append(("peak memory", f"{figures['peak_bytes'] / GIB:.2f} GiB"))
-    width = max(len(name) for name, _ in rows)
-    sys.stdout.write("".join(f"{name:{width}}  {value}\n" for name, value in rows))
+    figures = {**figures, "peak_memory": figures["peak_bytes"] / GIB}
+    shown = {
+        name: text.format(figures[name]) for name, text in TEMPLATES.items() if name in figures
+    }
+    width = max(map(len, shown))
+    for name, text in shown.items():
+        print(f"{name.replace('_', ' '):{width}}  {text}")
 
 
 def _show_trials(tried: Mapping[str, Any]) -> None:
@@ -119,4 +118,4 @@ def _show_trials(tried: Mapping[str, Any]) -> None:
         for trial in trials
     ]
     settings = list(trials[0]["settings"]) if trials else []
-    sys.stdout.write(table(("trial", *objectives, *settings, ""), rows))
+    print(table(("trial", *objectives, *settings, ""), rows), end="")

@@ -8,21 +8,29 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli.options import ABOVE_0, COUNT, NEW_FOLDER, names_or_paths, option, text_or_json
+from patchgen.cli.options import (
+    ABOVE_0,
+    NEW_FOLDER,
+    jobs,
+    names_or_paths,
+    needs_models,
+    option,
+    text_or_json,
+)
 from patchgen.cli.report import table
-from patchgen.cli.requirements import needs_models
 
 if TYPE_CHECKING:
-    from patchgen.verify.report import Result
-    from patchgen.verify.run.children import Wanted
+    from patchgen.verify.report import Result, RunDescription
     from patchgen.verify.variants import Variant
 
 DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imports torch
+CLEAR = "\r\x1b[2K"  # a line of a terminal
 
 
 @click.command()
@@ -34,12 +42,7 @@ DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imp
 )
 @option("--seed N", "Of weights, inputs and dropout.", type=int, default=0)
 @option("--device NAME", "Where models run; default: cuda if present.")
-@option(
-    "-j --jobs N",
-    "Variants at a time; default: one for each core, or one on a GPU.",
-    type=COUNT,
-    default=0,
-)
+@jobs
 @option("--mutants N|all|none", "Errors to plant in the changed lines.", default="25")
 @option(
     "--fail-on", "Fail too if no case notices one of these errors.", type=click.Choice(["unseen"])
@@ -77,47 +80,41 @@ def verify(
     Example:
       patchgen verify llama_loss --dtype float32 --report report
     """
-    from patchgen.verify.report import find_best_device, find_unproven
+    from patchgen.verify.report import describe_run, find_best_device, find_unproven
     from patchgen.verify.run.children import Limits, Wanted
     from patchgen.verify.run.children import verify as run
-    from patchgen.verify.variants import SECONDS, Plan, find_variants, home_of
+    from patchgen.verify.variants import SECONDS, Plan
+
+    chosen, gallery = _choose(names, everything)
+    limit = None if full else SECONDS
+    plan = Plan(full, tuple(dtypes) or DTYPES, True, _number_of(mutants), limit, seed)
+    device = device or find_best_device()
+    about = describe_run("patchgen " + " ".join(_arguments()), device)
+    on_terminal = form == "text" and sys.stderr.isatty()
+    show = _Progress(gallery, about, report, verbose, on_terminal)
+    wanted = Wanted(plan, device, Limits(seconds, megabytes))
+    results = run(chosen, wanted, jobs, show, show.began)
+    show.write_report(results)
+    _show(chosen, results, about, form)
+    empty = find_unproven([variant.name for variant in chosen], results)
+    for name in empty:
+        why = "nothing was compared, so nothing is proven; --verbose shows why"
+        sys.stderr.write(f"{name}: {why}\n")
+    return int(bool(empty) or has_failed(results, fail_on))
+
+
+def _choose(names: Sequence[str], everything: bool) -> tuple[Sequence[Variant], Sequence[Variant]]:
+    """The variants that `names` are, and all of their project."""
+    from patchgen.verify.variants import find_variants, home_of
 
     try:
-        chosen = find_variants(home_of(names), names)
-        gallery = find_variants(home_of(names), [])
+        chosen, gallery = (find_variants(home_of(names), which) for which in (names, []))
     except LookupError as error:
         raise click.UsageError(str(error.args[0])) from error
     if not names and not everything:
-        raise click.UsageError(
-            f"name variants or give --all: {', '.join(variant.name for variant in chosen)}"
-        )
-    plan = Plan(
-        full,
-        tuple(dtypes) or DTYPES,
-        lines=True,
-        mutants=_number_of(mutants),
-        seconds=None if full else SECONDS,
-        seed=seed,
-    )
-    wanted = Wanted(plan, device or find_best_device(), Limits(seconds, megabytes))
-    printer = _Printer(form, verbose)
-    reporter = _Reporter(Path(report), gallery, wanted) if report is not None else None
-
-    def progress(result: Result) -> None:
-        printer(result)
-        if reporter is not None:
-            reporter(result)
-
-    results = run(chosen, wanted, jobs, progress, printer.began)
-    if report is not None:
-        _write(Path(report), gallery, results, wanted)
-    _show(chosen, results, wanted, form)
-    empty = find_unproven([variant.name for variant in chosen], results)
-    for name in empty:
-        sys.stderr.write(
-            f"{name}: nothing was compared, so nothing is proven; --verbose shows why\n"
-        )
-    return int(bool(empty) or has_failed(results, fail_on))
+        listed = ", ".join(variant.name for variant in chosen)
+        raise click.UsageError(f"name variants or give --all: {listed}")
+    return chosen, gallery
 
 
 def has_failed(results: Sequence[Result], fail_on: str | None) -> bool:
@@ -135,58 +132,55 @@ def _number_of(mutants: str) -> int | None:
     return int(mutants)
 
 
-class _Printer:
-    """Prints on stderr what comes, and on a terminal what runs now.
+@dataclass
+class _Progress:
+    """Prints on stderr what comes, and on a terminal what runs now; keeps the report up to date.
 
     Of those that say the same the first is printed, unless all results are.
     """
 
-    def __init__(self, form: str, verbose: bool) -> None:
-        self.verbose, self.on_terminal = verbose, form == "text" and sys.stderr.isatty()
-        self.met: set[str] = set()
-        self.failed = 0
-        self.began_at = time.monotonic()
+    gallery: Sequence[Variant]
+    about: RunDescription
+    report: str | None
+    verbose: bool
+    on_terminal: bool
+    causes: set[str] = field(default_factory=set)
+    results: list[Result] = field(default_factory=list)
+    began_at: float = field(default_factory=time.monotonic)
 
     def __call__(self, result: Result) -> None:
+        from patchgen.verify.report import LINES, MUTANTS
+
         cause = f"{result.variant}: {result.cause or result.note}"
-        is_new = result.status in ("WARN", "FAIL") and cause not in self.met
-        self.met.add(cause)
-        self.failed += result.status == "FAIL"
+        is_new = result.status in ("WARN", "FAIL") and cause not in self.causes
+        self.causes.add(cause)
+        self.results.append(result)
         if self.verbose or is_new:
             why = f"\n  {result.cause}" if result.cause else ""
-            self.write(f"{result}{why}\n{_unseen(result)}")
+            clear = CLEAR if self.on_terminal else ""
+            print(f"{clear}{result}{why}\n{_unseen(result)}", end="", file=sys.stderr, flush=True)
+        # After each variant, so that an interrupted run has a report too.
+        if result.case in (LINES, MUTANTS):
+            done = {ended.variant for ended in self.results if ended.case == LINES}
+            self.write_report([ended for ended in self.results if ended.variant in done])
 
     def began(self, variant: str, case: str, done: int, todo: int) -> None:
         """Show what runs now, in one line."""
         if not self.on_terminal:
             return
         seconds = time.monotonic() - self.began_at
-        failed = f", {self.failed} FAIL" if self.failed else ""
+        count = sum(result.status == "FAIL" for result in self.results)
+        failed = f", {count} FAIL" if count else ""
         line = f"{variant}: {done} of {todo} cases{failed}, {seconds:.0f} s; {case}"
-        sys.stderr.write(f"\r\x1b[2K{line[: shutil.get_terminal_size().columns - 1]}")
-        sys.stderr.flush()
+        line = line[: shutil.get_terminal_size().columns - 1]
+        print(f"{CLEAR}{line}", end="", file=sys.stderr, flush=True)
 
-    def write(self, text: str) -> None:
-        sys.stderr.write(f"\r\x1b[2K{text}" if self.on_terminal else text)
-        sys.stderr.flush()
+    def write_report(self, results: Sequence[Result]) -> None:
+        """Write the report of `results`, where one is wanted."""
+        from patchgen.verify.report import write_report
 
-
-class _Reporter:
-    """Writes the report after each variant, so that an interrupted run has one too."""
-
-    def __init__(self, folder: Path, gallery: Sequence[Variant], wanted: Wanted) -> None:
-        self.folder, self.gallery, self.wanted = folder, gallery, wanted
-        self.found: list[Result] = []
-
-    def __call__(self, result: Result) -> None:
-        from patchgen.verify.report import LINES, MUTANTS
-
-        self.found.append(result)
-        if result.case not in (LINES, MUTANTS):
-            return
-        done = {each.variant for each in self.found if each.case == LINES}
-        results = [each for each in self.found if each.variant in done]
-        _write(self.folder, self.gallery, results, self.wanted)
+        if self.report is not None:
+            write_report(Path(self.report), self.gallery, results, self.about)
 
 
 def _unseen(result: Result) -> str:
@@ -198,14 +192,15 @@ def _unseen(result: Result) -> str:
     )
 
 
-def _show(chosen: Sequence[Variant], results: Sequence[Result], wanted: Wanted, form: str) -> None:
-    from patchgen.verify.report import LEFT_OUT, as_json, causes, describe_run
+def _show(
+    chosen: Sequence[Variant], results: Sequence[Result], about: RunDescription, form: str
+) -> None:
+    from patchgen.verify.report import LEFT_OUT, as_json, causes
 
     if form == "json":
-        made = describe_run("patchgen " + " ".join(_arguments()), wanted.device)
-        sys.stdout.write(as_json(results, made))
+        sys.stdout.write(as_json(results, about))
         return
-    sys.stderr.write("" if not sys.stderr.isatty() else "\r\x1b[2K")
+    sys.stderr.write(CLEAR if sys.stderr.isatty() else "")
     for cause, failed in causes(results):
         how_many = f"{len(failed)} cases fail of it, first" if len(failed) > 1 else "in"
         sys.stdout.write(f"FAIL {cause}; {how_many} {failed[0].case}\n")
@@ -215,22 +210,13 @@ def _show(chosen: Sequence[Variant], results: Sequence[Result], wanted: Wanted, 
             sys.stdout.write(f"{result.variant}: {result.note}\n")
 
 
-def _write(
-    folder: Path, gallery: Sequence[Variant], results: Sequence[Result], wanted: Wanted
-) -> None:
-    from patchgen.verify.report import describe_run, write_report
-
-    made = describe_run("patchgen " + " ".join(_arguments()), wanted.device)
-    write_report(folder, gallery, results, made)
-
-
 def _arguments() -> list[str]:
     """The command line without paths of this machine, for the report."""
-    given = sys.argv[1:]
-    if "--report" in given:
-        at = given.index("--report")
-        given = given[:at] + given[at + 2 :]
-    return [os.path.basename(word) if os.path.isabs(word) else word for word in given]
+    words = sys.argv[1:]
+    if "--report" in words:
+        at = words.index("--report")
+        words = words[:at] + words[at + 2 :]
+    return [os.path.basename(word) if os.path.isabs(word) else word for word in words]
 
 
 def _table(chosen: Sequence[Variant], results: Sequence[Result]) -> str:
@@ -238,10 +224,10 @@ def _table(chosen: Sequence[Variant], results: Sequence[Result]) -> str:
 
     rows = []
     for variant in chosen:
-        found = [result for result in results if result.variant == variant.name]
-        statuses = [str(count) for count in counts(found).values()]
-        shares = [_largest_share(found, dtype) for dtype in DTYPES]
-        rows.append((variant.name, *statuses, *shares, format_lines(found), format_mutants(found)))
+        mine = [result for result in results if result.variant == variant.name]
+        statuses = [str(count) for count in counts(mine).values()]
+        shares = [_largest_share(mine, dtype) for dtype in DTYPES]
+        rows.append((variant.name, *statuses, *shares, format_lines(mine), format_mutants(mine)))
     heads = ("PASS", "WARN", "FAIL", "NONE", *DTYPES, "lines run", "mutants seen")
     return table(("variant", *heads), rows)
 

@@ -21,6 +21,7 @@ from transformers import HfArgumentParser, TrainingArguments
 
 from patchgen.runtime.checkpointing import options_of
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
+from patchgen.training.parallel.engine import NAMES
 
 ARGUMENTS = "arguments.json"
 # Rates at which models of this kind learn: from random weights, fine-tuned, and by LoRA.
@@ -71,8 +72,7 @@ class Options:
     lora_kwargs: str = _option("Other arguments of peft's LoraConfig, as a JSON object.", "{}")
     muon: bool = _option("Muon for the matrices of the layers, AdamW for all else.", False)
     engine: str = _option(
-        "How processes share the work: ddp, fsdp2, tp, ep, tp+ep, fsdp2+tp, zero1, zero2, zero3; "
-        "auto: ddp on several.",
+        f"How processes share the work: {', '.join(NAMES)}; auto: ddp on several.",
         "auto",
     )
     search: list[str] = _option("Search for settings: loss, throughput, or both.", [])

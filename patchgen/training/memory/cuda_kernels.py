@@ -63,8 +63,8 @@ def _in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     def widened(first: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(first, Tensor) and first.dtype in HALVES and torch.is_autocast_enabled("cpu"):
             first = first.float()
-            args = tuple(_widened(each) for each in args)
-            kwargs = {name: _widened(each) for name, each in kwargs.items()}
+            args = tuple(_widened(value) for value in args)
+            kwargs = {name: _widened(value) for name, value in kwargs.items()}
         return function(first, *args, **kwargs)
 
     return widened
@@ -94,7 +94,7 @@ def _attention(
     """Run a kernel that keeps what torch's choice keeps; cuDNN's keeps what flash keeps."""
     if torch.is_autocast_enabled("cpu"):
         narrow = torch.get_autocast_dtype("cpu")
-        query, key, value = (each.to(narrow) for each in (query, key, value))
+        query, key, value = (states.to(narrow) for states in (query, key, value))
         if attn_mask is not None and attn_mask.is_floating_point():
             attn_mask = attn_mask.to(narrow)
     width, shared = query.shape[-1], query.shape[-3] != key.shape[-3]
@@ -110,7 +110,7 @@ def _attention(
         )[0]
     if shared:
         groups = query.shape[-3] // key.shape[-3]
-        key, value = (each.repeat_interleave(groups, -3) for each in (key, value))
+        key, value = (states.repeat_interleave(groups, -3) for states in (key, value))
     return aten._scaled_dot_product_attention_math(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale
     )[0]

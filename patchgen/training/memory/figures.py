@@ -93,7 +93,7 @@ def spread(trace: StepTrace) -> StepTrace:
     """Return the trace of one rank of the engine, from that of one process."""
     parts = shares(trace.setup.engine)
     allocations = tuple(
-        replace(each, bytes=-(-each.bytes // parts.get(each.role, 1))) for each in trace.allocations
+        replace(item, bytes=-(-item.bytes // parts.get(item.role, 1))) for item in trace.allocations
     )
     return replace(trace, allocations=allocations)
 
@@ -147,8 +147,8 @@ def saved_allocations(
     end = next(moment for moment, phase in starts if phase == "backward")
     for allocation in allocations:
         lives = allocation.born < end and (allocation.died is None or allocation.died >= end)
-        made = allocation.phase == "forward" or allocation.saved
-        if lives and made and allocation.role not in NO_ACTIVATIONS:
+        of_forward = allocation.phase == "forward" or allocation.saved
+        if lives and of_forward and allocation.role not in NO_ACTIVATIONS:
             yield allocation
 
 
@@ -157,10 +157,10 @@ def group_activations(trace: StepTrace) -> tuple[Kind, ...]:
     sizes: dict[str, int] = defaultdict(int)
     places: dict[str, set[str]] = defaultdict(set)
     for allocation in saved_allocations(trace.allocations, trace.starts):
-        place = _place(allocation.path)
-        path = ".".join("*" if part.isdigit() else part for part in place)
+        module = _place(allocation.path)
+        path = ".".join("*" if part.isdigit() else part for part in module)
         sizes[path] += allocation.bytes
-        places[path].add(".".join(place))
+        places[path].add(".".join(module))
     return tuple(
         Kind(path, trace.classes.get(min(places[path]), ""), len(places[path]), size)
         for path, size in sizes.items()
@@ -216,6 +216,6 @@ def _peaks(trace: StepTrace) -> dict[str, int]:
 
 def _changes(allocations: Iterable[Allocation]) -> list[tuple[int, int]]:
     """Return births and deaths in order, as (moment, bytes)."""
-    changes = [(each.born, each.bytes) for each in allocations]
-    changes += [(each.died, -each.bytes) for each in allocations if each.died is not None]
+    changes = [(item.born, item.bytes) for item in allocations]
+    changes += [(item.died, -item.bytes) for item in allocations if item.died is not None]
     return sorted(changes)

@@ -23,8 +23,8 @@ _SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kmgt]i?|)b?\s*", re.
 
 def parse_size(text: str) -> int:
     """Return the bytes that "24GB", "80GiB" or a number means; raise PG825 for other text."""
-    found = _SIZE.fullmatch(text)
-    count = int(float(found["number"]) * _UNITS[found["unit"].lower()]) if found else 0
+    size = _SIZE.fullmatch(text)
+    count = int(float(size["number"]) * _UNITS[size["unit"].lower()]) if size else 0
     if count <= 0:
         raise setup_error(f"--card {text}", "is no size", "write 24GB, or 80GiB")
     return count

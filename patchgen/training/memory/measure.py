@@ -62,7 +62,7 @@ def measure_step(target: Target, setup: Setup, seed: int = 0) -> Figures:
             nonlocal gradients
             tracker.begin(phase)
             if phase == "optimizer":
-                gradients = _bytes((each.grad for each in model.parameters()), setup)
+                gradients = _bytes((weight.grad for weight in model.parameters()), setup)
 
         # Below a mode, torch would mark what it is to compile as not to be compiled, for good.
         with tracker, torch.compiler.set_stance("force_eager"):
@@ -75,7 +75,7 @@ def measure_step(target: Target, setup: Setup, seed: int = 0) -> Figures:
 
 def _bytes(tensors: Iterable[Tensor | None], setup: Setup) -> int:
     tracker = Tracker(setup.device, GRAINS.get(setup.device, 1))
-    tracker.hold((each for each in tensors if each is not None), "counted")
+    tracker.hold((tensor for tensor in tensors if tensor is not None), "counted")
     return sum(allocation.bytes for allocation in tracker.allocations)
 
 

@@ -104,12 +104,12 @@ def _compared(figures: dict[str, Figures]) -> Table:
     """Return the figures, predicted and measured."""
     columns = list(figures.values())
     rows = [
-        (ROLES.get(name, "saved activations"), [getattr(each, name) for each in columns])
+        (ROLES.get(name, "saved activations"), [getattr(column, name) for column in columns])
         for name in PARTS
     ]
     for phase, _ in columns[0].peaks:
-        rows.append((f"peak in {phase}", [dict(each.peaks)[phase] for each in columns]))
-    rows.append(("peak", [each.peak for each in columns]))
+        rows.append((f"peak in {phase}", [dict(column.peaks)[phase] for column in columns]))
+    rows.append(("peak", [column.peak for column in columns]))
     cells = [(label, *map(format_size, values), *_error(values)) for label, values in rows]
     return [("kind", *figures, *(["error"] if len(columns) > 1 else [])), *cells]
 
@@ -166,7 +166,7 @@ def _notes(report: Report) -> list[str]:
         )
     why = "the condition there depends on weights or chance, and is taken as not given"
     assumed = report.trace.assumed if report.trace else ()
-    return [*lines, *(f"note: {place}: {why}\n" for place in assumed)]
+    return [*lines, *(f"note: {where}: {why}\n" for where in assumed)]
 
 
 def _aligned(table: Table) -> str:
@@ -184,11 +184,11 @@ def _aligned(table: Table) -> str:
 def over_time(trace: StepTrace) -> tuple[list[int], dict[str, list[int]]]:
     """Return the moments of a step, and the bytes of each role at each of them."""
     changes: dict[int, list[tuple[str, int]]] = {}
-    for each in trace.allocations:
-        role = find_role(each, trace)
-        changes.setdefault(each.born, []).append((role, each.bytes))
-        if each.died is not None:
-            changes.setdefault(each.died, []).append((role, -each.bytes))
+    for item in trace.allocations:
+        role = find_role(item, trace)
+        changes.setdefault(item.born, []).append((role, item.bytes))
+        if item.died is not None:
+            changes.setdefault(item.died, []).append((role, -item.bytes))
     held, moments = dict.fromkeys(ROLES, 0), []
     heights: dict[str, list[int]] = {role: [] for role in ROLES}
     for moment in sorted(changes):

@@ -114,8 +114,8 @@ class Known(TorchDispatchMode):
                 continue
             value = self._mask(index)
             with _disable_current_modes():
-                found = value.bool().nonzero(as_tuple=True)
-            places += [self._made(each, index.device) for each in found]
+                axes = value.bool().nonzero(as_tuple=True)
+            places += [self._made(axis, index.device) for axis in axes]
         return places
 
     def _mask(self, mask: Tensor) -> Tensor:
@@ -132,9 +132,9 @@ class Known(TorchDispatchMode):
 
     def _made(self, value: Tensor, device: torch.device) -> Tensor:
         """Return a fake tensor with the known value."""
-        made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
-        self.values.tell(made, value)
-        return made
+        copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
+        self.values.tell(copy, value)
+        return copy
 
 
 @contextmanager
@@ -146,15 +146,15 @@ def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
     (`modules` ask for their type), modules that already have the right dtype would get new
     parameters, and a number that becomes part of a name would be formatted as a tensor.
     """
-    known = Known(device)
-    with FakeTensorMode(allow_non_fake_inputs=True), known, ExitStack() as stack:
+    values = Known(device)
+    with FakeTensorMode(allow_non_fake_inputs=True), values, ExitStack() as stack:
         stack.enter_context(patch.object(nn.Module, "_apply", _converted))
         stack.enter_context(patch.object(FakeTensor, "__format__", _formatted))
         for module in modules:
             stack.enter_context(patch.object(module, "type", OrdinaryType))
         if hasattr(import_utils, "is_fake_tensor"):
             stack.enter_context(patch.object(import_utils, "is_fake_tensor", lambda tensor: False))
-        yield known
+        yield values
 
 
 _convert = nn.Module._apply
@@ -164,7 +164,7 @@ def _converted(
     module: nn.Module, to: Callable[[Tensor], Tensor], recurse: bool = True
 ) -> nn.Module:
     held = [*module.parameters(recurse), *module.buffers(recurse)]
-    return module if all(to(each) is each for each in held) else _convert(module, to, recurse)
+    return module if all(to(item) is item for item in held) else _convert(module, to, recurse)
 
 
 def _formatted(tensor: Tensor, spec: str) -> str:

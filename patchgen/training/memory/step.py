@@ -110,15 +110,15 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
     given = batch_for(target.model_class, target.config, setup.batch, setup.length)
     module = sys.modules[target.model_class.__module__]
     device, label = setup.device, device_label(setup.device)
-    with silence_models(), shapes_only(module, device=device) as known, use_kernels(device):
+    with silence_models(), shapes_only(module, device=device) as shapes, use_kernels(device):
         model = build_model(target, setup)
-        known.assumed.clear()  # of initial values, which change no size
+        shapes.assumed.clear()  # of initial values, which change no size
         inputs = {}
         for name, value in typed(given, setup).items():
             inputs[name] = torch.empty_strided(
                 value.shape, value.stride(), dtype=value.dtype, device=label
             )
-            known.values.tell(inputs[name], value)
+            shapes.values.tell(inputs[name], value)
         optimizer = make_optimizer(model, setup)
         tracker = Tracker(label, GRAINS.get(setup.device, 1))
         hold(tracker, model, inputs, optimizer)
@@ -141,7 +141,7 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
         int(weight.shape[0]) if isinstance(weight, Tensor) else 0,
         "" if model.base_model is model else model.base_model_prefix,
         {name: type(module).__name__ for name, module in model.named_modules()},
-        tuple(dict.fromkeys(known.assumed)),
+        tuple(dict.fromkeys(shapes.assumed)),
     )
 
 
@@ -245,18 +245,18 @@ def _loss(model: PreTrainedModel, given: Mapping[str, Tensor], setup: Setup) -> 
             raise PatchgenError("PG822", _origin(error), what, hint) from error
         if narrow:  # as Accelerate does for Trainer
             out = tree_map_only(
-                Tensor, lambda each: each.float() if each.dtype in HALVES else each, out
+                Tensor, lambda leaf: leaf.float() if leaf.dtype in HALVES else leaf, out
             )
         loss: Tensor | None = getattr(out, "loss", None)
         if loss is not None:
             return loss
         # A loss over every output, for a class without a loss.
         floats = [
-            each for each in out.to_tuple() if isinstance(each, Tensor) and each.requires_grad
+            leaf for leaf in out.to_tuple() if isinstance(leaf, Tensor) and leaf.requires_grad
         ]
         if not floats:
             raise ValueError("the forward gives nothing that can be derived")
-        return torch.stack([each.float().mean() for each in floats]).sum()
+        return torch.stack([leaf.float().mean() for leaf in floats]).sum()
 
 
 def _describe(error: Exception) -> str:

@@ -109,19 +109,19 @@ def _stock_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTr
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise _no_model(config_class.model_type, f"has no model here: {error}") from error
-    found = _heads(module)
-    return {name: each for name, each in found.items() if each.config_class is config_class}
+    heads = _heads(module)
+    return {name: head for name, head in heads.items() if head.config_class is config_class}
 
 
 def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]:
-    known = {variant.name for variant in known_variants(start)}
+    variants = {variant.name for variant in known_variants(start)}
     try:
         variant = find_variant(name, start)
     except ValueError as error:
         if "several variants" in str(error):
             raise _no_model(name, str(error)) from error
-        hint = did_you_mean(name, [*known, *load_sizes(), *CONFIG_MAPPING])
-        names = ", ".join(sorted(known)) or "none here"
+        hint = did_you_mean(name, [*variants, *load_sizes(), *CONFIG_MAPPING])
+        names = ", ".join(sorted(variants)) or "none here"
         many = f"variants are {names}; sizes are {', '.join(load_sizes())}"
         raise _no_model(
             name, "is no variant, no model type of transformers and no size", hint or many
@@ -131,7 +131,7 @@ def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]
 
 def _heads(module: Any) -> dict[str, type[PreTrainedModel]]:
     classes = {name: getattr(module, name) for name in find_heads(inspect.getsource(module))}
-    return {name: each for name, each in classes.items() if getattr(each, "config_class", None)}
+    return {name: item for name, item in classes.items() if getattr(item, "config_class", None)}
 
 
 def _chosen(
@@ -141,7 +141,7 @@ def _chosen(
         raise _no_model(name, "has no public class of a model")
     if head is None:
         return next(iter(classes.values()))
-    ending = [each for each in classes if each == head or each.endswith(head)]
+    ending = [item for item in classes if item == head or item.endswith(head)]
     if not ending:
         raise _no_model(
             name, f"has no {head}", did_you_mean(head, classes) or f"it has {', '.join(classes)}"
@@ -166,9 +166,9 @@ def _configured(
             config = config_class(**given)
         _check_settings_exist(config, changes)
         # If a value had two names, the one of `given` would win.
-        own = {config.attribute_map.get(name, name): value for name, value in changes.items()}
+        settings = {config.attribute_map.get(name, name): value for name, value in changes.items()}
         # Built again, so that derived values, such as the size of a head, follow the changes.
-        return type(config)(**{**given, **own}) if own else config
+        return type(config)(**{**given, **settings}) if settings else config
     except (TypeError, KeyError, AttributeError, NotImplementedError) as error:
         raise setup_error(
             "--set", f"{config_class.__name__} does not take this: {error}"
@@ -184,8 +184,8 @@ def _read_size(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any
         hint = f"name a file, a folder, or one of {', '.join(load_sizes())}"
         raise _no_model(size, f"is no configuration: {error}", hint) from error
     kind = config.pop("model_type", None)
-    own = {getattr(each, "model_type", None) for each in config_class.__mro__}
-    if kind is not None and kind not in own:
+    types = {getattr(base, "model_type", None) for base in config_class.__mro__}
+    if kind is not None and kind not in types:
         raise _no_model(size, f"is a {kind}, and the model takes {config_class.model_type}")
     of_files = ("architectures", "transformers_version")
     return {name: value for name, value in config.items() if name not in of_files}

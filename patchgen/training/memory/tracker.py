@@ -90,9 +90,9 @@ class Tracker(MemTracker):
                 results = step(*args)
             finally:
                 self._paused = False
-            taken = {id(each) for each in args}
+            taken = {id(item) for item in args}
             return tree_map_only(
-                Tensor, lambda each: each if id(each) in taken else torch.empty_like(each), results
+                Tensor, lambda item: item if id(item) in taken else torch.empty_like(item), results
             )
 
         return run
@@ -197,8 +197,8 @@ class Tracker(MemTracker):
         pass
 
     def _allocations_of(self, tensor: Tensor) -> list[Allocation]:
-        known = self._WINFO.get(tensor.untyped_storage(), (None, None))[0]
-        allocation: Allocation | None = getattr(known, "allocation", None)
+        records = self._WINFO.get(tensor.untyped_storage(), (None, None))[0]
+        allocation: Allocation | None = getattr(records, "allocation", None)
         return [] if allocation is None else [allocation]
 
     def _set(self, tensors: Iterable[Any], role: str) -> None:

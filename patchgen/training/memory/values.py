@@ -66,8 +66,8 @@ class Values:
 
     def of(self, tensor: Tensor) -> Tensor | None:
         """Return the value of `tensor`, if it is known."""
-        found: Tensor | None = self._values.get(tensor)
-        return None if found is None or found.untyped_storage()._cdata in self._spoilt else found
+        value: Tensor | None = self._values.get(tensor)
+        return None if value is None or value.untyped_storage()._cdata in self._spoilt else value
 
     def fill(self, fake: Tensor, value: float) -> None:
         """Set all elements of `fake` to `value`."""
@@ -82,7 +82,7 @@ class Values:
                 self._spoil(written)
             return
         outs, _ = tree_flatten(out)
-        tensors = [each for each in outs if isinstance(each, Tensor)]
+        tensors = [tensor for tensor in outs if isinstance(tensor, Tensor)]
         if not tensors or not all(map(_is_small, tensors)) or func in _UNSET or _is_drawn(func):
             return
         if func in _FILLED:
@@ -101,10 +101,8 @@ class Values:
     def compute(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Return the result of `func` on values; `NOT_KNOWN` where one is missing."""
         flat, spec = tree_flatten((args, dict(kwargs)))
-        values = [self._real(each) for each in flat]
-        if any(
-            value is None and each is not None for each, value in zip(flat, values, strict=True)
-        ):
+        values = [self._real(arg) for arg in flat]
+        if any(value is None and arg is not None for arg, value in zip(flat, values, strict=True)):
             return NOT_KNOWN
         real_args, real_kwargs = torch.utils._pytree.tree_unflatten(values, spec)
         with _disable_current_modes():
@@ -120,8 +118,8 @@ class Values:
         return self.of(leaf)
 
     def _spoil(self, written: Sequence[Tensor]) -> None:
-        for each in written:
-            value = self._values.get(each)
+        for tensor in written:
+            value = self._values.get(tensor)
             if value is not None:
                 storage = value.untyped_storage()
                 self._spoilt[storage._cdata] = storage
@@ -155,13 +153,13 @@ def _is_drawn(func: Any) -> bool:
 
 def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
     """Return the tensors that `func` changes."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for position, argument in enumerate(func._schema.arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:
             continue
         value = args[position] if position < len(args) else kwargs.get(argument.name)
-        found += [each for each in tree_flatten(value)[0] if isinstance(each, Tensor)]
-    return found
+        tensors += [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, Tensor)]
+    return tensors
 
 
 def _axis(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:

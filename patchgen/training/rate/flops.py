@@ -87,11 +87,11 @@ def _counted(model_class: Any, settings: str, length: int) -> ForwardCost | None
     module = sys.modules[model_class.__module__]
     given = batch_for(model_class, config, 1, length)
     try:
-        with silence_models(), torch.no_grad(), shapes_only(module) as known:
+        with silence_models(), torch.no_grad(), shapes_only(module) as shapes:
             model = model_class._from_config(config, dtype=torch.float32)
             inputs = {name: torch.empty_like(value) for name, value in given.items()}
             for name, value in given.items():
-                known.values.tell(inputs[name], value)
+                shapes.values.tell(inputs[name], value)
             more: dict[str, Any] = {"use_cache": False} if takes_cache(model_class) else {}
             with listening(counter := _Counter(model)):
                 model(**inputs, **more)
@@ -118,10 +118,10 @@ class _Counter(Listener):
         experts = getattr(text, "num_local_experts", None) or getattr(text, "num_experts", None)
         chosen = getattr(text, "num_experts_per_tok", None) or 1
         for weight in model.parameters():
-            place = _place(weight)
-            self.owners[place] = "body" if id(weight) in inner else "head"
+            where = _place(weight)
+            self.owners[where] = "body" if id(weight) in inner else "head"
             if weight.dim() == 3 and len(weight) == experts:
-                self.experts[place] = chosen / experts
+                self.experts[where] = chosen / experts
         # The head's weights; tied ones also are the embedding's.
         words = getattr(model.get_output_embeddings(), "weight", None)
         self.words = _place(words) if isinstance(words, Tensor) else 0
@@ -131,8 +131,8 @@ class _Counter(Listener):
             self._add(operation, args, count)
 
     def _add(self, func: Any, args: Args, count: float) -> None:
-        places = [_place(each) for each in tree_leaves(args) if isinstance(each, Tensor)]
-        weights = [place for place in places if place in self.owners]
+        places = [_place(leaf) for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
+        weights = [address for address in places if address in self.owners]
         if not weights:
             self.between += count
             return
@@ -141,7 +141,7 @@ class _Counter(Listener):
         if self.owners[weight] == "head" or weight == self.words:
             self.head += count
             self.head_rows = max(
-                self.head_rows, *(each.shape[0] for each in args if isinstance(each, Tensor))
+                self.head_rows, *(leaf.shape[0] for leaf in args if isinstance(leaf, Tensor))
             )
         else:
             dense = func is not aten._grouped_mm.default
@@ -156,8 +156,8 @@ def _operations(func: Any, args: Args, kwargs: Given, out: Any) -> float:
         return 2.0 * scores * (query.shape[-1] + value.shape[-1])
     if func is aten._grouped_mm.default:
         return 2.0 * args[0].shape.numel() * args[1].shape[-1]
-    known = flop_registry.get(func._overloadpacket)
-    return float(known(*args, **kwargs, out_val=out)) if known is not None else 0.0
+    count = flop_registry.get(func._overloadpacket)
+    return float(count(*args, **kwargs, out_val=out)) if count is not None else 0.0
 
 
 def _place(tensor: Tensor) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from patchgen.cli import main
 from patchgen.cli.commands.adopt import adopt
 from patchgen.syntax.errors import PatchgenError
 
@@ -77,21 +76,6 @@ def test_a_wheel_is_a_release(here: Path, capsys: pytest.CaptureFixture[str]) ->
     given = OPTIONS | {"package_root": None, "asked": (str(wheel),), "parent": "toy"}
     assert adopt.callback("modeling_fork.py", **given) == 0
     assert json.loads(capsys.readouterr().out)["release"] == "4.42.0"
-
-
-def test_a_page_shows_the_declaration_beside_the_release_that_was_copied(here: Path) -> None:
-    given = OPTIONS | {"folder": "out", "parent": "toy", "asked": ("4.41.0",), "force": True}
-    assert adopt.callback("modeling_fork.py", **given | {"page": True}) == 0
-    html = (here / "out" / "fork.html").read_text(encoding="utf-8")
-    assert "transformers/models/toy/modeling_toy.py" in html
-    # Only the newer release has it.
-    assert "self.dropout = config.dropout" in html
-    assert "contiguous" in html and "modeling_fork.py" in html
-
-
-def test_a_page_needs_a_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["adopt", "modeling_fork.py", "--page"]) == 2
-    assert "--write DIR" in capsys.readouterr().err
 
 
 def test_a_declaration_is_not_overwritten(here: Path) -> None:

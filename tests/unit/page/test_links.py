@@ -8,7 +8,7 @@ import pytest
 
 from patchgen.compiler.plan.model import Lines
 from patchgen.pages.links import Sources, link_lines
-from patchgen.pages.statements import read_statements
+from patchgen.pages.outline import read_outline
 from patchgen.pages.trace import Variant
 from tests.toytree import REPOSITORY
 from tests.unit.page.variants import MODULARS, QUICK, name_of, traced
@@ -128,18 +128,17 @@ def test_changes_lead_to_edits_and_to_what_they_replace() -> None:
     assert {source.path for source in change.sources} == set(variant.texts)
 
 
-def test_statements_are_found_whatever_their_formatting() -> None:
-    one = read_statements("x = call(first_argument, second=2, third=[1, 2, 3])\n")
-    other = read_statements("x = call(\n    first_argument,\n    second=2, third=[1, 2, 3])\n")
-    (place,) = one.places
-    found = other.find(place, by_owner=True)
-    assert found is not None and (found.first, found.last) == (1, 3)
+def test_names_that_are_imported_are_found_however_they_are_spelled() -> None:
+    flat = read_outline("from transformers.activations import ACT2FN\n")
+    parent = read_outline("from ...activations import (\n    ACT2CLS,\n    ACT2FN,\n)\n")
+    ((name,),) = flat.says.values()
+    assert parent.by_owner["", name] == 3
 
 
-def test_a_statement_that_any_class_may_have_is_not_taken_from_another() -> None:
-    one = read_statements("class A:\n    def f(self):\n        return 1\n")
-    other = read_statements("class B:\n    def f(self):\n        return 1\n")
-    assert all(other.find(place, by_owner=False) is None for place in one.places)
+def test_a_line_that_any_class_may_have_is_not_taken_from_another() -> None:
+    other = read_outline("class B:\n    def f(self):\n        return 1\n")
+    assert other.by_owner["B.f", "return 1"] == 3
+    assert other.by_text == {}
 
 
 def test_nothing_is_linked_where_nothing_is_alike() -> None:

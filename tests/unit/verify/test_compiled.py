@@ -51,7 +51,9 @@ def test_nothing_compiled_is_no_pass():
     ("where", "status"),
     [
         pytest.param(LLAMA, "FAIL", id="a model that float32 moves little"),
-        pytest.param(T5, "PASS", id="one whose scores are not scaled"),
+        pytest.param(
+            T5, "PASS", id="one whose scores are not scaled", marks=pytest.mark.slow
+        ),  # it compiles longest
     ],
 )
 def test_the_same_distance_is_noise_in_one_model_and_none_in_another(where, status, monkeypatch):

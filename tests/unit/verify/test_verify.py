@@ -100,7 +100,7 @@ LLAMA = Variant(
     ("limits", "note"),
     [
         (Limits(megabytes=1), "MB of memory, more than 1"),
-        (Limits(seconds=0.0), "took more than 0 seconds"),
+        pytest.param(Limits(seconds=0.0), "took more than 0 seconds", marks=pytest.mark.slow),
     ],
     ids=["memory", "time"],
 )

@@ -7,7 +7,7 @@ import io
 import click
 import pytest
 
-from patchgen.cli.colour import paint, write
+from patchgen.cli.terminal import paint, write
 
 TEXT = """a/b.py:3:1: PG501 is stale: it was edited
     hint: run `patchgen convert`
