@@ -19,7 +19,7 @@ from patchgen.cli.requirements import needs_models
 
 if TYPE_CHECKING:
     from patchgen.verify.report import Result
-    from patchgen.verify.run.children import Wanted
+    from patchgen.verify.run import Wanted
     from patchgen.verify.variants import Variant
 
 DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imports torch
@@ -78,8 +78,8 @@ def verify(
       patchgen verify llama_loss --dtype float32 --report report
     """
     from patchgen.verify.report import find_best_device, find_unproven
-    from patchgen.verify.run.children import Limits, Wanted
-    from patchgen.verify.run.children import verify as run
+    from patchgen.verify.run import Limits, Wanted
+    from patchgen.verify.run import verify as run
     from patchgen.verify.variants import SECONDS, Plan, find_variants, home_of
 
     try:

@@ -211,37 +211,26 @@ _STORED = ast.Store | ast.Del
 _WHOLE = ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Slice
 # Arguments whose names contain one of these can usually be left out.
 _OPTIONAL = ("mask", "bias", "scal", "dropout", "window", "softcap", "position", "weight")
-_SIGNS: dict[type[Any], tuple[str, type[ast.operator] | None]] = {
-    ast.Add: ("+", ast.Sub),
-    ast.Sub: ("-", ast.Add),
-    ast.Mult: ("*", ast.Div),
-    ast.Div: ("/", ast.Mult),
-    ast.FloorDiv: ("//", ast.Mult),
-    ast.Mod: ("%", ast.FloorDiv),
-    ast.Pow: ("**", ast.Mult),
-    ast.BitAnd: ("&", ast.BitOr),
-    ast.BitOr: ("|", ast.BitAnd),
-    ast.MatMult: ("@", None),
-}
-# Each comparison, and those that it becomes.
-_COMPARISONS: dict[type[Any], tuple[str, tuple[type[ast.cmpop], ...]]] = {
-    ast.Lt: ("<", (ast.LtE, ast.GtE)),
-    ast.LtE: ("<=", (ast.Lt, ast.Gt)),
-    ast.Gt: (">", (ast.GtE, ast.LtE)),
-    ast.GtE: (">=", (ast.Gt, ast.Lt)),
-    ast.Eq: ("==", (ast.NotEq,)),
-    ast.NotEq: ("!=", (ast.Eq,)),
-    ast.Is: ("is", (ast.IsNot,)),
-    ast.IsNot: ("is not", (ast.Is,)),
-    ast.In: ("in", (ast.NotIn,)),
-    ast.NotIn: ("not in", (ast.In,)),
-}
+
+
+def _table(text: str) -> dict[str, list[str]]:
+    rows = (row.split() for row in text.split(", "))
+    return {first: others for first, *others in rows}
+
+
+# Each operator and comparison, and those that it becomes.
+_OPERATORS = _table(
+    "Add Sub, Sub Add, Mult Div, Div Mult, FloorDiv Mult, Mod FloorDiv, Pow Mult, BitAnd BitOr, "
+    "BitOr BitAnd, Lt LtE GtE, LtE Lt Gt, Gt GtE LtE, GtE Gt Lt, Eq NotEq, NotEq Eq, Is IsNot, "
+    "IsNot Is, In NotIn, NotIn In"
+)
 # Functions, and others of the same arguments.
-_PAIRS = "sum mean, max min, amax amin, any all, triu tril, floor ceil, argmax argmin"
-_MORE_PAIRS = "zeros ones, zeros_like ones_like, new_zeros new_ones, logsumexp sum"
-_OTHERS: dict[str, str] = {}
-for _first, _second in (pair.split() for pair in f"{_MORE_PAIRS}, {_PAIRS}".split(", ")):
-    _OTHERS |= {_second: _first, _first: _second}
+_OTHERS = _table(
+    "sum mean, mean sum, max min, min max, amax amin, amin amax, any all, all any, triu tril, "
+    "tril triu, floor ceil, ceil floor, argmax argmin, argmin argmax, zeros ones, ones zeros, "
+    "zeros_like ones_like, ones_like zeros_like, new_zeros new_ones, new_ones new_zeros, "
+    "logsumexp sum"
+)
 # Methods of a tensor, and functions of one, without which the same tensor would go on.
 _PASSES = frozenset(
     "abs clamp clamp_ contiguous cos cumsum detach div div_ dropout exp expand expand_as "
@@ -282,25 +271,35 @@ def _is_about_none(node: ast.expr) -> bool:
     return False
 
 
+def _others(operator: ast.operator | ast.cmpop) -> list[Any]:
+    """What it becomes; without an entry, nothing."""
+    return [getattr(ast, name)() for name in _OPERATORS.get(type(operator).__name__, ())]
+
+
+def _sign(operator: ast.operator | ast.cmpop) -> str:
+    is_comparison = isinstance(operator, ast.cmpop)
+    x = ast.Name("x")
+    node = ast.Compare(x, [operator], [x]) if is_comparison else ast.BinOp(x, operator, x)  # type: ignore[arg-type, list-item]
+    return ast.unparse(node)[2:-2]
+
+
 def _of_operator(node: ast.expr, site: Site) -> _Replaced:
     match node:
         case ast.BinOp(left=left, op=op, right=right):
-            sign, other = _SIGNS.get(type(op), ("", None))
-            if other is not None:
-                yield f"{sign} becomes {_SIGNS[other][0]}", ast.BinOp(left, other(), right)
-            yield f"right of {sign} dropped", left
-            yield f"left of {sign} dropped", right
+            for other in _others(op):
+                yield f"{_sign(op)} becomes {_sign(other)}", ast.BinOp(left, other, right)
+            yield f"right of {_sign(op)} dropped", left
+            yield f"left of {_sign(op)} dropped", right
             if isinstance(op, ast.Sub | ast.Div | ast.FloorDiv | ast.MatMult):
-                yield f"sides of {sign} swapped", ast.BinOp(right, op, left)
+                yield f"sides of {_sign(op)} swapped", ast.BinOp(right, op, left)
         case ast.Compare() if _is_about_none(node):
             # The other way round what is not there would be used: a crash.
             yield "taken for None", ast.Constant(isinstance(node.ops[0], ast.Is))
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             for at, operator in enumerate(ops):
-                name, others = _COMPARISONS[type(operator)]
-                for one in others:
-                    wrong = [*ops[:at], one(), *ops[at + 1 :]]
-                    says = f"{name} becomes {_COMPARISONS[one][0]}"
+                for other in _others(operator):
+                    wrong = [*ops[:at], other, *ops[at + 1 :]]
+                    says = f"{_sign(operator)} becomes {_sign(other)}"
                     yield says, ast.Compare(left, wrong, comparators)
         case ast.BoolOp(op=join, values=values):
             is_and = isinstance(join, ast.And)
@@ -348,20 +347,13 @@ def _of_value(node: ast.expr, site: Site) -> _Replaced:
                     setattr(moved, side, ast.BinOp(bound, ast.Add(), ast.Constant(1)))
                     yield f"{side} bound one more", moved
             if (lower is None) != (upper is None):
-                yield (
-                    "to the end" if lower is None else "from the start",
-                    ast.Slice(None, None, step),
-                )
+                yield "without its bound", ast.Slice(None, None, step)
         case ast.Call(func=func, args=args):
             name = _called(node)
             owner = func.value if isinstance(func, ast.Attribute) else None
-            if name in _OTHERS:
-                other = _OTHERS[name]
-                new = (
-                    ast.Attribute(owner, other, ast.Load())
-                    if owner
-                    else ast.Name(other, ast.Load())
-                )
+            for other in _OTHERS.get(name, ()):
+                load = ast.Load()
+                new = ast.Attribute(owner, other, load) if owner else ast.Name(other, load)
                 yield f"{name} becomes {other}", ast.Call(new, args, node.keywords)
             for tensor in filter(None, (owner, *args[:1])) if name in _PASSES else ():
                 if not isinstance(tensor, ast.Starred | ast.Constant):
@@ -393,22 +385,15 @@ def _of_arguments(node: ast.Call, source: Source) -> _Rewritten:
             yield f"arguments {at + 1} and {at + 2} swapped", (start, end), swapped
 
 
-_UPDATES = {ast.Add: "-=", ast.Sub: "+=", ast.Mult: "/=", ast.Div: "*="}
-
-
 def _of_statement(site: Site, source: Source) -> _Rewritten:
     node: Any = site.node
-    if isinstance(node, ast.AugAssign) and type(node.op) in _UPDATES:
-        other = _UPDATES[type(node.op)]
-        updated = f"{source.of(node.target)} {other} {source.of(node.value)}"
-        yield f"becomes {other}", source.span(node), updated
+    for other in _others(node.op) if isinstance(node, ast.AugAssign) else ():
+        updated = f"{source.of(node.target)} {_sign(other)}= {source.of(node.value)}"
+        yield f"becomes {_sign(other)}=", source.span(node), updated
     if isinstance(node, ast.With) and len(node.items) == 1 and node.items[0].optional_vars is None:
         start, (_, end) = source.span(node)[0], source.span(node.items[0].context_expr)
         if source.text[end : end + 2] == ":\n":
             yield f"without {source.of(node.items[0].context_expr)}", (start, end), "if True"
-    if isinstance(node, ast.Break | ast.Continue):
-        other = "continue" if isinstance(node, ast.Break) else "break"
-        yield f"becomes {other}", source.span(node), other
     if _may_go(node, site):
         yield "statement removed", source.span(node), "pass"
 

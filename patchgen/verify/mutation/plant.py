@@ -16,7 +16,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -189,6 +189,12 @@ class MutatedPair(Pair):
     is_built_anew: bool = field(kw_only=True)
     loans: ExitStack = field(kw_only=True)  # closing it restores the right pair's models
 
+    @staticmethod
+    def of(wrong: ModuleType, is_built_anew: bool, loans: ExitStack, right: Pair) -> MutatedPair:
+        own: Any = {each.name: getattr(right, each.name) for each in fields(Pair)}
+        new: Any = {"wrong": wrong, "is_built_anew": is_built_anew, "loans": loans}
+        return MutatedPair(**own, **new, right=right)
+
     @property
     def module(self) -> ModuleType:
         return self.wrong
@@ -216,9 +222,7 @@ class MutatedPair(Pair):
 
     @functools.cached_property
     def facts(self) -> PairFacts:
-        facts = self.right.facts
-        given = facts.inputs, facts.lengths, facts.causal
-        return PairFacts(facts.parent_class, self.variant_class, facts.config, *given)
+        return replace(self.right.facts, variant_class=self.variant_class)
 
     @property
     def is_causal(self) -> bool:
@@ -227,22 +231,3 @@ class MutatedPair(Pair):
     @property
     def isolates_packed_texts(self) -> bool:
         return self.right.isolates_packed_texts
-
-
-class MutatedPairs:
-    """The mutated pairs of one error, each made once."""
-
-    def __init__(self, module: ModuleType, loans: ExitStack, is_built_anew: bool) -> None:
-        self.module, self.loans, self.is_built_anew = module, loans, is_built_anew
-        self.pairs: dict[int, MutatedPair] = {}
-
-    def of(self, right: Pair) -> MutatedPair:
-        if id(right) not in self.pairs:
-            self.pairs[id(right)] = MutatedPair(
-                **{each.name: getattr(right, each.name) for each in fields(Pair)},
-                right=right,
-                wrong=self.module,
-                is_built_anew=self.is_built_anew,
-                loans=self.loans,
-            )
-        return self.pairs[id(right)]

@@ -16,12 +16,10 @@ import hashlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
-from types import CodeType, ModuleType
-from typing import Literal
+from types import CodeType
+from typing import Any, Literal
 
 import torch
 from transformers import set_seed
@@ -42,15 +40,9 @@ from patchgen.verify.mutation.lines import (
     refusals,
 )
 from patchgen.verify.mutation.mutations import Mutant, drawn, make_mutants
-from patchgen.verify.mutation.plant import (
-    Living,
-    MutatedPairs,
-    living,
-    plant_mutant,
-    watched,
-)
+from patchgen.verify.mutation.plant import Living, MutatedPair, living, plant_mutant, watched
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.report import LinesRun, MutantResult
+from patchgen.verify.report import LinesRun, MutantResult, Result
 from patchgen.verify.variants import Plan, Variant
 
 # Kinds whose verdict is a comparison, with no other error planted.
@@ -149,22 +141,13 @@ class MutationTest:
         return read_flat_text(self.variant)
 
     @functools.cached_property
-    def runs(self) -> list[Watched]:
-        """The cases whose lines were recorded."""
-        return []
-
-    @functools.cached_property
-    def _recorded(self) -> set[str]:
-        """The names of cases."""
-        return set()
-
-    @functools.cached_property
-    def _module(self) -> ModuleType:
-        return Pair(self.variant, self.variant.heads[0]).module
+    def runs(self) -> dict[str, Watched]:
+        """The cases whose lines were recorded, by name."""
+        return {}
 
     @functools.cached_property
     def _living(self) -> Living:
-        return living(self._module, self.flat.text)
+        return living(Pair(self.variant, self.variant.heads[0]).module, self.flat.text)
 
     @functools.cached_property
     def _noting(self) -> list[CodeType]:
@@ -185,50 +168,39 @@ class MutationTest:
         checks = find_part_checks(self.variant.checked_parts)
         return any(check.attentions is not None for check in checks)
 
-    @contextmanager
-    def watching(self, case: Case) -> Iterator[set[int]]:
-        """A context that notes which lines run while `verify` runs the case; see `note`."""
-        right = None
+    def note(self, case: Case, run: Callable[[Case], Result]) -> Result:
+        """The result of `run`; where the case compares well, its lines are recorded."""
+        watching: Any = contextlib.nullcontext(set())
         if self._compares(case):
             with contextlib.suppress(Exception):  # no import: the case itself fails with that
-                right = self._living
-        if right is None:
-            yield set()
-            return
-        with watched(right, [] if case.kind == "compiled" else self._noting) as lines:
-            yield lines
-
-    def note(self, case: Case, lines: Collection[int], seconds: float) -> None:
-        """Record the lines of a case that passed inside `watching`."""
-        if self._compares(case):
-            self._recorded.add(case.name)
-            self.runs.append(Watched(case, self.pair_for(case), frozenset(lines), seconds))
+                noting = [] if case.kind == "compiled" else self._noting
+                watching = watched(self._living, noting)
+        begun = time.process_time()
+        with watching as lines:
+            result = run(case)
+        if self._compares(case) and result.status in ("PASS", "WARN"):
+            seconds = time.process_time() - begun
+            self.runs[case.name] = Watched(case, self.pair_for(case), frozenset(lines), seconds)
+        return result
 
     def watch(self, case: Case) -> None:
         """Record which lines run in `case`, if it was not noted and compares something."""
-        if case.name in self._recorded:
-            return
-        self._recorded.add(case.name)
-        try:
-            pair = self.pair_for(case)
-        except Exception:  # the case itself has failed with it
-            return
-        begun = time.process_time()
-        with self.watching(case) as lines:
-            answer, _ = judged(case, pair, seconds=math.inf)
-        if answer == "equal":
-            self.runs.append(Watched(case, pair, frozenset(lines), time.process_time() - begun))
+
+        def run(case: Case) -> Result:
+            answer, note = judged(case, self.pair_for(case), seconds=math.inf)
+            return Result("", case.name, "PASS" if answer == "equal" else "NONE", note=note)
+
+        if case.name not in self.runs:
+            with contextlib.suppress(Exception):  # no pair: the case itself has failed with it
+                self.note(case, run)
 
     # --- lines
 
     @functools.cached_property
     def _built(self) -> Mapping[int, frozenset[int]]:
         """The lines that run while the model of each pair is built, by the pair's id."""
-        return {key: self._built_by(pair) for key, pair in self._pairs.items()}
-
-    @property
-    def _pairs(self) -> dict[int, Pair]:
-        return {id(run.pair): run.pair for run in self.runs}
+        pairs = {id(run.pair): run.pair for run in self.runs.values()}
+        return {key: self._built_by(pair) for key, pair in pairs.items()}
 
     def _built_by(self, pair: Pair) -> frozenset[int]:
         # As the cases build it: a mixture's configuration has settings that the parent's lacks.
@@ -267,7 +239,7 @@ class MutationTest:
 
     @functools.cached_property
     def _ran(self) -> frozenset[int]:
-        return self.built_lines.union(*(run.lines for run in self.runs))
+        return self.built_lines.union(*(run.lines for run in self.runs.values()))
 
     @functools.cached_property
     def _on_lines(self) -> tuple[Mutant, ...]:
@@ -302,8 +274,12 @@ class MutationTest:
                 for run in runs:
                     if run.digest and time.process_time() - begun > self.seconds:
                         break
-                with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
-                    return self._tried(fate, runs, MutatedPairs(wrong, loans, anew))
+                with (
+                    plant_mutant(self._living, mutant) as wrong,
+                    contextlib.ExitStack() as loans,
+                ):
+                    make = functools.partial(MutatedPair.of, wrong, anew, loans)
+                    return self._tried(fate, runs, make)
             except Exception as error:  # the text with the error is no module
                 note = f"{type(error).__name__}: {error}"[:200]
                 return replace(fate, outcome="crashed", note=note)
@@ -313,7 +289,7 @@ class MutationTest:
 
         What is compiled takes long, and is only run where nothing else runs the line.
         """
-        runs = self.runs
+        runs = list(self.runs.values())
         if mutant.function:
             runs = [run for run in runs if mutant.touches(run.lines | self._built[id(run.pair)])]
         return self._ordered([run for run in runs if run.case.kind != "compiled"] or runs)
@@ -323,20 +299,18 @@ class MutationTest:
         paths = [run.lines & self._can_run for run in runs]
         telling, rest = order_cases([run.case for run in runs], paths)
         ordered = [runs[at] for at in (*telling, *rest)]
-        firsts = {run.case.kind: at for at, run in reversed([*enumerate(ordered)])}
-        later = [at >= FEW and firsts[run.case.kind] != at for at, run in enumerate(ordered)]
-        return [
-            run for is_later, run in sorted(zip(later, ordered, strict=True), key=itemgetter(0))
-        ]
+        firsts = {run.case.kind: run.case.name for run in reversed(ordered)}.values()
+        others = sorted(ordered[FEW:], key=lambda run: run.case.name not in firsts)
+        return [*ordered[:FEW], *others]
 
     def _tried(
-        self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
+        self, fate: MutantResult, runs: Sequence[Watched], mutated: Callable[[Pair], Pair]
     ) -> MutantResult:
         """The outcome: does a case compare unequal, or at least give something else?"""
-        differ, begun, tried = 0, time.process_time(), 0
+        differ, begun, tried, pairs = 0, time.process_time(), 0, dict[int, Pair]()
         for run in runs:
             self.alive()
-            pair = pairs.of(run.pair)
+            pair = pairs.setdefault(id(run.pair), pairs.get(id(run.pair)) or mutated(run.pair))
             if tried >= FEW:
                 if time.process_time() - begun > self.seconds:
                     break

@@ -1,12 +1,8 @@
 """What a part promises about its models, and how `patchgen verify` checks that.
 
 Each part has a `PartCheck` in the table of `combine`.  A variant of several parts is checked with
-all of theirs: the loosest bound, everything that any of them hides, every effect and every planted
-error.  Those are few: they tell how small an error may be, beside the many that
-`verify.mutation` plants in the lines of any variant.  An error is planted by replacing a function
-while a context is open:
-
-    errors("causal_loss", ("scaled", "logits are twice what they are", scaled))
+all of theirs: the loosest bound, everything that any of them hides, and every effect.  Errors are
+planted in attention alone; `verify.mutation` plants many in the changed lines of any variant.
 """
 
 from __future__ import annotations
@@ -108,11 +104,6 @@ class Refusal:
 # --- planted errors
 
 
-def anywhere(facts: PairFacts) -> bool:
-    """For `PlantedError.fits`: the error changes something in every model."""
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class PlantedError:
     """An error that verify must see in `scenario`.
@@ -126,7 +117,7 @@ class PlantedError:
     says: str
     apply: Plant
     scenario: Scenario = Scenario()
-    fits: Callable[[PairFacts], bool] = anywhere
+    fits: Callable[[PairFacts], bool] = lambda facts: True
 
 
 @contextmanager
@@ -142,45 +133,6 @@ def replaced(owner: object, name: str, make: Callable[[Any], Any]) -> Iterator[N
         yield
     finally:
         setattr(owner, name, original)
-
-
-def wrapped(owner: object, name: str, wrong: Callable[..., Any]) -> AbstractContextManager[None]:
-    """A context in which each call `f(*args)` of the function is `wrong(f, *args)`."""
-
-    def make(right: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **kwargs: wrong(right, *args, **kwargs)
-
-    return replaced(owner, name, make)
-
-
-def defines(*names: str) -> Callable[[PairFacts], bool]:
-    """For `PlantedError.fits`: whether the generated module has all these functions or classes."""
-    return lambda facts: all(hasattr(facts.module, name) for name in names)
-
-
-def errors(
-    function: str,
-    *table: tuple[str, str, Callable[..., Any]],
-    scenario: Scenario | None = None,
-    within: str = "",
-    fits: Callable[[PairFacts], bool] | None = None,
-) -> tuple[PlantedError, ...]:
-    """Errors around one function, each with its name, what it says and the wrong function.
-
-    The function is one of the generated module, or of a class or module `within` that.  They fit
-    where it is there, unless `fits` says where.
-    """
-
-    def plant(wrong: Callable[..., Any]) -> Plant:
-        def apply(model: PreTrainedModel) -> AbstractContextManager[None]:
-            module = sys.modules[type(model).__module__]
-            return wrapped(getattr(module, within) if within else module, function, wrong)
-
-        return apply
-
-    fits = fits or defines(within or function)
-    step = scenario or Scenario()
-    return tuple(PlantedError(name, says, plant(wrong), step, fits) for name, says, wrong in table)
 
 
 # --- checkpoints
@@ -270,7 +222,7 @@ class PartCheck:
     # From what parent and variant ran under `effect_scenario`, a sentence for each thing that did
     # not happen.  The parent runs without checkpointing, along its first route.
     effect: Callable[[Evidence, Evidence, PairFacts], Iterable[str]]
-    planted_errors: tuple[PlantedError, ...]
+    planted_errors: tuple[PlantedError, ...] = ()
     effect_scenario: Scenario = Scenario(train=True)
     hides: tuple[Hidden, ...] = ()
     refuses: tuple[Refusal, ...] = ()
@@ -311,8 +263,3 @@ def beside_eager(
     eager = {"attn_implementation": "eager"}
     under = Route(f"{name} under eager", bound, {**parent, **eager}, {**variant, **eager})
     return Route(name, bound, parent, variant), under
-
-
-def saves_less(parent: Evidence, variant: Evidence) -> Iterator[str]:
-    if variant.saved_bytes >= parent.saved_bytes:
-        yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"

@@ -34,8 +34,7 @@ from patchgen.verify.report import (
     find_unproven,
     from_json,
 )
-from patchgen.verify.run.child import Work
-from patchgen.verify.run.children import Limits, Wanted, run_work, verify
+from patchgen.verify.run import Limits, Wanted, Work, run_work, verify
 from patchgen.verify.variants import Plan, Variant, find_heads, find_towers, find_variants
 from tests.toytree import REPOSITORY
 
@@ -165,7 +164,7 @@ def test_an_edited_file_and_what_differs_are_said_first():
     ("results", "code"), [((SILENT, LOADED), 1), ((SILENT, RESULTS[0]), 0), ((RESULTS[1],), 1)]
 )
 def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
-    monkeypatch.setattr("patchgen.verify.run.children.verify", lambda *args: results)
+    monkeypatch.setattr("patchgen.verify.run.verify", lambda *args: results)
     monkeypatch.setattr("patchgen.verify.variants.find_variants", lambda *args: (LLAMA,))
     from patchgen.cli.commands.verify import verify as command
 
