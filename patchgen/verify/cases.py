@@ -220,10 +220,11 @@ class _Selection:
             yield self.case("bfloat16 loss beside logits", "loss beside logits", "bfloat16", **how)
         if self.has("norm") or any("Norm" in name for name in changed):
             yield self.case("bfloat16 norms alone", "norms", "bfloat16", head=head)
-        # Other heads give one result a row, whatever is in it.
-        if self.has("flash") and head.endswith(("Model", "ForMaskedLM", "ForCausalLM")):
-            how = {"head": head, "scenario": Scenario(labels=False)}
-            yield self.case("texts in one row", "isolation", "float64", **how)
+        # Other heads give one result a row, whatever is in it; the main one has all such cases.
+        of_tokens = head.endswith(("Model", "ForMaskedLM", "ForCausalLM"))
+        if self.has("flash") and of_tokens and head != self.head:
+            how = {"head": head, "detail": "packed rows"}
+            yield self.case("itself: packed rows", "itself", "float64", **how)
 
     def planted(self) -> Iterator[Case]:
         """Each error that a part lists.  The comparison must notice it."""
@@ -412,7 +413,7 @@ class _Selection:
 # What a case of each kind costs, in steps of a tiny model.
 COSTS: Mapping[str, float] = {
     **{"weights": 1.2, "cache": 2, "effect": 2, "choices": 3, "operators": 3, "zeros": 1},
-    **{"work": 2, "loss beside logits": 2, "isolation": 2, "attention": 3},
+    **{"work": 2, "loss beside logits": 2, "attention": 3},
     **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 12, "compiled": 60, "itself": 3},
 }
 NARROW = 3  # times as much: the parent's noise is measured

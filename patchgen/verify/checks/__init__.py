@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from patchgen.verify.checks import interface, itself, numbers, running, state
+from patchgen.verify.checks import interface, itself, numbers, running
 from patchgen.verify.checks.context import CheckContext, Verdict
 
 CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
@@ -16,7 +16,6 @@ CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "zeros": numbers.check_padding,
     "drops": numbers.check_dropout,
     "loss beside logits": numbers.check_loss_beside_logits,
-    "isolation": numbers.check_isolation,
     "norms": numbers.check_norms,
     "itself": itself.check_itself,
     "weights": interface.check_attention_weights,
@@ -29,7 +28,7 @@ CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "choices": running.check_choices,
     "operators": running.check_operators,
     "compiled": running.check_compiled,
-    "checkpoints": state.check_checkpoints,
-    "fresh": state.check_initialization,
-    "plans": state.check_plans,
+    "checkpoints": running.check_checkpoints,
+    "fresh": running.check_initialization,
+    "plans": running.check_plans,
 }

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from patchgen.verify.differences import (
     NARROW,
@@ -25,9 +27,9 @@ from patchgen.verify.differences import (
     usual,
     worst,
 )
-from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.inputs.arguments import CannotBuild, Inputs
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.parts.part_check import Observation, Route, Scenario
+from patchgen.verify.parts.part_check import Observation, Route, Rows, Scenario
 from patchgen.verify.report import Status
 
 DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, the case's own first
@@ -74,15 +76,9 @@ class Verdict:
     cause: str = ""
 
 
-def judge(
-    is_right: bool,
-    note: str,
-    difference: float | None = None,
-    bound: float | None = None,
-    unit: str = "",
-) -> Verdict:
-    """PASS or FAIL."""
-    return Verdict("PASS" if is_right else "FAIL", note, difference, bound, unit)
+def judge(is_right: bool, note: str, *measured: Any) -> Verdict:
+    """PASS or FAIL; `measured` are a difference, its bound and their unit."""
+    return Verdict("PASS" if is_right else "FAIL", note, *measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +109,9 @@ class View:
         asked = self.route, self.dtype, self.scenario
         return self.pair.observe_parent(*asked, weights=self.weights, seed=seed)
 
-    def variant(self, seed: int = 0) -> Observation:
+    def variant(self, seed: int = 0, model: PreTrainedModel | None = None) -> Observation:
         asked = self.route, self.dtype, self.scenario
-        return self.pair.observe_variant(*asked, weights=self.weights, seed=seed)
+        return self.pair.observe_variant(*asked, weights=self.weights, seed=seed, model=model)
 
     def exact(self, seed: int = 0) -> Observation:
         """The parent in float64, or in float32 where it does not run in that."""
@@ -208,6 +204,17 @@ class CheckContext:
         route = route or self.pair.route(self.case.route)
         return View(self.pair, route, self.dtype, self.case.scenario, weights)
 
+    def model(self, *, fresh: bool = False) -> PreTrainedModel:
+        """The variant along the closest route; a `fresh` one may be spoilt."""
+        return self.pair.models(self.pair.routes[0], self.dtype, fresh=fresh)[1]
+
+    def inputs(self, scenario: Scenario | None = None) -> Inputs:
+        """Those of the case's scenario, unless another is given."""
+        return self.pair.inputs(scenario or self.case.scenario, self.dtype)
+
+    def given(self, rows: Rows = "full", *, labels: bool = False) -> dict[str, Tensor]:
+        return self.inputs(Scenario(rows=rows, labels=labels)).given
+
 
 def decide(
     context: CheckContext, found: tuple[Difference, ...], route: Route, against: str = ""
@@ -243,10 +250,6 @@ def require_scenario(pair: Pair, scenario: Scenario) -> None:
         labelled = "labels" in pair.inputs(scenario, torch.float32).given
         if not labelled or not pair.parent_scales_its_loss:
             raise NothingToCompare("its loss takes no num_items_in_batch")
-    if scenario.checkpointing is not None:
-        require_checkpointing(pair)
-
-
-def require_checkpointing(pair: Pair) -> None:
-    if not pair.variant_class.supports_gradient_checkpointing:
+    checkpoints = pair.variant_class.supports_gradient_checkpointing
+    if scenario.checkpointing is not None and not checkpoints:
         raise NothingToCompare("it has no gradient checkpointing")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -21,10 +21,11 @@ from patchgen.verify.checks.context import (
     require_scenario,
 )
 from patchgen.verify.differences import MARGIN, REORDERED, Difference, differences, loosest
-from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
+from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.step import observe_step, outputs, run
+from patchgen.verify.observe.step import observe_step, outputs
 from patchgen.verify.parts.part_check import Observation, PlantedError
+from patchgen.verify.report import Status
 
 # --- Check that one training step of the variant gives the same numbers as the parent's
 
@@ -137,43 +138,37 @@ def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.
     require_scenario(pair, scenario)
     view.parent()
     _, variant = pair.models(route, dtype, scenario.dropout, fresh=True)
-    observed: Observation | None
-    with planted_error.apply(variant):
-        try:
-            observed = pair.observe_variant(route, dtype, scenario, model=variant)
-        except (RuntimeError, ValueError):
-            observed = None
-    if observed is not None:
-        return view.compare(observed)[0].largest
     try:
-        view.variant()
-    except (RuntimeError, ValueError) as error:
-        what = f"the variant does not run so without the error either: {error}"
-        raise NothingToCompare(what) from error
-    return math.inf
+        with planted_error.apply(variant):
+            observed = view.variant(model=variant)
+    except (RuntimeError, ValueError):
+        try:
+            view.variant()
+        except (RuntimeError, ValueError) as error:
+            what = f"the variant does not run so without the error either: {error}"
+            raise NothingToCompare(what) from error
+        return math.inf
+    return view.compare(observed)[0].largest
 
 
 def check_planted_error(context: CheckContext) -> Verdict:
     """Plant the error that the case's detail names, as PART:NAME."""
-    pair, dtype = context.pair, context.dtype
-    planted_error = next(
-        error
-        for part_check in pair.part_checks
-        for error in part_check.planted_errors
-        if f"{part_check.part}:{error.name}" == context.case.detail
+    pair, (part, _, name) = context.pair, context.case.detail.partition(":")
+    errors = (
+        each for check in pair.part_checks if check.part == part for each in check.planted_errors
     )
-    difference = measure_planted_error(pair, planted_error, dtype)
-    views = [View(pair, route, dtype, planted_error.scenario) for route in pair.routes]
+    planted_error = next(error for error in errors if error.name == name)
+    difference = measure_planted_error(pair, planted_error, context.dtype)
+    views = [View(pair, each, context.dtype, planted_error.scenario) for each in pair.routes]
     bound, is_narrow = max(view.allowed for view in views), views[0].is_narrow
-    verdict = Verdict("PASS", f"seen: {planted_error.says}", difference, bound)
-    verdict = replace(verdict, unit="noises" if is_narrow else "relative")
+    status: Status = "PASS"
+    note = f"seen: {planted_error.says}"
     if not difference > bound:  # rounding may hide it, on some inputs; a wide dtype hides nothing
-        note = f"not seen: {planted_error.says}"
-        return replace(verdict, status="WARN" if is_narrow else "FAIL", note=note)
-    if difference < MARGIN * bound:
+        status, note = "WARN" if is_narrow else "FAIL", f"not {note}"
+    elif difference < MARGIN * bound:
+        status = "WARN"
         note = f"seen, but less than {MARGIN} times the bound: {planted_error.says}"
-        return replace(verdict, status="WARN", note=note)
-    return verdict
+    return Verdict(status, note, difference, bound, "noises" if is_narrow else "relative")
 
 
 # --- Check that a loss without logits is as exact as the loss of the logits
@@ -193,8 +188,7 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
     require_scenario(pair, scenario)
     if not hasattr(pair.facts.module, "causal_loss"):
         raise NothingToCompare("it computes logits, of the labelled tokens alone")
-    _, variant = pair.models(pair.routes[0], context.dtype, fresh=True)
-    inputs = pair.inputs(scenario, context.dtype)
+    variant, inputs = context.model(fresh=True), context.inputs()
     short = observe_step(variant, inputs, scenario).get("loss")
     variant.config.loss_chunk_size = 0
     whole = observe_step(variant, inputs, scenario).get("loss")
@@ -242,56 +236,13 @@ def _find_norms(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
             yield name, module
 
 
-# --- Check that texts packed into one row, as `position_ids` show, do not see each other
-
-
-def check_isolation(context: CheckContext) -> Verdict:
-    """Compare the variant on three texts in one row with itself on each text alone.
-
-    What it gives for each token is compared at that token, and what it gives for each text, as a
-    pooler does, at that text.
-    """
-    pair = context.pair
-    if "position_ids" not in takes(pair.variant_class):
-        raise NothingToCompare("its forward takes no position_ids")
-    _, variant = pair.models(pair.routes[0], context.dtype)
-    ids = pair.inputs(context.case.scenario, context.dtype).given["input_ids"][:1]
-    paddings = {
-        name: getattr(module, "padding_idx", None)
-        for name, module in variant.named_modules()
-        if name.endswith("position_embeddings")
-    }
-    # RoBERTa's positions start after that of padding.
-    start = next((int(each) + 1 for each in paddings.values() if each is not None), 0)
-    # One text is of one token, and the longest one is not the first.
-    texts = (ids[:, :BOUNDARY], ids[:, BOUNDARY : BOUNDARY + 1], ids[:, BOUNDARY:])
-    places = [start + torch.arange(text.shape[1], device=ids.device)[None] for text in texts]
-
-    def of(text: Tensor, place: Tensor) -> Mapping[str, Tensor]:
-        return run(variant, {"input_ids": text, "position_ids": place})
-
-    joined = of(torch.cat(texts, 1), torch.cat(places, 1))
-    isolated = [of(*each) for each in zip(texts, places, strict=True)]
-    tokens = sum(text.shape[1] for text in texts)
-    expected = {
-        name: torch.cat([one[name] for one in isolated], 1 if tensor.shape[1] == tokens else 0)
-        for name, tensor in joined.items()
-    }
-    if wrong := [name for name in joined if joined[name].shape != expected[name].shape]:
-        shapes = (f"{name} is {tuple(joined[name].shape)}" for name in wrong)
-        return Verdict("FAIL", f"{', '.join(shapes)} for three texts in one row")
-    route = replace(pair.routes[0], bound=REORDERED)
-    return decide(context, differences(expected, joined), route, "each text alone")
-
-
 # --- Check the outputs at padding in a variant that does not compute it
 
 
 def check_padding(context: CheckContext) -> Verdict:
     """Check that the base model returns zeros at padding, as the part promises."""
     pair = context.pair
-    _, variant = pair.models(pair.routes[0], context.dtype)
-    inputs = pair.inputs(context.case.scenario, context.dtype)
+    variant, inputs = context.model(), context.inputs()
     if not pair.is_causal and not bool(inputs.real[0][:, 0].all()):
         raise NothingToCompare("heads read the first place of each row, which is padding here")
     given = {name: inputs.given[name] for name in ("input_ids", "attention_mask")}

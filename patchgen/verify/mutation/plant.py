@@ -191,9 +191,11 @@ class MutatedPair(Pair):
 
     @staticmethod
     def of(wrong: ModuleType, is_built_anew: bool, loans: ExitStack, right: Pair) -> MutatedPair:
-        own: Any = {each.name: getattr(right, each.name) for each in fields(Pair)}
+        own: Any = {each.name: getattr(right, each.name) for each in fields(Pair) if each.init}
         new: Any = {"wrong": wrong, "is_built_anew": is_built_anew, "loans": loans}
-        return MutatedPair(**own, **new, right=right)
+        pair = MutatedPair(**own, **new, right=right)
+        vars(pair)["_observations"] = right._observations  # of the parent
+        return pair
 
     @property
     def module(self) -> ModuleType:
@@ -215,10 +217,6 @@ class MutatedPair(Pair):
                     self.loans.enter_context(kept(variant))
                 self._models[key] = parent, variant
         return copy.deepcopy(self._models[key]) if fresh else self._models[key]
-
-    @property
-    def _observations(self) -> dict[Any, dict[str, Tensor]]:
-        return self.right._observations
 
     @functools.cached_property
     def facts(self) -> PairFacts:

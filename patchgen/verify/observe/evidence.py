@@ -71,7 +71,6 @@ class Trace(Listener):
 
 @contextmanager
 def traced() -> Iterator[Trace]:
-    """A context in which the functions that Python calls are recorded."""
     with listening(trace := Trace()):
         yield trace
 
@@ -181,14 +180,6 @@ class Evidence(Listener):
     def runs_of(self, class_name: str) -> int:
         """How many times a module of this class ran its forward, recomputation included."""
         return len(self.forwards.get(class_name, ()))
-
-    def runs_inside(self, class_name: str, owners: frozenset[str]) -> int:
-        """How many times such a module ran inside a module of `owners` that got a gradient."""
-        return sum(
-            type(path[-1]).__name__ == class_name
-            and any(type(owner).__name__ in owners and has_gradient(owner) for owner in path[:-1])
-            for path in self.paths
-        )
 
     def note_forward(self, path: tuple[nn.Module, ...], given: Iterable[Any]) -> None:
         """A module that lies in the others of `path` runs its forward."""
