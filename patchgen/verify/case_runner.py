@@ -14,7 +14,7 @@ import functools
 import re
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,9 @@ class CaseRunner:
     variant: Variant
     device: str = "cpu"
     seed: int = 0
-
-    @functools.cached_property
-    def _pairs(self) -> dict[Any, Pair]:
-        return {}
+    _pairs: dict[Any, Pair] = field(default_factory=dict, init=False, repr=False)
 
     def pair(self, case: Case) -> Pair:
-        """The parent and the variant of the case's class."""
         # Some values are dictionaries.
         key = (case.head, f"{case.changes!r}{' at its neutral point' if case.neutral else ''}")
         if key not in self._pairs:
@@ -65,7 +61,6 @@ class CaseRunner:
         return self._pairs[key]
 
     def run(self, case: Case) -> Result:
-        """The result of one case."""
         begun = time.perf_counter()
         verdict = self._verdict(case)
         seconds = round(time.perf_counter() - begun, 3)
@@ -76,7 +71,7 @@ class CaseRunner:
         try:
             self._require_compared(case)
             pair = self.pair(case)
-            verdict = self._check(case, pair)
+            verdict = CHECKS[case.kind](CheckContext(pair, case))
         except (NothingToCompare, CannotBuild, ChangedInPlace) as reason:
             return Verdict("NONE", str(reason))
         except Exception as error:  # a model raises what it likes
@@ -91,7 +86,7 @@ class CaseRunner:
         if verdict.status != "FAIL":
             return verdict
         is_variant = self.variant.module != self.variant.parent
-        if is_variant and case.kind in WITHOUT_PARENT and self._fails(case, pair.of_parent()):
+        if is_variant and case.kind in WITHOUT_PARENT and _fails(case, pair.of_parent()):
             status: Status = "NONE" if case.kind == "itself" else "WARN"
             return Verdict(status, f"the parent fails of it too: {verdict.note}")
         return replace(verdict, cause=verdict.cause or _find_cause(case, pair))
@@ -106,16 +101,14 @@ class CaseRunner:
             if name == mode or name in changed:
                 raise NothingToCompare(f"{name} differs on purpose: {why}")
 
-    def _check(self, case: Case, pair: Pair) -> Verdict:
-        return CHECKS[case.kind](CheckContext(pair, case))
 
-    def _fails(self, case: Case, pair: Pair) -> bool:
-        try:
-            return self._check(case, pair).status == "FAIL"
-        except (NothingToCompare, CannotBuild):
-            return False
-        except Exception:  # a model raises what it likes
-            return True
+def _fails(case: Case, pair: Pair) -> bool:
+    try:
+        return CHECKS[case.kind](CheckContext(pair, case)).status == "FAIL"
+    except (NothingToCompare, CannotBuild):
+        return False
+    except Exception:  # a model raises what it likes
+        return True
 
 
 # --- causes
@@ -160,27 +153,25 @@ def _say_ties(*models: PreTrainedModel) -> str:
         first: dict[int, str] = {}
         named = model.named_parameters(remove_duplicate=False)
         earlier = {name: first.setdefault(id(parameter), name) for name, parameter in named}
-        ties.append({name: one for name, one in earlier.items() if one != name})
+        ties.append({name: origin for name, origin in earlier.items() if origin != name})
     theirs, ours = ties
-    for name, one in {**ours, **theirs}.items():
+    for name, origin in {**ours, **theirs}.items():
         if ours.get(name) != theirs.get(name):
             side, other = ("variant", "parent") if name in ours else ("parent", "variant")
-            return f"`{name}` is `{one}` in the {side}, and not in the {other}"
+            return f"`{name}` is `{origin}` in the {side}, and not in the {other}"
     return ""
 
 
 # Relative to the largest entry: far above what sums round, and below any error.
-CLOSE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.bfloat16: 5e-2}
-# Floating tensors and masks by where they stand.
+CLOSE = {torch.float64: 1e-8, torch.float32: 1e-3}
+COARSE = 5e-2
+# Floating tensors by where they stand, and masks as what is visible.
 Placed = dict[str, Tensor]
 
 
 def _say_where(parent: PreTrainedModel, variant: PreTrainedModel, pair: Pair, scenario: Any) -> str:
     """The first module of both that computes other outputs from equal inputs, in words."""
-    inputs, close = (
-        pair.inputs(scenario, variant.dtype),
-        CLOSE.get(variant.dtype, CLOSE[torch.bfloat16]),
-    )
+    inputs, close = pair.inputs(scenario, variant.dtype), CLOSE.get(variant.dtype, COARSE)
     theirs, ours = (_record_calls(model, inputs, scenario) for model in (parent, variant))
     for name, (given, out) in ours.items():
         if name in theirs and _are_close(given, theirs[name][0], close):
@@ -194,12 +185,11 @@ def _say_where(parent: PreTrainedModel, variant: PreTrainedModel, pair: Pair, sc
 def _record_calls(
     model: PreTrainedModel, inputs: Any, scenario: Any
 ) -> dict[str, tuple[Placed, Placed]]:
-    """The inputs and outputs of the first call of each module, in the order in which they end."""
     calls: dict[str, tuple[Placed, Placed]] = {}
 
     def note(name: str, module: Any, given: Any, named: Any, out: Any) -> None:
         if name not in calls:
-            calls[name] = _floats((given, named)), _floats(out)
+            calls[name] = _placed((given, named)), _placed(out)
 
     with ExitStack() as stack:
         for name, module in model.named_modules():
@@ -209,11 +199,13 @@ def _record_calls(
     return calls
 
 
-def _floats(values: Any) -> Placed:
+def _placed(values: Any) -> Placed:
+    placed = {str(path): leaf for path, leaf in tree_flatten_with_path(values)[0]}
+    tensors = {path: leaf for path, leaf in placed.items() if isinstance(leaf, Tensor)}
     return {
-        str(path): tensor.detach().clone()
-        for path, tensor in tree_flatten_with_path(values)[0]
-        if isinstance(tensor, Tensor) and (tensor.is_floating_point() or tensor.dtype == torch.bool)
+        path: tensor > -1e4 if tensor.dim() == 4 and tensor.shape[1] == 1 else tensor.clone()
+        for path, tensor in tensors.items()
+        if tensor.is_floating_point() or tensor.dtype == torch.bool
     }
 
 
@@ -222,17 +214,14 @@ def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:
 
     One side alone may have attention weights, or pass something by another name.
     """
-    masks = (
-        [_visible(each) for each in side.values() if _is_mask(each)] for side in (ours, theirs)
-    )
-    for one, two in zip(*masks, strict=False):
-        if one.shape == two.shape and not torch.equal(one, two):
-            return False
+    masks = ([t for t in side.values() if t.dtype == torch.bool] for side in (ours, theirs))
+    if any(a.shape == b.shape and not a.equal(b) for a, b in zip(*masks, strict=False)):
+        return False
     first, second = (
-        {path: each for path, each in side.items() if not _is_mask(each)} for side in (ours, theirs)
+        {path: t for path, t in side.items() if t.dtype != torch.bool} for side in (ours, theirs)
     )
     both = [(first[path], second[path]) for path in first if path in second]
-    if not both and (first or second):
+    if not both:
         both = list(zip(first.values(), second.values(), strict=False))
     for one, two in both:
         top = float(two.abs().max()) if two.numel() else 0.0
@@ -240,11 +229,3 @@ def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:
         if one.shape != two.shape or not torch.allclose(one.double(), two.double(), **how):
             return False
     return bool(both) or not (first or second)
-
-
-def _is_mask(tensor: Tensor) -> bool:
-    return tensor.dtype == torch.bool or (tensor.dim() == 4 and tensor.shape[1] == 1)
-
-
-def _visible(mask: Tensor) -> Tensor:
-    return mask if mask.dtype == torch.bool else mask > -1e4

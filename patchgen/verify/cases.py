@@ -121,8 +121,6 @@ def select_cases(
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """The cases of one variant."""
-
     variant: Variant
     checks: tuple[PartCheck, ...]
     plan: Plan
@@ -189,7 +187,6 @@ class _Selection:
     # --- what parts ask for
 
     def effects(self) -> Iterator[Case]:
-        """The effect of each part."""
         for check in self.checks:
             yield self.case(f"effect of {check.part}", "effect", detail=check.part)
 
@@ -227,7 +224,6 @@ class _Selection:
             yield self.case("itself: packed rows", "itself", "float64", **how)
 
     def planted(self) -> Iterator[Case]:
-        """Each error that a part lists.  The comparison must notice it."""
         for dtype in self.plan.dtypes:
             for check in self.checks:
                 for error in check.planted_errors:
@@ -261,7 +257,6 @@ class _Selection:
     # --- ways to train and to call
 
     def ways_to_train(self) -> Iterator[Case]:
-        """Dropout, accumulation, autocast and checkpointing, each along the closest route."""
         padded = Scenario(rows="right", train=True)
         scenarios = {
             "without labels": Scenario(labels=False),
@@ -289,7 +284,6 @@ class _Selection:
         yield self.case(f"{name}, dropout", kind, scenario=replace(padded, dropout=DROPOUT))
 
     def calls(self) -> Iterator[Case]:
-        """A case for each way to call the model, in training with every part active."""
         for name, scenario in CALLS.items():
             yield compare_numbers(self.head, "float64", name, scenario)
         checkpointing = self.training().checkpointing
@@ -363,7 +357,6 @@ class _Selection:
     # --- usage, and the variant against itself
 
     def usage(self) -> Iterator[Case]:
-        """The cache, generation, each attention, and `torch.compile`."""
         full = self.plan.full
         yield from self.read_by_cache()
         for way in ("greedy", "sampled", "beams", "static cache") if full else ("greedy",):
@@ -390,7 +383,6 @@ class _Selection:
                     yield self.case(name, "cache", "float64", attention=how, **asked)
 
     def itself(self) -> Iterator[Case]:
-        """Each other way of running that must give the same."""
         for way in WAYS:
             if way not in IN_DTYPES or IN_DTYPES[way] in self.plan.dtypes:
                 yield self.case(f"itself: {way}", "itself", "float64", detail=way)
@@ -420,7 +412,6 @@ NARROW = 3  # times as much: the parent's noise is measured
 
 
 def cost_of(case: Case) -> float:
-    """The estimated cost of a run, in steps of a tiny model."""
     return COSTS.get(case.kind, 1.0) * (NARROW if case.dtype == "bfloat16" else 1)
 
 

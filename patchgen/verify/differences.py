@@ -53,7 +53,6 @@ IN_FLOAT32 = Bound(4 * ROUNDINGS, 3, "reformulated in float32", torch.float32)
 
 
 def loosest(bounds: Iterable[Bound]) -> Bound:
-    """The bound of several parts together."""
     return max(bounds)
 
 

@@ -110,7 +110,6 @@ def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str
 
 
 def unfit_parameter(style: str, owner: nn.Module, name: str) -> str:
-    """What is wrong with the parameter `name` of `owner` under `style`."""
     size = tuple(owner.get_parameter(name).shape)
     if style == "grouped_gemm" and size[0] != getattr(owner, "num_experts", size[0]):
         return f"its first axis, {size[0]}, is not that of the {owner.num_experts} experts"
@@ -203,7 +202,6 @@ def _undivided(model: Any) -> Iterable[str]:
 
 
 def splits(model: nn.Module, plan: Mapping[str, Any]) -> dict[str, str]:
-    """The style that splits each parameter, by full name, without those that stay whole."""
     # As transformers: a parameter's own rule, else its module's (`_get_parameter_plan`, 5.23).
     named = {name: generic(name) for name, _ in model.named_parameters()}
     styles = {

@@ -19,7 +19,7 @@ from patchgen.project.write import replace_file
 from patchgen.verify.variants import Variant
 
 Outcome = Literal["seen", "unseen", "no difference", "crashed"]
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
 # NONE: there is nothing to compare, and `note` says why.
 Status = Literal["PASS", "WARN", "FAIL", "NONE"]
 LINES = "changed lines"
@@ -30,12 +30,7 @@ NAMED = 6  # of what is missing, in a note
 
 @dataclass(frozen=True, slots=True)
 class MutantResult:
-    """One mutant.
-
-    seen: a case compared unequal.  unseen: none did, and some ran other operations.  no difference:
-    all cases that run its line, in every dtype, ran the same operations on the same data.  crashed:
-    it raises an exception in some case, and none sees it before; neither seen nor unseen.
-    """
+    """One small error in a changed line, and what became of it."""
 
     place: str  # "modeling_llama_loss.py:233"
     function: str
@@ -69,28 +64,16 @@ class LinesRun:
     unplanted: int = 0  # that can be made of lines that did not run: none of them is planted
 
 
-def lines_from_json(fields: Mapping[str, Any]) -> LinesRun:
-    """What `asdict` gave, through JSON."""
-    texts = {name: tuple(map(tuple, fields[name])) for name in ("not_run", "refusals")}
-    return LinesRun(**{**fields, **texts})
-
-
-def counted(fates: Iterable[MutantResult]) -> Mapping[Outcome, int]:
-    """The number of mutants with each outcome."""
-    found = Counter(fate.outcome for fate in fates)
-    return {outcome: found[outcome] for outcome in OUTCOMES}
+def counted(fates: Iterable[MutantResult]) -> Mapping[str, int]:
+    return dict.fromkeys(OUTCOMES, 0) | Counter(fate.outcome for fate in fates)
 
 
 def format_counts(fates: Iterable[MutantResult], lines: LinesRun | None = None) -> str:
-    """How many of the mutants were seen, in words.
-
-    "23 of 24 mutants seen, 2 more made no difference, 1 more crashed, 31 on lines that did not
-    run".
-    """
+    """ "23 of 24 mutants seen, 2 more made no difference, 31 on lines that did not run"."""
     found = counted(fates)
     text = f"{found['seen']} of {found['seen'] + found['unseen']} mutants seen"
     for outcome, what in (("no difference", "made no difference"), ("crashed", "crashed")):
-        text += f", {found[outcome]} more {what}" if found[outcome] else ""  # type: ignore[index]
+        text += f", {found[outcome]} more {what}" if found[outcome] else ""
     if lines is None or not (lines.mutants or lines.unplanted):
         return text
     text += f", {lines.unplanted} on lines that did not run" if lines.unplanted else ""
@@ -137,10 +120,12 @@ class Result:
 
 
 def from_json(fields: dict[str, Any]) -> Result:
-    """The inverse of `Result.as_json`."""
     for name in ("difference", "bound"):
         fields[name] = None if fields[name] is None else float(fields[name])
-    lines = lines_from_json(fields["lines"]) if fields.get("lines") else None
+    lines = fields.get("lines")
+    if lines:
+        texts = {name: tuple(map(tuple, lines[name])) for name in ("not_run", "refusals")}
+        lines = LinesRun(**{**lines, **texts})
     fates = tuple(MutantResult(**fate) for fate in fields.get("fates", ()))
     return Result(**{**fields, "lines": lines, "fates": fates})
 
@@ -166,7 +151,6 @@ def make_mutants_result(
 
 
 def make_left_out_result(variant: str, cases: int, mutants: int) -> Result:
-    """What did not fit into the time of a run."""
     counts = {"cases": cases, "planted errors": mutants}
     what = " and ".join(f"{count} {name}" for name, count in counts.items() if count)
     note = f"{what} did not fit into the time of this run: --full runs all"
@@ -199,9 +183,7 @@ def _listed(names: list[str]) -> str:
 
 
 def counts(results: Iterable[Result]) -> dict[str, int]:
-    """How many of each status, in this order."""
-    found = Counter(result.status for result in results)
-    return {status: found[status] for status in get_args(Status)}
+    return dict.fromkeys(get_args(Status), 0) | Counter(result.status for result in results)
 
 
 def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
@@ -214,65 +196,23 @@ def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[s
 
 # --- the report
 
-_LEGEND = """\
-Each case compares the variant with its parent: loss, logits, every hidden state, and the gradient
-of every parameter, at real tokens, in training with dropout off unless the case says otherwise.
-*closest* is the parent's nearest computation (its own SDPA, if it has that), *independent* another
-one (its eager attention).
-
-- **PASS**: the difference is within the bound; that of an error which is planted on purpose is at
-  least ten times larger than the bound.
-- **WARN**: a planted error is seen, but is not that much larger; or a plan names something that
-  does not exist, in the parent as well.
-- **NONE**: there is nothing to compare, for the reason that is given.
-
-Differences are relative to the largest entry of each tensor. In bfloat16 they are in units of the
-parent's own noise, which is measured in the same run, and are taken from the nearer of two
-references: the parent, and the parent in float32 (both round). *lines run*: how many of the lines
-that the variant adds or changes ran in some case. *mutants seen*: how many of the small errors
-planted in those lines some case noticed. [mutants.md](mutants.md) lists all others, with their
-diffs.
-"""
-_MUTANTS_LEGEND = """\
-A *mutant* is one small error in a line that the variant adds or changes: an operator, a constant,
-an index or a slice off by one, an argument or a keyword left out, two operands swapped, a term
-dropped, a condition inverted, a gradient detached, a statement removed. Each mutant is planted, and
-the cases of `patchgen verify` that run its line are run. Those come first that bring another
-padding, head, configuration, way to call the model or changed line. One that crashes says nothing,
-because nobody can overlook it: it gives its place to the next.
-
-- **seen**: one of the cases fails, by its usual bound.
-- **unseen**: no case fails, and some compute something else. Each is listed below.
-- **no difference**: all cases that run its line, in every dtype, give the same outputs and
-  gradients, bit for bit.
-- **crashed**: it crashes in some case, no case sees it before, and there was no other in its
-  place. It counts as neither seen nor unseen.
-
-Mutants are made only of lines that some case runs (*made*). *On lines not run* is the number of
-mutants that lines without a case would give; those lines are listed below. Of the first, a sample
-is planted. It is drawn by the digests of their texts and of the variant's name, so it is the same
-in every run: one of each line, then a second of each, up to the number that the command gives.
-"""
+_LEGEND = "`docs/verify.md` of patchgen says what each column means, and each outcome of an error."
 
 
 @dataclass(frozen=True, slots=True)
 class RunDescription:
-    """Where and how a report was made."""
-
     command: str
     device: str
     versions: tuple[tuple[str, str], ...]
 
 
 def find_best_device() -> str:
-    """Where models run if nobody says otherwise."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def describe_run(command: str, device: str) -> RunDescription:
-    """Of this run.  Asks torch, which is imported."""
     import torch
     import transformers
 
@@ -314,7 +254,7 @@ def as_markdown(
     gpu = f"The kernels of {made.device} ran."
     if made.device == "cpu":
         gpu = "No GPU was here: this is the CPU's arithmetic."
-    lines = ["# Parity", "", f"{_made_by(made, commands)}. {gpu}", "", _LEGEND]
+    lines = ["# Parity", "", f"{_made_by(made, commands)}. {gpu}", "", _LEGEND, ""]
     rows, pages = [], list[str]()
     for variant in variants:
         found = [result for result in results if result.variant == variant.name]
@@ -329,8 +269,8 @@ def as_markdown(
         heads = ("difference", "bound")
         pages += ["", f"## {variant.name}", ""]
         pages += table_lines(("case", "", *heads, ""), cases, numbers=heads)
-    heads_of = ("PASS", "WARN", "FAIL", "NONE", "lines run", "mutants seen")
-    lines += table_lines(("variant", "parent", "parts", *heads_of), rows, numbers=heads_of)
+    numbers = (*get_args(Status), "lines run", "mutants seen")
+    lines += table_lines(("variant", "parent", "parts", *numbers), rows, numbers=numbers)
     return "\n".join([*lines, *pages]) + "\n"
 
 
@@ -380,7 +320,7 @@ def format_mutants_page(
     rows.append(("**all**", "", *(f"{n:,}" for n in (*sums, len(every), *total.values()))))
     heads = ("lines run", "on lines not run", "made", "planted", *OUTCOMES)
     table = table_lines(("variant", *heads), rows, numbers=heads)
-    opening = ["# Mutants", "", f"{made_by}: {of}.", "", _MUTANTS_LEGEND, seen, ""]
+    opening = ["# Mutants", "", f"{made_by}: {of}.", "", _LEGEND, "", seen, ""]
     return "\n".join([*opening, *table, *pages]) + "\n"
 
 

@@ -57,8 +57,6 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to run of every variant."""
-
     plan: Plan = Plan()
     device: str = "cpu"
     limits: Limits = Limits()
@@ -66,8 +64,6 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one child has to do."""
-
     variant: Variant
     plan: Plan
     device: str

@@ -48,7 +48,6 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 def find_added_lines(diff: str) -> frozenset[int]:
-    """The numbers of the lines that a unified diff adds, in the new file."""
     return frozenset(new for sign, _, new in _marked(diff) if sign == "+")
 
 
@@ -150,7 +149,6 @@ class Variant:
 
     @property
     def replaced(self) -> tuple[str, ...]:
-        """The classes that differ on purpose."""
         names = (name for name, _ in self.differs)
         return tuple(n for n in names if n not in MODES and not n.startswith(SETTING))
 
@@ -202,7 +200,6 @@ def home_of(names: Iterable[str]) -> Path:
 
 
 def describe_variant(record: Record, home: Path) -> Variant:
-    """The variant that `record` describes."""
     symbols = [used.symbol for used in record.parents]
     modules = Counter(symbol.rpartition(".")[0] for symbol in symbols)
     models = [n for n in modules if n.startswith("transformers.models.") and ".modeling_" in n]

@@ -122,7 +122,6 @@ class View:
             return replace(plain, dtype=torch.float32).parent(seed)
 
     def noise(self, *seeds: int) -> tuple[Difference, ...]:
-        """The rounding noise of the narrow dtype in the parent, on draws of inputs."""
         draws = [differences(self.exact(seed), self.parent(seed)) for seed in seeds]
         return usual(draws[0], *draws[1:])
 
@@ -190,8 +189,6 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """One case, and its two models."""
-
     pair: Pair
     case: Case
 
@@ -200,7 +197,6 @@ class CheckContext:
         return getattr(torch, self.case.dtype)
 
     def view(self, route: Route | None = None, *, weights: bool = False) -> View:
-        """The case's own way to observe the pair."""
         route = route or self.pair.route(self.case.route)
         return View(self.pair, route, self.dtype, self.case.scenario, weights)
 

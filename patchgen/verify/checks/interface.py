@@ -68,7 +68,6 @@ def attending(how: str, pair: Pair) -> Iterator[tuple[Route, list[dict[str, Any]
 
 
 def check_interface(context: CheckContext) -> Verdict:
-    """Compare with the parent under "eager", in the case's scenario."""
     pair, how = context.pair, context.case.detail
     if how == "flex_attention" and not pair.variant_class._supports_flex_attn:
         raise NothingToCompare("its flags say that it does not take flex attention")
@@ -123,14 +122,12 @@ def check_attn_implementation(context: CheckContext) -> Verdict:
 
 
 def supports(model_class: type[PreTrainedModel], name: str) -> bool:
-    """Whether the flags of the class say that it takes `name`."""
     flags = {"sdpa": "_supports_sdpa", "flex_attention": "_supports_flex_attn"}
     flag = "_supports_flash_attn" if name.startswith("flash_attention") else flags.get(name, "")
     return getattr(model_class, flag, False)
 
 
 def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Exception | None:
-    """The error of building and running a model with this attention."""
     try:
         if model_class is pair.variant_class and pair.build is not reload:
             with tempfile.TemporaryDirectory() as folder, silence_progress():

@@ -58,7 +58,6 @@ Way = Callable[[CheckContext], Both | Verdict]
 
 
 def check_itself(context: CheckContext) -> Verdict:
-    """Run the way that the case's detail names."""
     way, bound = WAYS[context.case.detail]
     pair = context.pair
     pair.observe_parent(pair.routes[0], context.dtype, Scenario())  # raises where it does not run
@@ -81,7 +80,6 @@ def _of_both(
 
 
 def _alone(context: CheckContext) -> Both:
-    """Each row of a batch as a batch of one."""
     given, model = context.given("right"), context.model()
     whole = run(model, given)
     rows = len(next(iter(given.values())))
@@ -91,7 +89,6 @@ def _alone(context: CheckContext) -> Both:
 
 
 def _reordered(context: CheckContext) -> Both:
-    """The rows of a batch in another order."""
     given, model = context.given("right"), context.model()
     flipped = run(model, {name: tensor.flip(0) for name, tensor in given.items()})
     rows = len(next(iter(given.values())))
@@ -194,7 +191,6 @@ def _states_by_configuration(context: CheckContext) -> Both:
 
 
 def _last_logits(context: CheckContext) -> Both:
-    """`logits_to_keep` gives those logits, by a number and by places."""
     given, model = context.given(), context.model()
     if "logits_to_keep" not in takes(type(model)):
         raise NothingToCompare("its forward takes no logits_to_keep")
@@ -277,7 +273,6 @@ def _in(
 
 
 def _float32(context: CheckContext) -> Verdict:
-    """In float32 beside its own float64, and no more so than many times the parent."""
     theirs, ours = (
         differences(_in(context, torch.float64, side), _in(context, torch.float32, side))[0]
         for side in (0, 1)
@@ -318,7 +313,6 @@ def _narrow(dtype: torch.dtype, autocast: bool, context: CheckContext) -> Verdic
 
 
 def _generated(context: CheckContext) -> Both:
-    """Generated with a cache and without."""
     model = context.model()
     is_decoder = context.pair.is_causal or model.config.is_encoder_decoder
     if not type(model).can_generate() or not is_decoder:
@@ -379,7 +373,6 @@ def _base_class(context: CheckContext, model: PreTrainedModel) -> type[PreTraine
 
 
 def _sharded(context: CheckContext) -> Both:
-    """Saved in several files, and loaded."""
     model = context.model()
     with _folder() as folder:
         model.save_pretrained(folder, max_shard_size=SHARD)
@@ -408,7 +401,6 @@ def _built(context: CheckContext) -> Both:
 
 
 def _base_into_head(context: CheckContext) -> Both:
-    """A checkpoint of the base model, loaded by the head."""
     model = context.model()
     _base_class(context, model)
     with _folder() as folder:
@@ -417,7 +409,6 @@ def _base_into_head(context: CheckContext) -> Both:
 
 
 def _head_into_base(context: CheckContext) -> Both:
-    """A checkpoint of the head, loaded by the base model."""
     model = context.model()
     base = _base_class(context, model)
     with _folder() as folder:
@@ -426,7 +417,6 @@ def _head_into_base(context: CheckContext) -> Both:
 
 
 def _parents_base(context: CheckContext) -> Both:
-    """A checkpoint of the parent's base model, loaded by the head."""
     pair, model = context.pair, context.model()
     if pair.build is not reload:
         raise NothingToCompare("its part converts the parent's weights")

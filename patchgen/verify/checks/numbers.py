@@ -31,7 +31,6 @@ from patchgen.verify.report import Status
 
 
 def check_numbers(context: CheckContext) -> Verdict:
-    """Compare along the case's route, in its scenario."""
     pair, view = context.pair, context.view()
     if context.case.route == 1 and pair.routes[0].name == pair.routes[1].name:
         name = view.route.name
@@ -152,7 +151,6 @@ def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.
 
 
 def check_planted_error(context: CheckContext) -> Verdict:
-    """Plant the error that the case's detail names, as PART:NAME."""
     pair, (part, _, name) = context.pair, context.case.detail.partition(":")
     errors = (
         each for check in pair.part_checks if check.part == part for each in check.planted_errors
@@ -240,7 +238,6 @@ def _find_norms(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
 
 
 def check_padding(context: CheckContext) -> Verdict:
-    """Check that the base model returns zeros at padding, as the part promises."""
     pair = context.pair
     variant, inputs = context.model(), context.inputs()
     if not pair.is_causal and not bool(inputs.real[0][:, 0].all()):
@@ -265,7 +262,6 @@ ALLOWED_FACTOR = 1.25
 
 
 def check_dropout(context: CheckContext) -> Verdict:
-    """Check the rate that the case's detail names, with all other rates zero."""
     pair, name = context.pair, context.case.detail
     if all(part_check.same_rng_order for part_check in pair.part_checks):
         raise NothingToCompare("it draws as the parent does, and is compared step by step")
@@ -291,6 +287,5 @@ def check_dropout(context: CheckContext) -> Verdict:
 
 @torch.no_grad()
 def _first(model: PreTrainedModel, given: dict[str, Tensor], *, train: bool = False) -> Tensor:
-    """The first floating output."""
     out = model.train(train)(**given, return_dict=True)
     return next(tensor for _, tensor in outputs(out))

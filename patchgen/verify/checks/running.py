@@ -45,7 +45,6 @@ from patchgen.verify.plans import Finding, compared
 
 
 def check_effect(context: CheckContext) -> Verdict:
-    """Check the effect of the part that the case's detail names."""
     pair = context.pair
     part_check = next(each for each in pair.part_checks if each.part == context.case.detail)
     checkpoints = pair.variant_class.supports_gradient_checkpointing
@@ -96,7 +95,6 @@ def check_work(context: CheckContext) -> Verdict:
 
 
 def _work_of(pair: Pair, side: int, scenario: Scenario) -> Work:
-    """Of a step, or of a forward pass where nothing is trained."""
     model = pair.models(pair.routes[0], torch.float32)[side]
     inputs = pair.inputs(scenario, torch.float32)
     cuda = torch.backends.cuda
@@ -166,7 +164,6 @@ class _Calls(Listener):
 
 
 def check_operators(context: CheckContext) -> Verdict:
-    """Check each of the variant's own operators, as the case's step calls it."""
     pair, scenario = context.pair, context.case.scenario
     context.view(pair.routes[0]).parent()  # raises if the parent cannot
     with listening(calls := _Calls()):
@@ -342,7 +339,6 @@ def both_on_meta(pair: Pair) -> tuple[PreTrainedModel, PreTrainedModel]:
 
 
 def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> PreTrainedModel:
-    """A model on the meta device, which takes no memory."""
     with torch.device("meta"):
         return model_class(config)
 

@@ -54,8 +54,6 @@ TIES = "_tied_weights_keys"  # a class that says which weights are tied reads wh
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What changed lines read."""
-
     classes: tuple[str, ...]  # that contain a changed line
     values: Mapping[str, tuple[Any, ...]]  # by the name in the configuration
     lengths: tuple[int, ...] = ()  # integers in changed lines that a text may be longer than
@@ -98,7 +96,6 @@ def find_reads(
 
 
 def find_defaults(text: str) -> dict[str, Any]:
-    """The constant defaults that the classes of a configuration file give their fields."""
     classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
     found = {}
     for field_ in (field_ for node in classes for field_ in node.body):
@@ -215,7 +212,6 @@ def _bound(node: ast.AST) -> str:
 
 
 def _values(name: str, default: Any, others: _Others) -> Iterator[Any]:
-    """Values with which the code may compute something else."""
     if name in VALUES or others.values:
         yield from others.values or VALUES[name]
     elif isinstance(default, bool):
@@ -262,7 +258,6 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
 
 
 def changed_heads(variant: Variant) -> tuple[str, ...]:
-    """The heads that contain a changed line."""
     changed = read_of(variant).classes
     return tuple(head for head in variant.heads if head in changed)
 
@@ -294,7 +289,6 @@ def read_of(variant: Variant) -> Read:
 
 
 def _source_of(module: str) -> str:
-    """The text of a module of the parent; nothing where there is none."""
     try:
         spec = importlib.util.find_spec(module)
     except ModuleNotFoundError:

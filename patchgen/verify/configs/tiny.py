@@ -79,7 +79,6 @@ def _build_accepted(default: PreTrainedConfig, tiny: Changes, wanted: Changes) -
 
 
 def _find_name(config: PreTrainedConfig, name: str, value: Any) -> Changes:
-    """The configuration's own name for `name`, if it has one, with `value`."""
     own = config.attribute_map.get(name, name)
     return {own: value} if _has(config, own) else {}
 
@@ -119,7 +118,6 @@ def _shrink_part(part: PreTrainedConfig, dropout: float) -> PreTrainedConfig:
 
 
 def _cut_layer_lists(default: PreTrainedConfig, kept: slice) -> Changes:
-    """Lists that have one entry a layer, cut."""
     layers = getattr(default, "num_hidden_layers", None)
     every = default.to_dict().items()
     return {
@@ -150,7 +148,6 @@ def _find_sizes(default: PreTrainedConfig) -> Changes:
 
 
 def _find_optimum_sizes(default: PreTrainedConfig) -> Changes:
-    """Sizes by the names that optimum knows for this model type."""
     if NormalizedConfigManager is None or default.model_type not in NormalizedConfigManager._conf:
         return {}
     normal = NormalizedConfigManager.get_normalized_config_class(default.model_type)(default)

@@ -38,7 +38,6 @@ class Inputs:
     options: Mapping[str, Any] = field(default_factory=dict)  # further ones, which are no tensors
 
     def to(self, device: str, dtype: torch.dtype) -> Inputs:
-        """Move all to `device`, and floating tensors to `dtype`."""
         given = {
             name: tensor.to(device, dtype if tensor.is_floating_point() else None)
             for name, tensor in self.given.items()
@@ -46,7 +45,6 @@ class Inputs:
         return replace(self, given=given, real=tuple(mask.to(device) for mask in self.real))
 
     def rows(self, first: int, last: int) -> Inputs:
-        """Some of the rows."""
         given = {name: tensor[first:last] for name, tensor in self.given.items()}
         return replace(self, given=given, real=tuple(mask[first:last] for mask in self.real))
 
@@ -57,7 +55,6 @@ class Inputs:
 
 
 def takes(model_class: type[PreTrainedModel]) -> frozenset[str]:
-    """The names that the forward takes."""
     return frozenset(inspect.signature(model_class.forward).parameters)
 
 
@@ -138,7 +135,6 @@ def apply_argument_styles(
     model_class: type[PreTrainedModel],
     config: PreTrainedConfig,
 ) -> Inputs:
-    """`made` changed by all of `ways` that change arguments."""
     for way in ways:
         if way in _TAKEN and _TAKEN[way] not in takes(model_class):
             raise CannotBuild(f"its forward takes no {_TAKEN[way]}")

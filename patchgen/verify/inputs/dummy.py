@@ -55,7 +55,6 @@ GRIDS = ((1, 4, 4), (1, 4, 8), (1, 8, 4))
 def make_inputs(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int = 0
 ) -> Inputs:
-    """The inputs of `model_class` in `scenario`, on the CPU.  Raises CannotBuild."""
     made = _made(model_class, config, scenario, seed)
     if "MultipleChoice" in model_class.__name__:
         made = _choices(made)
@@ -157,13 +156,11 @@ def _text(
 
 
 def _is_pooled(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
-    """Whether a text becomes one vector, which most decoders read at its last token."""
     classified = config.is_encoder_decoder and "SequenceClassification" in model_class.__name__
     return classified or hasattr(model_class, "get_text_features")
 
 
 def _ended(text: Batch, config: PreTrainedConfig) -> Tensor:
-    """Each row's tokens, the last real one of which ends it."""
     end = getattr(getattr(config, "text_config", config), "eos_token_id", None)
     ids = text.input_ids.clone()
     for row, real in zip(ids, text.real, strict=True):
@@ -191,7 +188,6 @@ def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -
 
 
 def _memory(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
-    """An encoder's states, some of which are padding."""
     mask = torch.ones(ROWS, MEMORY, dtype=torch.long)
     mask[1, -2:] = 0
     states = _drawn(seed + 2, ROWS, MEMORY, config.hidden_size)
@@ -201,7 +197,6 @@ def _memory(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
 def _targets(
     model_class: type[PreTrainedModel], made: Inputs, config: PreTrainedConfig, seed: int
 ) -> Iterator[tuple[str, Tensor]]:
-    """What is wanted of a class that is no language model."""
     names, name = takes(model_class), model_class.__name__
     draw = torch.Generator().manual_seed(seed + 3)
     if "start_positions" in names:

@@ -68,7 +68,6 @@ def _scaled(normal: Tensor, owner: nn.Module, *, is_bias: bool) -> Tensor:
 
 
 def is_interpreted() -> bool:
-    """Whether Triton runs kernels in its interpreter."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -131,7 +130,6 @@ def build_both(
 def build_variant(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> PreTrainedModel:
-    """The variant alone, as `build_both` makes it."""
     asked = {**route.variant, **_in_float64(master, variant_class)}
     with tempfile.TemporaryDirectory() as folder, silence_progress():
         return build(master, variant_class, Path(folder), asked).eval()
@@ -162,7 +160,6 @@ Masks = Callable[..., Any]
 
 @functools.cache
 def _traced() -> Callable[..., Any]:
-    """Compiled once, for every model."""
     return torch.compile(flex.flex_attention, backend="aot_eager")
 
 

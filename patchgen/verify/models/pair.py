@@ -96,7 +96,6 @@ class Pair:
 
     @functools.cached_property
     def plain_parent(self) -> PreTrainedModel:
-        """A model of it in float64, on the CPU."""
         return of_weights.build_parent(
             self.plain_parent_class, self.config(), torch.float64, self.seed
         )
@@ -113,7 +112,6 @@ class Pair:
         return tuple(name for name, _ in model.named_parameters() if name in missing)
 
     def of_parent(self) -> Pair:
-        """The parent beside itself."""
         name = self.parent_class.__name__
         none: Any = dict.fromkeys(("parts", "changes", "differs"), ())
         variant = replace(self.variant, module=self.variant.parent, heads=(name,), **none)
@@ -125,12 +123,10 @@ class Pair:
 
     @functools.cached_property
     def eager_route(self) -> Route:
-        """Along which both sides write their attention out."""
         closest, independent = self.routes
         return replace(both_eager(closest), bound=loosest([independent.bound, REORDERED]))
 
     def route(self, number: int) -> Route:
-        """0: the closest, 1: the most independent, 2: both eager."""
         return (*self.routes, self.eager_route)[number]
 
     @functools.cached_property
@@ -178,7 +174,6 @@ class Pair:
         return parent.to(self.device), variant.to(self.device)
 
     def master(self, dtype: torch.dtype, dropout: float = 0.0) -> PreTrainedModel:
-        """The parent with weights that show errors, on the CPU."""
         try:
             config = self.config(dropout)
         except Exception as error:  # each configuration has its own

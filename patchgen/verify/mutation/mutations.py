@@ -42,7 +42,6 @@ class Mutant:
     last_line: int = 0
 
     def text(self, right: str) -> str:
-        """The whole file with the error."""
         return f"{right[: self.start]}{self.replacement}{right[self.end :]}"
 
     def touches(self, lines: Collection[int]) -> bool:

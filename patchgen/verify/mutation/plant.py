@@ -21,7 +21,6 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
@@ -29,10 +28,10 @@ from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.lines import RAN, compiler_watched, iterate_codes
 from patchgen.verify.mutation.mutations import Mutant
+from patchgen.verify.observe.step import kept
 from patchgen.verify.parts.part_check import PairFacts, Route
 
 _Key = tuple[str, int]  # the qualified name of a function, and the line where it begins
-_TABLES = ("_parameters", "_buffers", "_modules")
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,6 @@ class Living:
 
 
 def living(module: ModuleType, text: str) -> Living:
-    """`module`, of which `text` is the file."""
     functions: dict[_Key, list[FunctionType]] = {}
     tables = [vars(module), *(vars(one) for one in vars(module).values() if isinstance(one, type))]
     # `gc` leaves out what was frozen, which may be all that was imported first.
@@ -111,9 +109,8 @@ def watched(right: Living, codes: list[CodeType]) -> Iterator[set[int]]:
 
     `codes` are of `instrument`; none: of what torch.compile reads alone.
     """
-    lines_run: set[int] = set()
     names = vars(right.module)
-    names[RAN] = lines_run
+    names[RAN] = lines_run = set[int]()
     try:
         with swapped(right, codes), compiler_watched(right.path, lines_run):
             yield lines_run
@@ -146,38 +143,6 @@ def _run_as_module(right: ModuleType, code: CodeType) -> Iterator[ModuleType]:
     finally:
         if before is not None:
             sys.modules[right.__name__] = before
-
-
-@contextmanager
-def kept(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
-    """A context after which weights, buffers, attributes and configurations are as before."""
-    attributes = [
-        (module, dict(vars(module)), {name: dict(vars(module)[name]) for name in _TABLES})
-        for module in model.modules()
-    ]
-    tensors: list[Tensor] = [*model.parameters(), *model.buffers()]
-    values = [(tensor, tensor.detach().clone()) for tensor in tensors]
-    own = (getattr(module, "config", None) for module in model.modules())
-    configs = {id(config): (config, copy.deepcopy(vars(config))) for config in filter(None, own)}
-    try:
-        yield model
-    finally:
-        for module, named, tables in attributes:
-            _refill(vars(module), named)
-            for name, table in tables.items():
-                _refill(vars(module)[name], table)
-        with torch.no_grad():
-            for tensor, value in values:
-                if not torch.equal(tensor, value):
-                    tensor.copy_(value)
-        for config, settings in configs.values():
-            if vars(config) != settings:
-                _refill(vars(config), settings)
-
-
-def _refill(table: dict[str, Any], values: dict[str, Any]) -> None:
-    table.clear()
-    table.update(values)
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,6 @@ class Watched:
 
     @functools.cached_property
     def digest(self) -> str:
-        """The digest of what the right variant gives; empty if the case compares something else."""
         return digest_of(self.case, self.pair, math.inf)
 
     def gives_the_same(self, pair: Pair) -> bool:
@@ -85,7 +84,6 @@ class Watched:
 
     @property
     def limit(self) -> float:
-        """The CPU time that the case may take with an error in the variant."""
         return max(SECONDS, TIMES * self.seconds)
 
 
@@ -142,7 +140,6 @@ class MutationTest:
 
     @functools.cached_property
     def runs(self) -> dict[str, Watched]:
-        """The cases whose lines were recorded, by name."""
         return {}
 
     @functools.cached_property
@@ -198,7 +195,6 @@ class MutationTest:
 
     @functools.cached_property
     def _built(self) -> Mapping[int, frozenset[int]]:
-        """The lines that run while the model of each pair is built, by the pair's id."""
         pairs = {id(run.pair): run.pair for run in self.runs.values()}
         return {key: self._built_by(pair) for key, pair in pairs.items()}
 
@@ -211,16 +207,13 @@ class MutationTest:
 
     @property
     def built_lines(self) -> frozenset[int]:
-        """The lines that run while a model is built."""
         return frozenset().union(*self._built.values())
 
     @functools.cached_property
     def _can_run(self) -> frozenset[int]:
-        """The changed lines at which something can run."""
         return self.flat.changed & find_executable_lines(self.flat.text, self.flat.name)
 
     def lines_run(self) -> LinesRun:
-        """The record of which changed lines ran."""
         imported = find_import_lines(self.flat.text, self.flat.name)
         missed = sorted(self._can_run - imported - self._ran)
         refusing = refusals(ast.parse(self.flat.text))
@@ -243,7 +236,6 @@ class MutationTest:
 
     @functools.cached_property
     def _on_lines(self) -> tuple[Mutant, ...]:
-        """Those whose lines ran."""
         return tuple(one for one in self._every if not one.function or one.touches(self._ran))
 
     def mutants(self, number: int | None) -> tuple[tuple[Mutant, ...], Iterator[Mutant]]:
@@ -256,7 +248,6 @@ class MutationTest:
         return tuple(one for one in self._on_lines if one in chosen), iter(ranked[len(chosen) :])
 
     def unknown(self, mutant: Mutant) -> MutantResult:
-        """The result of `mutant` before it is planted."""
         place, text = f"{self.flat.name}:{mutant.line}", self.flat.text
         diff, digest = mutant.diff(text), mutant.digest(text)
         return MutantResult(place, mutant.function, mutant.says, diff, "unseen", digest=digest)

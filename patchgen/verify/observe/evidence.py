@@ -34,8 +34,6 @@ Mask = Literal["none", "causal", "bool", "float"]
 
 @dataclass(frozen=True, slots=True)
 class SdpaCall:
-    """One call: the shapes of query and key, how it was masked, and how far its scores spread."""
-
     query: Shape
     key: Shape
     mask: Mask
@@ -45,8 +43,6 @@ class SdpaCall:
 
 @dataclass(slots=True)
 class Trace(Listener):
-    """The functions that Python calls: SDPA, softmaxes, and all others by name."""
-
     sdpa: list[SdpaCall] = field(default_factory=list)
     softmaxes: list[Shape] = field(default_factory=list)  # the shape of each, gates left out
     functions: Counter[str] = field(default_factory=Counter)  # every call, by bare name
@@ -165,7 +161,6 @@ class Evidence(Listener):
 
     @property
     def saved_bytes(self) -> int:
-        """The bytes of all storages that autograd kept."""
         return sum(each.bytes for each in self.saved_storages)
 
     @property
@@ -182,7 +177,6 @@ class Evidence(Listener):
         return len(self.forwards.get(class_name, ()))
 
     def note_forward(self, path: tuple[nn.Module, ...], given: Iterable[Any]) -> None:
-        """A module that lies in the others of `path` runs its forward."""
         shapes = (tuple(each.shape) for each in given if isinstance(each, Tensor))
         self.forwards.setdefault(type(path[-1]).__name__, []).append(next(shapes, ()))
         self.paths.append(path)
@@ -221,13 +215,11 @@ def gather_evidence(model: nn.Module) -> Iterator[Evidence]:
 
 
 def _path(name: str, modules: Mapping[str, nn.Module]) -> tuple[nn.Module, ...]:
-    """The module of that name, behind those that it lies in."""
     steps = name.split(".")
     return tuple(modules[".".join(steps[:n])] for n in range(len(steps) + 1 if name else 1))
 
 
 def has_gradient(module: nn.Module) -> bool:
-    """Whether a parameter of the module got a gradient."""
     return any(parameter.grad is not None for parameter in module.parameters())
 
 
@@ -251,8 +243,6 @@ class Work(Listener):
 
 @dataclass(slots=True)
 class Compiled:
-    """What torch.compile made of a model."""
-
     graphs: int = 0  # those of recompilations too
     operations: int = 0
     # The reasons of graph breaks without names, and each of them with names.

@@ -126,8 +126,6 @@ def find_python_body(operation: Any) -> Callable[..., Any] | None:
 
 @contextmanager
 def watch_saved(note: Callable[[Tensor], object]) -> Iterator[None]:
-    """Call `note` with each tensor that autograd saves."""
-
     def pack(tensor: Tensor) -> Tensor:
         note(tensor)
         # An output that is saved with its own graph would keep itself alive.

@@ -59,7 +59,7 @@ def observe_step(
         compute_in_float64() if model.dtype == torch.float64 else nullcontext()
     )
     styles = apply_model_styles(model, scenario.ways)
-    with wide, _kept_buffers(model), remembering_nothing(model), styles:
+    with wide, kept(model), styles:
         if scenario.accumulate > 1:
             observed = _accumulated(model, inputs, scenario)
         else:
@@ -70,34 +70,41 @@ def observe_step(
 
 
 @contextmanager
-def _kept_buffers(model: nn.Module) -> Iterator[None]:
-    kept = [
-        (module, name, buffer, buffer.detach().clone())
-        for module in model.modules()
-        for name, buffer in module.named_buffers(recurse=False)
+def kept(model: nn.Module) -> Iterator[None]:
+    """A context after which weights, buffers, attributes, hooks and configurations are as before.
+
+    So are objects of classes from the model's own file, such as its caches.
+    """
+    modules = list(model.modules())
+    attributes = [(vars(module), dict(vars(module))) for module in modules]
+    tables = [
+        (t, dict(t)) for table, _ in attributes for t in table.values() if isinstance(t, dict)
     ]
+    for module, (_, named) in zip(modules, attributes, strict=True):
+        for name, value in named.items():
+            if name != "config" and type(value).__module__ == type(module).__module__:
+                named[name] = copy.deepcopy(value)
+    tensors: list[Tensor] = [*model.parameters(), *model.buffers()]
+    values = [(tensor, tensor.detach().clone()) for tensor in tensors]
+    own = {id(config): config for each in modules if (config := getattr(each, "config", None))}
+    configs = [(vars(config), copy.deepcopy(vars(config))) for config in own.values()]
     try:
         yield
     finally:
+        for table, before in (*attributes, *tables):
+            _refill(table, before)
         with torch.no_grad():
-            for module, name, buffer, value in kept:
-                setattr(module, name, buffer.copy_(value))
+            for tensor, value in values:
+                if not torch.equal(tensor, value):
+                    tensor.copy_(value)
+        for settings, before in configs:
+            if settings != before:
+                _refill(settings, before)
 
 
-@contextmanager
-def remembering_nothing(model: nn.Module) -> Iterator[None]:
-    """Restore objects of classes from the model's own file, such as its caches."""
-    kept = [
-        (module, name, copy.deepcopy(value))
-        for module in model.modules()
-        for name, value in vars(module).items()
-        if type(value).__module__ == type(module).__module__ and not isinstance(value, nn.Module)
-    ]
-    try:
-        yield
-    finally:
-        for module, name, value in kept:
-            setattr(module, name, value)
+def _refill(table: dict[str, Any], values: dict[str, Any]) -> None:
+    table.clear()
+    table.update(values)
 
 
 def _step(
@@ -154,7 +161,6 @@ def run(model: PreTrainedModel, given: Mapping[str, Any], **asked: Any) -> dict[
 
 
 def takes_cache(model_class: type[PreTrainedModel]) -> bool:
-    """Whether the forward has an option to keep keys and values, which has to be switched off."""
     return bool({"use_cache", *CACHES} & takes(model_class))
 
 
@@ -272,12 +278,10 @@ def _set(owner: Any, name: str, value: Any) -> Callable[[], object]:
 
 
 def is_causal(model: PreTrainedModel, full: Inputs) -> bool:
-    """Whether no output depends on a later token of the text."""
     return _is_independent(model, full, changed=-1, looked_at=slice(0, -1))
 
 
 def isolates_packed_texts(model: PreTrainedModel, packed: Inputs) -> bool:
-    """Whether the second of two texts in a row does not see the first."""
     return _is_independent(model, packed, changed=0, looked_at=slice(BOUNDARY, None))
 
 
@@ -301,7 +305,6 @@ def _is_independent(model: PreTrainedModel, inputs: Inputs, changed: int, looked
 
 
 def _by_token(out: Any, ids: Tensor) -> Tensor:
-    """The first of the outputs that has an entry for each token."""
     return next(tensor for _, tensor in outputs(out) if tensor.shape[:2] == ids.shape)
 
 

@@ -69,7 +69,6 @@ def sdpa_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
 
 
 def _wrong(error: str, sdpa: Callable[..., Tensor], *args: Any, **named: Any) -> Tensor:
-    """A call of torch's SDPA with one error in it."""
     call = inspect.signature(_taken).bind(*args, **named).arguments
     query, key, mask = call["query"], call["key"], call.get("attn_mask")
     queries, keys = query.shape[-2], key.shape[-2]

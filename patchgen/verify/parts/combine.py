@@ -68,7 +68,6 @@ def _merge(routes: list[tuple[PartCheck, Route]]) -> Route:
 
 
 def both_eager(route: Route) -> Route:
-    """Along which both sides write their attention out."""
     parent, variant = {**route.parent, **EAGER}, {**route.variant, **EAGER}
     return replace(route, name=f"{route.name}, both eager", parent=parent, variant=variant)
 

@@ -37,7 +37,6 @@ def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
 
 
 def rows_of(evidence: Evidence, words: int) -> int:
-    """The rows of the largest saved tensor whose last axis is the vocabulary."""
     shapes = (each.shape for each in evidence.saved_storages if each.shape[-1:] == (words,))
     return max((prod(shape[:-1]) for shape in shapes), default=0)
 

@@ -65,7 +65,6 @@ class PairFacts:
 
     @property
     def module(self) -> ModuleType:
-        """The generated module."""
         return sys.modules[self.variant_class.__module__]
 
 
@@ -153,8 +152,6 @@ def reload(
 
 
 class DoesNotLoad(ValueError):
-    """A checkpoint and a model have other names."""
-
     def __init__(self, wrong: Mapping[str, list[str]], unset: Iterable[str] = ()) -> None:
         missing, unset = wrong.get("missing_keys", ()), frozenset(unset)
         said = {
@@ -213,8 +210,6 @@ Build = Callable[[PreTrainedModel, type[PreTrainedModel], Path, Mapping[str, Any
 
 @dataclass(frozen=True, slots=True)
 class PartCheck:
-    """How one part is checked."""
-
     part: str
     # For a class of the parent, the routes to compare with: at least one, from the closest to the
     # most independent.  Several parts of one variant share their first routes and their last.

@@ -3,7 +3,6 @@
 import importlib.util
 import sys
 import textwrap
-from dataclasses import asdict
 
 import pytest
 
@@ -20,8 +19,9 @@ from patchgen.verify.mutation.lines import (
     refusals,
 )
 from patchgen.verify.mutation.mutations import drawn, make_mutants
-from patchgen.verify.mutation.plant import kept, living, plant_mutant, watched
+from patchgen.verify.mutation.plant import living, plant_mutant, watched
 from patchgen.verify.mutation.prove import MutationTest, digest_of, judged
+from patchgen.verify.observe.step import kept
 from patchgen.verify.report import (
     LinesRun,
     MutantResult,
@@ -29,7 +29,6 @@ from patchgen.verify.report import (
     format_counts,
     format_mutants_page,
     from_json,
-    lines_from_json,
     make_lines_result,
     make_mutants_result,
 )
@@ -356,7 +355,7 @@ def test_what_becomes_of_an_error(proof, text, says, outcome):
 
 def test_nothing_of_an_error_remains(proof):
     assert fate_of(proof, "attention_mask,", "argument is None").outcome == "seen"
-    run = next(run for run in proof.runs if run.case.name.endswith("right closest"))
+    run = next(run for run in proof.runs.values() if run.case.name.endswith("right closest"))
     assert (
         judged(run.case, run.pair)[0] == "equal"
         and digest_of(run.case, run.pair) == run.digest != ""
@@ -415,7 +414,6 @@ def test_fates_and_lines_go_through_json():
 
     for result in (make_mutants_result("x", FATES), make_lines_result("x", LINES)):
         assert from_json(json.loads(json.dumps(result.as_json()))) == result
-    assert lines_from_json(json.loads(json.dumps(asdict(LINES)))) == LINES
 
 
 def test_the_page_has_each_unseen_mutant_with_its_diff():
