@@ -9,12 +9,12 @@ Where the parent does not do so either, there is nothing to prove.
 from __future__ import annotations
 
 import copy
-import functools
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from patchgen.verify.differences import EQUAL, REORDERED, Bound, differences
 from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
 from patchgen.verify.models.build import draw_weights, silence_progress
 from patchgen.verify.observe.recorder import compute_in_float64
-from patchgen.verify.observe.step import is_causal, observe_step, run, takes_cache
+from patchgen.verify.observe.step import is_causal, observe_step, outputs, run, takes_cache
 from patchgen.verify.parts.part_check import (
     DoesNotLoad,
     Scenario,
@@ -79,21 +79,15 @@ def _of_both(
 # --- rows and lengths
 
 
-def _alone(context: CheckContext) -> Both:
+def _in_parts(parts: Callable[[int], list[list[int]]], context: CheckContext) -> Both:
+    """Some rows of a batch at a time."""
     given, model = context.given("right"), context.model()
-    whole = run(model, given)
     rows = len(next(iter(given.values())))
-    alone = [run(model, {name: t[n : n + 1] for name, t in given.items()}) for n in range(rows)]
-    wanted, _ = _of_both(whole, whole, lambda t: t.dim() > 0 and len(t) == rows)
-    return wanted, {name: torch.cat([each[name] for each in alone]) for name in wanted}
-
-
-def _reordered(context: CheckContext) -> Both:
-    given, model = context.given("right"), context.model()
-    flipped = run(model, {name: tensor.flip(0) for name, tensor in given.items()})
-    rows = len(next(iter(given.values())))
-    wanted, ours = _of_both(run(model, given), flipped, lambda t: t.dim() > 0 and len(t) == rows)
-    return wanted, {name: tensor.flip(0) for name, tensor in ours.items()}
+    picked = parts(rows)
+    made = [run(model, {name: t[part] for name, t in given.items()}) for part in picked]
+    whole, order = run(model, given), [row for part in picked for row in part]
+    wanted = {name: t[order] for name, t in whole.items() if t.dim() > 0 and len(t) == rows}
+    return wanted, {name: torch.cat([each[name] for each in made]) for name in wanted}
 
 
 def _first_token(context: CheckContext) -> Both:
@@ -156,26 +150,19 @@ def _packed(context: CheckContext) -> Both | Verdict:
 
 
 def _as_tuple(context: CheckContext) -> Both:
-    """`return_dict=False` gives the same, in the same order."""
+    """`return_dict=False` gives the same, in the same order; in training the loss first."""
     given, model = context.given(labels=True), context.model()
     named, placed = run(model, given), run(model, given, return_dict=False)
     if len(named) != len(placed):
         raise NothingToCompare("a tuple has other parts than the names")
-    return named, dict(zip(named, placed.values(), strict=True))
-
-
-def _as_tuple_in_training(context: CheckContext) -> Both:
-    """The loss of a training step, by name and first of a tuple."""
-    given, model = context.given(labels=True), context.model().train()
+    both = named, dict(zip(named, placed.values(), strict=True))
     asked = {"use_cache": False} if takes_cache(type(model)) else {}
-    with torch.no_grad(), compute_in_float64():
+    for side, is_named in zip(both, (True, False), strict=True):
         set_seed(0)
-        named = model(**given, return_dict=True, **asked)
-        set_seed(0)
-        placed = model(**given, return_dict=False, **asked)
-    if getattr(named, "loss", None) is None:
-        raise NothingToCompare("it has no loss")
-    return {"loss": named.loss}, {"loss": placed[0]}
+        with torch.no_grad(), compute_in_float64():
+            out = model.train()(**given, return_dict=is_named, **asked)
+        side["first in training"] = next(tensor for _, tensor in outputs(out))
+    return both
 
 
 def _states_by_configuration(context: CheckContext) -> Both:
@@ -352,26 +339,6 @@ def _load(kind: type[PreTrainedModel], folder: Path, like: PreTrainedModel) -> P
     return kind.from_pretrained(folder, dtype=like.dtype, attn_implementation=attention)
 
 
-def _of_common(one: PreTrainedModel, two: PreTrainedModel) -> Both:
-    """The weights of both by the names without a head's prefix; those of one alone left out."""
-    first, second = (
-        {n.removeprefix(f"{model.base_model_prefix}."): t for n, t in model.state_dict().items()}
-        for model in (one, two)
-    )
-    if first.keys().isdisjoint(second):
-        raise NothingToCompare("both have no weight in common")
-    return _of_both(first, second)
-
-
-def _base_class(context: CheckContext, model: PreTrainedModel) -> type[PreTrainedModel]:
-    base = type(model.base_model)
-    if base is type(model) or not issubclass(base, PreTrainedModel):
-        if context.pair.plain_parent.base_model is not context.pair.plain_parent:
-            raise ValueError("`base_model_prefix` names no model inside it, and the parent's does")
-        raise NothingToCompare("it has no head")
-    return base
-
-
 def _sharded(context: CheckContext) -> Both:
     model = context.model()
     with _folder() as folder:
@@ -400,31 +367,27 @@ def _built(context: CheckContext) -> Both:
     return expected, got
 
 
-def _base_into_head(context: CheckContext) -> Both:
-    model = context.model()
-    _base_class(context, model)
-    with _folder() as folder:
-        model.base_model.save_pretrained(folder)
-        return _of_common(model.base_model, _load(type(model), folder, model).base_model)
-
-
-def _head_into_base(context: CheckContext) -> Both:
-    model = context.model()
-    base = _base_class(context, model)
-    with _folder() as folder:
-        model.save_pretrained(folder)
-        return _of_common(model.base_model, _load(base, folder, model))
-
-
-def _parents_base(context: CheckContext) -> Both:
+def _loaded_by_the_other(saved: str, context: CheckContext) -> Both:
+    """A checkpoint of the head loaded by its base model, or of a base model by the head."""
     pair, model = context.pair, context.model()
-    if pair.build is not reload:
+    parent, base = pair.plain_parent, type(model.base_model)
+    if base is type(model) or not issubclass(base, PreTrainedModel):
+        if parent.base_model is not parent:
+            raise ValueError("`base_model_prefix` names no model inside it, and the parent's does")
+        raise NothingToCompare("it has no head")
+    if saved == "the parent's base" and pair.build is not reload:
         raise NothingToCompare("its part converts the parent's weights")
-    _base_class(context, model)
+    source = {"base": model.base_model, "head": model}.get(saved, parent.base_model)
     with _folder() as folder:
-        pair.plain_parent.base_model.save_pretrained(folder)
-        ours = _load(type(model), folder, model).base_model.state_dict()
-        return _of_both(pair.plain_parent.base_model.state_dict(), ours)
+        source.save_pretrained(folder)
+        loaded = _load(base if saved == "head" else type(model), folder, model)
+    ours, theirs = (
+        {n.removeprefix(f"{each.base_model_prefix}."): t for n, t in each.state_dict().items()}
+        for each in (source.base_model, loaded.base_model)
+    )
+    if ours.keys().isdisjoint(theirs):
+        raise NothingToCompare("both have no weight in common")
+    return _of_both(ours, theirs)
 
 
 def _new_weights(context: CheckContext) -> Both:
@@ -446,13 +409,12 @@ def _new_weights(context: CheckContext) -> Both:
 
 # What each way is called, what it does, and how far both may be apart.
 WAYS: Mapping[str, tuple[Way, Bound]] = {
-    "a batch of one": (_alone, REORDERED),
-    "rows in another order": (_reordered, REORDERED),
+    "a batch of one": (partial(_in_parts, lambda rows: [[n] for n in range(rows)]), REORDERED),
+    "rows in another order": (partial(_in_parts, lambda rows: [[*range(rows)][::-1]]), REORDERED),
     "a length of one": (_first_token, REORDERED),
     "earlier tokens alone": (_sees_earlier_tokens, EQUAL),
     "packed rows": (_packed, REORDERED),
     "a tuple": (_as_tuple, EQUAL),
-    "a tuple in training": (_as_tuple_in_training, EQUAL),
     "states by configuration": (_states_by_configuration, EQUAL),
     "logits_to_keep": (_last_logits, REORDERED),
     "more words": (_resized, REORDERED),
@@ -460,14 +422,14 @@ WAYS: Mapping[str, tuple[Way, Bound]] = {
     "checkpointed": (_checkpointed, REORDERED),
     "gradients": (_finite, EQUAL),
     "float32": (_float32, EQUAL),
-    "bfloat16": (functools.partial(_narrow, torch.bfloat16, False), EQUAL),
-    "float16": (functools.partial(_narrow, torch.float16, False), EQUAL),
-    "autocast": (functools.partial(_narrow, torch.bfloat16, True), EQUAL),
+    "bfloat16": (partial(_narrow, torch.bfloat16, False), EQUAL),
+    "float16": (partial(_narrow, torch.float16, False), EQUAL),
+    "autocast": (partial(_narrow, torch.bfloat16, True), EQUAL),
     "generated with a cache": (_generated, REORDERED),
     "saved in shards": (_sharded, EQUAL),
     "built, saved and loaded": (_built, REORDERED),
-    "base into head": (_base_into_head, EQUAL),
-    "head into base": (_head_into_base, EQUAL),
-    "the parent's base into head": (_parents_base, EQUAL),
+    "base into head": (partial(_loaded_by_the_other, "base"), EQUAL),
+    "head into base": (partial(_loaded_by_the_other, "head"), EQUAL),
+    "the parent's base into head": (partial(_loaded_by_the_other, "the parent's base"), EQUAL),
     "new parameters": (_new_weights, EQUAL),
 }

@@ -101,7 +101,7 @@ def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation
     except (ValueError, NotImplementedError) as error:
         ways, words = view.scenario.ways, str(error)
         refusals = [each for check in context.pair.part_checks for each in check.refuses]
-        announced = any(each.way in ways and each.words in words for each in refusals)
+        announced = any(way in ways and what in words for what, way in refusals)
         if not (context.case.drawn or (announced and isinstance(error, ValueError))):
             raise
         raise NothingToCompare(f"refused: {error}") from error

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os.path import commonprefix
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -56,14 +57,10 @@ def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
     if spec is None or spec.origin is None:
         return frozenset(range(1, text.count("\n") + 1))
     parent = Path(spec.origin).read_text(encoding="utf-8")
-    names = re.findall(r"^class (\w+)", parent, re.MULTILINE)
-    for head, name in ((head, name) for head in variant.heads for name in names):
-        # LlamaMoeModel is LlamaModel: what is left of both without their common ending.
-        own = head.removesuffix(_ending(name, head))
-        prefix = name.removesuffix(_ending(name, head))
-        if prefix not in ("", own, name) and own.startswith(prefix):
-            text = re.sub(rf"\b(_?){own}(?=[A-Z])", rf"\g<1>{prefix}", text)
-            break
+    names, head = re.findall(r"^class (\w+)", parent, re.MULTILINE), variant.heads[0]
+    # LlamaMoeForCausalLM is LlamaForCausalLM: what is left of both without their common ending.
+    ending, name = max((len(commonprefix([n[::-1], head[::-1]])), n) for n in names)
+    text = re.sub(rf"\b(_?){head[:-ending]}(?=[A-Z])", rf"\g<1>{name[:-ending]}", text)
     matcher = difflib.SequenceMatcher(None, parent.split("\n"), text.split("\n"), autojunk=False)
     return frozenset(
         number
@@ -71,12 +68,6 @@ def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
         if kind in ("replace", "insert")
         for number in range(first + 1, last + 1)
     )
-
-
-def _ending(name: str, other: str) -> str:
-    """The longest common ending that begins with a capital letter, and is not the whole of one."""
-    endings = (name[at:] for at in range(1, len(name)) if name[at].isupper())
-    return next((each for each in endings if other.endswith(each) and other != each), "")
 
 
 # --- what can run

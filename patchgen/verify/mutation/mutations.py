@@ -5,9 +5,9 @@ Each `Mutant` is one replacement in the file's text, so the diff that is shown i
     -    causal = queries > 1 and mask is None and causal
     +    causal = queries >= 1 and mask is None and causal
 
-Errors are made of expressions and statements that compute.  Not of what only speaks (docstrings,
-messages, warnings, annotations), not of what only refuses (`raise`, `assert`, the test before a
-`raise`), and not of f-strings, whose parts have no place of their own in the text.
+Errors are made of expressions and statements that compute, in functions.  Not of what only speaks
+(docstrings, messages, warnings, annotations), not of what only refuses (`raise`, `assert`, the test
+before a `raise`), and not of f-strings, whose parts have no place of their own in the text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Mutant:
 
     says: str
     line: int
-    function: str  # "LlamaModel.forward"; "" where the module itself runs it
+    function: str  # "LlamaModel.forward"
     start: int
     end: int
     replacement: str
@@ -120,58 +120,46 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A node, its parent, and its function: "LlamaModel.forward", or "" outside of functions."""
+    """A node, its parent, and its function: "LlamaModel.forward"."""
 
     node: ast.AST
     parent: ast.AST
     field: str  # of the parent
     function: str
-    body: Function | None  # of that function
+    body: Function  # of that name
 
 
-_NOT_RUN = ("annotation", "returns", "decorator_list", "bases", "type_params")
+_NOT_RUN = ("annotation", "returns", "decorator_list", "type_params")
 
 
-def find_sites(tree: ast.AST, name: str = "", body: Function | None = None) -> Iterator[Site]:
-    """Every place in a file where an error can be planted."""
-    for field, value in ast.iter_fields(tree):
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and field not in _NOT_RUN:
-                yield from _sites_at(child, tree, field, name, body)
+def find_sites(tree: ast.Module | ast.ClassDef, within: str = "") -> Iterator[Site]:
+    """Every place in a function where an error can be planted."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield from find_sites(node, f"{within}{node.name}.")
+        elif isinstance(node, Function):
+            for statement in node.body:
+                yield from _sites_at(statement, node, "body", f"{within}{node.name}", node)
 
 
-def _sites_at(
-    node: Any, parent: ast.AST, field: str, name: str, body: Function | None
-) -> Iterator[Site]:
-    registers = body is None and isinstance(node, ast.Expr)  # at import: wrongly, or not at all
-    if registers or _only_speaks(node):
+def _sites_at(node: Any, parent: ast.AST, field: str, name: str, body: Function) -> Iterator[Site]:
+    if _only_speaks(node):
         return
     if only_refuses(node):
         for other in node.orelse:
             yield from _sites_at(other, node, "orelse", name, body)
         return
-    yield Site(node, parent, field, name if body is not None else "", body)
-    within = f"{name}.{node.name}" if name and hasattr(node, "name") else getattr(node, "name", "")
-    if isinstance(node, Function):
-        # Its defaults run where it is defined; what is in its body, where it is called.
-        for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
-            yield from _sites_at(default, node.args, "defaults", name, body)
-        # A function in a function is compiled with the outer one, which is called by name.
-        scope = (within, node) if body is None else (name, body)
-        for statement in node.body:
-            yield from _sites_at(statement, node, "body", *scope)
-    elif isinstance(node, ast.ClassDef) and body is None:
-        yield from find_sites(node, within)
-    else:
-        yield from find_sites(node, name, body)
+    yield Site(node, parent, field, name, body)
+    for inner, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and inner not in _NOT_RUN:
+                yield from _sites_at(child, node, inner, name, body)
 
 
 def _only_speaks(node: ast.AST) -> bool:
     silent = ast.Raise | ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Pass
     if isinstance(node, silent):
         return True
-    if isinstance(node, ast.Assign):
-        return ast.unparse(node.targets[0]) == "__all__"
     if not isinstance(node, ast.Expr):
         return False
     called = node.value.func if isinstance(node.value, ast.Call) else None
@@ -404,7 +392,7 @@ def _may_go(node: ast.stmt, site: Site) -> bool:
     if isinstance(node, ast.Expr):
         is_init = ast.unparse(node.value).startswith("super().__init__")
         return isinstance(node.value, ast.Call) and not is_init
-    if not isinstance(node, ast.Assign) or site.body is None:
+    if not isinstance(node, ast.Assign):
         return isinstance(node, ast.AugAssign)
     target = node.targets[0]
     if isinstance(target, ast.Attribute):  # what `__init__` sets is used

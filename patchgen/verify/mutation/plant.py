@@ -1,22 +1,17 @@
 """Plant an error of the text in the module that runs.
 
-Inside a function: the function is given the code that is compiled from the wrong text, so that
-classes, models and weights stay as they are.  Elsewhere (a default, a constant, a flag of a class):
-the whole text is run as a module of its own, which takes the place of the right one.
-
-Models are not copied: at another address kernels may add in another order, and differences of one
-rounding would look like an error where there is none.
+The function that has it is given the code that is compiled from the wrong text, so that classes,
+models and weights stay as they are.  Models are not copied: at another address kernels may add in
+another order, and differences of one rounding would look like an error where there is none.
 """
 
 from __future__ import annotations
 
 import copy
-import functools
 import gc
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -59,19 +54,9 @@ def living(module: ModuleType, text: str) -> Living:
 
 
 @contextmanager
-def plant_mutant(right: Living, mutant: Mutant) -> Iterator[ModuleType]:
-    """A context in which the module has the error; yields the module.  Raises its import errors."""
+def plant_mutant(right: Living, mutant: Mutant) -> Iterator[None]:
+    """A context in which the module has the error."""
     code = compile(mutant.text(right.text), right.path, "exec", dont_inherit=True)
-    if not mutant.function:
-        try:
-            with _run_as_module(right.module, code) as module:
-                yield module
-        finally:
-            if "custom_op" in right.text:  # the wrong text has put its own in their place
-                code = compile(right.text, right.path, "exec", dont_inherit=True)
-                with _run_as_module(right.module, code) as module:
-                    right.functions.update(living(module, right.text).functions)
-        return
     own = [each for each in iterate_codes(code) if each.co_qualname == mutant.function]
     before = [each for each in own if each.co_firstlineno <= mutant.line]
     if not before:
@@ -80,7 +65,7 @@ def plant_mutant(right: Living, mutant: Mutant) -> Iterator[ModuleType]:
     if _key(wrong) not in right.functions:
         raise LookupError(f"no function is made of {mutant.function}")
     with swapped(right, [wrong]):
-        yield right.module
+        yield
 
 
 @contextmanager
@@ -130,41 +115,20 @@ def _forget(module: ModuleType) -> None:
             clear()
 
 
-@contextmanager
-def _run_as_module(right: ModuleType, code: CodeType) -> Iterator[ModuleType]:
-    module = ModuleType(right.__name__)
-    for name in ("__file__", "__package__", "__spec__", "__loader__"):
-        setattr(module, name, getattr(right, name))
-    before = sys.modules.get(right.__name__)
-    sys.modules[right.__name__] = module
-    try:
-        exec(code, module.__dict__)
-        yield module
-    finally:
-        if before is not None:
-            sys.modules[right.__name__] = before
-
-
 @dataclass(frozen=True)
 class MutatedPair(Pair):
-    """`right` with `wrong`, the module with the error; `is_built_anew` where it makes models."""
+    """`right` with an error in its module; `is_built_anew` where that makes models."""
 
     right: Pair = field(kw_only=True)
-    wrong: ModuleType = field(kw_only=True)
     is_built_anew: bool = field(kw_only=True)
     loans: ExitStack = field(kw_only=True)  # closing it restores the right pair's models
 
     @staticmethod
-    def of(wrong: ModuleType, is_built_anew: bool, loans: ExitStack, right: Pair) -> MutatedPair:
+    def of(is_built_anew: bool, loans: ExitStack, right: Pair) -> MutatedPair:
         own: Any = {each.name: getattr(right, each.name) for each in fields(Pair) if each.init}
-        new: Any = {"wrong": wrong, "is_built_anew": is_built_anew, "loans": loans}
-        pair = MutatedPair(**own, **new, right=right)
+        pair = MutatedPair(**own, right=right, is_built_anew=is_built_anew, loans=loans)
         vars(pair)["_observations"] = right._observations  # of the parent
         return pair
-
-    @property
-    def module(self) -> ModuleType:
-        return self.wrong
 
     def models(
         self, route: Route, dtype: torch.dtype, dropout: float = 0.0, *, fresh: bool = False
@@ -183,9 +147,9 @@ class MutatedPair(Pair):
                 self._models[key] = parent, variant
         return copy.deepcopy(self._models[key]) if fresh else self._models[key]
 
-    @functools.cached_property
+    @property
     def facts(self) -> PairFacts:
-        return replace(self.right.facts, variant_class=self.variant_class)
+        return self.right.facts
 
     @property
     def is_causal(self) -> bool:

@@ -236,7 +236,7 @@ class MutationTest:
 
     @functools.cached_property
     def _on_lines(self) -> tuple[Mutant, ...]:
-        return tuple(one for one in self._every if not one.function or one.touches(self._ran))
+        return tuple(each for each in self._every if each.touches(self._ran))
 
     def mutants(self, number: int | None) -> tuple[tuple[Mutant, ...], Iterator[Mutant]]:
         """A sample of `number` of those whose lines ran (None: all), and those that come next.
@@ -245,7 +245,7 @@ class MutationTest:
         """
         ranked = drawn(self._on_lines, self.flat.text, self.variant.name)
         chosen = set(ranked[:number])
-        return tuple(one for one in self._on_lines if one in chosen), iter(ranked[len(chosen) :])
+        return tuple(each for each in self._on_lines if each in chosen), iter(ranked[len(chosen) :])
 
     def unknown(self, mutant: Mutant) -> MutantResult:
         place, text = f"{self.flat.name}:{mutant.line}", self.flat.text
@@ -257,7 +257,7 @@ class MutationTest:
         fate, runs = self.unknown(mutant), self._that_run(mutant)
         if not runs:
             return replace(fate, note="no case runs its line")
-        anew = not mutant.function or mutant.touches(self.built_lines)
+        anew = mutant.touches(self.built_lines)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -265,12 +265,8 @@ class MutationTest:
                 for run in runs:
                     if run.digest and time.process_time() - begun > self.seconds:
                         break
-                with (
-                    plant_mutant(self._living, mutant) as wrong,
-                    contextlib.ExitStack() as loans,
-                ):
-                    make = functools.partial(MutatedPair.of, wrong, anew, loans)
-                    return self._tried(fate, runs, make)
+                with plant_mutant(self._living, mutant), contextlib.ExitStack() as loans:
+                    return self._tried(fate, runs, functools.partial(MutatedPair.of, anew, loans))
             except Exception as error:  # the text with the error is no module
                 note = f"{type(error).__name__}: {error}"[:200]
                 return replace(fate, outcome="crashed", note=note)
@@ -280,9 +276,11 @@ class MutationTest:
 
         What is compiled takes long, and is only run where nothing else runs the line.
         """
-        runs = list(self.runs.values())
-        if mutant.function:
-            runs = [run for run in runs if mutant.touches(run.lines | self._built[id(run.pair)])]
+        runs = [
+            run
+            for run in self.runs.values()
+            if mutant.touches(run.lines | self._built[id(run.pair)])
+        ]
         return self._ordered([run for run in runs if run.case.kind != "compiled"] or runs)
 
     def _ordered(self, runs: Sequence[Watched]) -> list[Watched]:

@@ -33,7 +33,6 @@ from patchgen.verify.parts.part_check import (
     PairFacts,
     PartCheck,
     PlantedError,
-    Refusal,
     Route,
     Rows,
     Scenario,
@@ -220,5 +219,5 @@ FLASH = PartCheck(
     ),
     # Kernels that take the lengths of texts take no such mask; without padding there is nothing to
     # take out of it.
-    refuses=(Refusal("takes a mask of (rows, tokens)", FOUR_AXES),),
+    refuses=(("takes a mask of (rows, tokens)", FOUR_AXES),),
 )

@@ -92,14 +92,6 @@ class Hidden:
     when: Callable[[Scenario, Mapping[str, Any]], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A ValueError that the variant raises on purpose, where the parent computes."""
-
-    words: str  # part of its message
-    way: str  # of calling the model
-
-
 # --- planted errors
 
 
@@ -220,7 +212,8 @@ class PartCheck:
     planted_errors: tuple[PlantedError, ...] = ()
     effect_scenario: Scenario = Scenario(train=True)
     hides: tuple[Hidden, ...] = ()
-    refuses: tuple[Refusal, ...] = ()
+    # Words of a ValueError that the variant raises on purpose, and the way of calling it.
+    refuses: tuple[tuple[str, str], ...] = ()
     # Whether the loss is NaN on purpose, under these changes of the configuration.
     refuses_a_loss: Callable[[Mapping[str, Any]], bool] = lambda changes: False
     # Make the variant from the parent, which is on the CPU with weights that show errors, in an

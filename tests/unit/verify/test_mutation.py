@@ -274,17 +274,6 @@ def test_an_error_in_a_function_inside_a_function(toy):
     assert toy.Layer().forward(1) == -1
 
 
-@pytest.mark.parametrize(
-    ("text", "says", "wrong"), [("slope = 2", "one more", -2), ("LIMIT = 3", "one less", -1)]
-)
-def test_an_error_outside_of_functions_is_in_a_module_of_its_own(toy, text, says, wrong):
-    with plant_mutant(living(toy, TOY), the_mutant(text, says)) as module:
-        assert module is sys.modules[toy.__name__] is not toy
-        assert module.Layer().forward(1) == wrong
-        assert toy.Layer().forward(1) == -1
-    assert sys.modules[toy.__name__] is toy
-
-
 def test_a_model_is_what_it_was():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
     model.config = None

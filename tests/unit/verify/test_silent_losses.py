@@ -63,7 +63,7 @@ ERRORS = {
     ),
     "a pooler that reads the first token of a row for each of its texts": (
         "roberta_padding_free",
-        "RobertaModel texts in one row",
+        "RobertaModel itself: packed rows",
         "RobertaModel.forward",
         "sequence_output if texts is None else texts.in_rows(sequence_output)",
         "sequence_output",
