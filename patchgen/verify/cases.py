@@ -3,10 +3,9 @@
 A case can turn out to have nothing to compare: a head without a loss, a parent that mixes packed
 texts.  Its result is then `NONE`, with the reason.
 
-The order is the one that finds errors soonest, and depends on no clock.  Two cases that differ in
-nothing but a setting that an error does not touch show the same.  So each case comes next that
+The order is the one that finds errors soonest, and depends on no clock.  Each case comes next that
 brings most that is new (another padding, head, configuration, way to call the model, changed line)
-for what it costs.  Behind them come the errors of parts, then those cases that bring nothing new.
+for what it costs.  Behind them come planted errors, then those cases that bring nothing new.
 """
 
 from __future__ import annotations
@@ -26,11 +25,9 @@ from patchgen.verify.parts.part_check import PartCheck, Rows, Scenario
 from patchgen.verify.variants import SETTING, Plan, Variant
 
 ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
-UNPACKED_ROWS = ROWS[:3]  # many models cannot keep packed texts apart
 EVAL_ROWS: tuple[Rows, ...] = ("full", "left")
 # Texts of one token and no full row; rows of one, two and three texts.
 ODD_ROWS: tuple[Rows, ...] = ("short", "several")
-ROUTES = ("closest", "independent")
 DROPOUT = 0.2
 # Tokens: longer than any window, so that scores become larger than what they are made of.
 LONG = 37
@@ -45,8 +42,7 @@ def compare_numbers(
 
 # --- ways to call a model
 
-# `Scenario.ways` are keys of `OF_ARGUMENTS` and `OF_MODELS`.  All run in float64, the most
-# sensitive dtype.
+# All run in float64, the most sensitive dtype.
 _OF_TOKENS = ("types of tokens", "positions", "embeddings")
 CALLS: Mapping[str, Scenario] = {
     "typed": Scenario(rows="right", ways=("types of tokens",)),
@@ -142,12 +138,13 @@ class _Selection:
 
     def whole(self) -> Iterator[Case]:
         yield from self.loading(self.head)
-        yield from self.effects()
+        for check in self.checks:
+            yield self.case(f"effect of {check.part}", "effect", detail=check.part)
         yield from self.operations()
         yield from self.promises(self.head, read_of(self.variant).classes)
         for dtype in self.plan.dtypes:
             for rows in ROWS:
-                for route, called in enumerate(ROUTES):
+                for route, called in enumerate(("closest", "independent")):
                     yield from self.numbers(dtype, (rows,), f"{{}} {called}", route)
             for rows in EVAL_ROWS:
                 yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
@@ -185,10 +182,6 @@ class _Selection:
         yield from self.promises(head)
 
     # --- what parts ask for
-
-    def effects(self) -> Iterator[Case]:
-        for check in self.checks:
-            yield self.case(f"effect of {check.part}", "effect", detail=check.part)
 
     def operations(self) -> Iterator[Case]:
         """The variant's own operators, its products, and whether a recompute chooses again."""
@@ -236,7 +229,7 @@ class _Selection:
         if not any(check.by_flags for check in self.checks):
             return
         for detail in INTERFACE:
-            for rows in UNPACKED_ROWS:
+            for rows in ROWS[:3]:  # many models cannot keep packed texts apart
                 how: Any = {"scenario": self.training(rows), "detail": detail}
                 yield self.case(f"float64 {rows} by {detail}", "interface", "float64", **how)
         how = {"scenario": Scenario(rows="left"), "detail": "eager"}
@@ -304,16 +297,12 @@ class _Selection:
 
     # --- other configurations
 
-    @property
-    def decoder(self) -> str:
-        """The head that generates text, or the main one if there is none."""
-        endings = ("LMHeadModel", "ForCausalLM")
-        return next((head for head in self.variant.heads if head.endswith(endings)), self.head)
-
     def settings(self) -> Iterator[Case]:
         """Settings of checkpoints, and what changed lines read."""
+        decoders = (h for h in self.variant.heads if h.endswith(("LMHeadModel", "ForCausalLM")))
+        decoder = next(decoders, self.head)
         for each in find_settings(self.variant):
-            head = self.decoder if "is_decoder" in each.changes else head_for(self.variant, each)
+            head = decoder if "is_decoder" in each.changes else head_for(self.variant, each)
             for case in self.of_setting(each, head):
                 changes = tuple(each.changes.items())
                 yield replace(case, changes=changes, drawn=each.drawn)

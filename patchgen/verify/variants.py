@@ -72,40 +72,26 @@ def _marked(diff: str) -> Iterator[tuple[str, int, int]]:
             new += not line.startswith("-")
 
 
-# What shows in a diff that transformers' grouped GEMMs run the experts.
-_EXPERTS = re.compile(r"@use_experts_implementation|\b_grouped_linear\(")
-_LOOKUP = "ALL_ATTENTION_FUNCTIONS.get_interface"
-_FLAGS = {
-    "_supports_sdpa = True": "attention_interface",
-    "supports_gradient_checkpointing = True": "checkpoint",
+# The part checks that a variant asks for without a part of patchgen, and how a changed line does so:
+# a class that can run again, a flag, a call of the attention interface, grouped experts.
+_MARKS = {
+    "checkpoint": r"class .*\bGradientCheckpointingLayer\b|supports_gradient_checkpointing = True",
+    "attention_interface": r"_supports_sdpa = True|.*\bALL_ATTENTION_FUNCTIONS\.get_interface\(",
+    "grouped": r"@use_experts_implementation|.*\b_grouped_linear\(",
 }
 
 
 def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ...]:
-    """The part checks that the diff beside `output` asks for; `text` is the output's text.
-
-    What a variant written by hand changes without a part of patchgen: a class that becomes a
-    `GradientCheckpointingLayer`, a flag, a call of the attention interface, grouped experts.
-    """
-    diff = output.with_suffix(".diff")
+    """The part checks that the diff beside `output` asks for; `text` is the output's text."""
+    diff, lines = output.with_suffix(".diff"), text.splitlines()
     changed = find_added_lines(diff.read_text(encoding="utf-8")) if diff.is_file() else ()
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(text)) if changed else ():
-        if getattr(node, "lineno", None) not in changed:
-            continue
-        if isinstance(node, ast.ClassDef):
-            bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
-            found |= {"checkpoint"} if "GradientCheckpointingLayer" in bases else set()
-        elif isinstance(node, ast.Assign):
-            found |= {_FLAGS.get(ast.unparse(node), "")}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == _LOOKUP:
-            found |= {"attention_interface"}
-    lines = text.splitlines()
-    if any(_EXPERTS.search(lines[number - 1]) for number in changed if number <= len(lines)):
-        found |= {"grouped"}
-    found -= {"checkpoint"} & {*parts} | ({"attention_interface"} if "sdpa" in parts else set())
-    order = ("checkpoint", "attention_interface", "grouped")
-    return tuple(name for name in order if name in found)
+    added = [lines[number - 1].strip() for number in changed if number <= len(lines)]
+    stated = {*parts} | ({"attention_interface"} if "sdpa" in parts else set())
+    return tuple(
+        name
+        for name, mark in _MARKS.items()
+        if name not in stated and any(re.match(mark, line) for line in added)
+    )
 
 
 # What a modular file declares, as plain values that no output gets (see `Variant`).
@@ -179,19 +165,6 @@ def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]
     return tuple(describe_variant(record, home) for record in chosen.values() or known)
 
 
-def find_variant_at(path: Path) -> Variant:
-    """The variant that a modular file or an output of any project is, by that project's record.
-
-    Raises LookupError where the project's lock does not have it, or has several of it.
-    """
-    home = find_config([path.resolve().parent]).home
-    found = find_variants(home, [str(path.resolve())])
-    if len(found) != 1:
-        names = ", ".join(variant.name for variant in found)
-        raise LookupError(f"{path} makes {len(found)} variants: {names}")
-    return found[0]
-
-
 def home_of(names: Iterable[str]) -> Path:
     """The project of the first path in `names`, or of the working directory if there is none."""
     paths = [Path(name).resolve() for name in names if Path(name).exists()]
@@ -263,20 +236,13 @@ def find_heads(text: str) -> tuple[str, ...]:
 
 
 def find_towers(text: str) -> tuple[str, ...]:
-    """The public model classes that are no heads, such as the encoder of images in a larger model.
-
-    VoxtralEncoder, Idefics3VisionTransformer
-    """
+    """The public model classes that are no heads, such as VoxtralEncoder."""
     listed = [name for name in _listed(text) if not _HEAD.search(name)]
     return tuple(name for name in listed if f"\nclass {name}(" in text and "Config" not in name)
 
 
 def _listed(text: str) -> list[str]:
-    """The names in `__all__`.
-
-    `__all__` is the last statement of a modeling module; parsing the whole module would take twenty
-    times as long.
-    """
+    """The names in `__all__`, the last statement of a modeling module: parsing all takes long."""
     _, assigned, rest = f"\n{text}".rpartition("\n__all__ = ")
     if not assigned:
         return []

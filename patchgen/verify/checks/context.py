@@ -239,8 +239,7 @@ def require_scenario(pair: Pair, scenario: Scenario) -> None:
     own_order = any(not part_check.same_rng_order for part_check in pair.part_checks)
     if scenario.train and scenario.dropout and own_order:
         raise NothingToCompare("random numbers are drawn in another order")
-    hides = (hidden for part_check in pair.part_checks for hidden in part_check.hides)
-    if "a tuple" in scenario.ways and any(each.when(scenario, pair.changes) for each in hides):
+    if "a tuple" in scenario.ways and pair.hides_logits(scenario):
         raise NothingToCompare("what it hides moves the others in a tuple")
     if scenario.accumulate > 1:
         labelled = "labels" in pair.inputs(scenario, torch.float32).given

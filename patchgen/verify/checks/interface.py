@@ -92,8 +92,6 @@ def check_attention_weights(context: CheckContext) -> Verdict:
     reference = view.parent()
     if not any("attentions" in name for name in reference):
         raise NothingToCompare("the parent returns none")
-    if not any("attentions" in name for name in pair.without_hidden(reference, view.scenario)):
-        raise NothingToCompare("; ".join(pair.explain_hidden("attentions.0", view.scenario)))
     return decide(context, view.compare(view.variant()), view.route)
 
 
@@ -102,23 +100,24 @@ def check_attn_implementation(context: CheckContext) -> Verdict:
     pair, name = context.pair, context.case.detail
     declared = [each.attentions for each in pair.part_checks if each.attentions is not None]
     ours = _tried(pair, pair.variant_class, name)
+    by_flags = any(part_check.by_flags for part_check in pair.part_checks)
+    why = "not declared"
+    right: type[Any] = ValueError
     if not declared:
         theirs = _tried(pair, pair.parent_class, name)
-        note = f"{_outcome(ours)}; the parent: {_outcome(theirs)}"
+        why, right = f"the parent: {_outcome(theirs)}", type(theirs)
         # The parent needs a package that is not here, and the variant says by its flags that it
         # does not take it: a restriction, and no error.
         restricted = isinstance(theirs, ImportError) and not supports(pair.variant_class, name)
         if restricted and type(ours) is not type(theirs):
-            return Verdict("WARN", note)
-        return judge(type(ours) is type(theirs), note)
-    if all(name in accepted for accepted in declared):
-        return judge(ours is None, f"declared; {_outcome(ours)}")
-    by_flags = any(part_check.by_flags for part_check in pair.part_checks)
-    if by_flags and supports(pair.variant_class, name):
+            return Verdict("WARN", f"{_outcome(ours)}; {why}")
+    elif all(name in accepted for accepted in declared):
+        why, right = "declared", type(None)
+    elif by_flags and supports(pair.variant_class, name):
         # FlashAttention is not installed on a CPU, and transformers says so.
-        right = isinstance(ours, ImportError) if name.startswith("flash") else ours is None
-        return judge(right, f"supported by its flags; {_outcome(ours)}")
-    return judge(isinstance(ours, ValueError), f"not declared; {_outcome(ours)}")
+        right = ImportError if name.startswith("flash") else type(None)
+        why = "supported by its flags"
+    return judge(isinstance(ours, right), f"{_outcome(ours)}; {why}")
 
 
 def supports(model_class: type[PreTrainedModel], name: str) -> bool:

@@ -16,7 +16,6 @@ import sys
 import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatch
 from importlib.machinery import ModuleSpec
 from os.path import commonprefix
 from pathlib import Path
@@ -232,25 +231,15 @@ class Pair:
     def without_hidden(
         self, observed: Observation, scenario: Scenario, given: Collection[str] = ()
     ) -> dict[str, torch.Tensor]:
-        """Without what the variant documents that it hides in `scenario`.
+        """Without logits, where the variant documents that it hides them in `scenario`.
 
-        What it gives all the same, by the names in `given`, stays: it has to be the parent's.
+        If it gives them all the same, as the names in `given` say, they have to be the parent's.
         """
-        return {
-            name: tensor
-            for name, tensor in observed.items()
-            if name in given or not self.explain_hidden(name, scenario)
-        }
+        hides = self.hides_logits(scenario) and "logits" not in given
+        return {name: tensor for name, tensor in observed.items() if name != "logits" or not hides}
 
-    def explain_hidden(self, name: str, scenario: Scenario) -> tuple[str, ...]:
-        """Why the variant does not give this observation in `scenario`; empty if it does."""
-        hides = (
-            hidden
-            for part_check in self.part_checks
-            for hidden in part_check.hides
-            if hidden.when(scenario, self.changes)
-        )
-        return tuple(hidden.why for hidden in hides if fnmatch(name, hidden.pattern))
+    def hides_logits(self, scenario: Scenario) -> bool:
+        return any(check.hides_logits(scenario, self.changes) for check in self.part_checks)
 
     def evidence(self, scenario: Scenario) -> tuple[Evidence, Evidence]:
         """What parent and variant run along the first route, in float32."""

@@ -5,24 +5,32 @@ unequal.  A case that crashes says nothing: everybody notices a crash who runs t
 that run a mutant's line are run for it, the most telling first, until one compares unequal.  Where
 the first few do not, every case is run, in every dtype, as far as the time goes: an error makes no
 difference where they give the same, bit for bit.
+
+The function that has an error is given the code that is compiled from the wrong text, so that
+classes, models and weights stay as they are.  Models are not copied: at another address kernels may
+add in another order, and differences of one rounding would look like an error where there is none.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import functools
+import gc
 import hashlib
 import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import CodeType
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, fields, replace
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Literal
 
 import torch
-from transformers import set_seed
+from torch.utils._python_dispatch import _disable_current_modes
+from transformers import PreTrainedModel, set_seed
 
 from patchgen.system import limited
 from patchgen.verify.cases import COSTS, order_cases, select_cases
@@ -32,18 +40,143 @@ from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.lines import (
+    RAN,
     FlatText,
+    compiler_watched,
     find_executable_lines,
     find_import_lines,
     instrument,
+    iterate_codes,
     read_flat_text,
     refusals,
 )
 from patchgen.verify.mutation.mutations import Mutant, drawn, make_mutants
-from patchgen.verify.mutation.plant import Living, MutatedPair, living, plant_mutant, watched
+from patchgen.verify.observe.step import kept
 from patchgen.verify.parts.combine import find_part_checks
+from patchgen.verify.parts.part_check import Route
 from patchgen.verify.report import LinesRun, MutantResult, Result
 from patchgen.verify.variants import Plan, Variant
+
+_Key = tuple[str, int]  # the qualified name of a function, and the line where it begins
+
+
+@dataclass(frozen=True)
+class Living:
+    """A module, its text, and every function that was made of it."""
+
+    module: ModuleType
+    text: str
+    functions: dict[_Key, list[FunctionType]]
+
+
+def living(module: ModuleType, text: str) -> Living:
+    functions: dict[_Key, list[FunctionType]] = {}
+    tables = [vars(module), *(vars(one) for one in vars(module).values() if isinstance(one, type))]
+    # `gc` leaves out what was frozen, which may be all that was imported first.
+    every = [*gc.get_objects(), *(value for table in tables for value in table.values())]
+    for each in {id(each): each for each in every if type(each) is FunctionType}.values():
+        if each.__code__.co_filename == module.__file__:
+            functions.setdefault(_key(each.__code__), []).append(each)
+    return Living(module, text, functions)
+
+
+@contextmanager
+def plant_mutant(right: Living, mutant: Mutant) -> Iterator[None]:
+    """A context in which the module has the error."""
+    code = compile(mutant.text(right.text), str(right.module.__file__), "exec", dont_inherit=True)
+    own = [each for each in iterate_codes(code) if each.co_qualname == mutant.function]
+    before = [each for each in own if each.co_firstlineno <= mutant.line]
+    if not before:
+        raise LookupError(f"{mutant.function} is not compiled")
+    wrong = max(before, key=lambda each: each.co_firstlineno)
+    if _key(wrong) not in right.functions:
+        raise LookupError(f"no function is made of {mutant.function}")
+    with swapped(right, [wrong]):
+        yield
+
+
+@contextmanager
+def swapped(right: Living, codes: list[CodeType]) -> Iterator[None]:
+    """A context in which the functions that `codes` are compiled of run them."""
+    before = [
+        (function, function.__code__, code)
+        for code in codes
+        for function in right.functions.get(_key(code), ())
+        if len(function.__code__.co_freevars) == len(code.co_freevars)
+    ]
+    _forget(right.module)
+    for function, _, code in before:
+        function.__code__ = code
+    try:
+        yield
+    finally:
+        for function, code, _ in before:
+            function.__code__ = code
+        _forget(right.module)
+
+
+@contextmanager
+def watched(right: Living, codes: list[CodeType]) -> Iterator[set[int]]:
+    """A context; gives the set of lines that run inside it, as it grows.
+
+    `codes` are of `instrument`; none: of what torch.compile reads alone.
+    """
+    names = vars(right.module)
+    names[RAN] = lines_run = set[int]()
+    try:
+        with swapped(right, codes), compiler_watched(str(right.module.__file__), lines_run):
+            yield lines_run
+    finally:
+        del names[RAN]
+
+
+def _key(code: CodeType) -> _Key:
+    return code.co_qualname, code.co_firstlineno
+
+
+def _forget(module: ModuleType) -> None:
+    """The caches of the module's functions (`functools.cache`)."""
+    for each in vars(module).values():
+        clear = getattr(each, "cache_clear", None)
+        if callable(clear) and getattr(each, "__module__", "") == module.__name__:
+            clear()
+
+
+@dataclass(frozen=True)
+class MutatedPair(Pair):
+    """`right` with an error in its module; `is_built_anew` where that makes models."""
+
+    right: Pair = field(kw_only=True)
+    is_built_anew: bool = field(kw_only=True)
+    loans: ExitStack = field(kw_only=True)  # closing it restores the right pair's models
+
+    @staticmethod
+    def of(is_built_anew: bool, loans: ExitStack, right: Pair) -> MutatedPair:
+        own: Any = {each.name: getattr(right, each.name) for each in fields(Pair) if each.init}
+        pair = MutatedPair(**own, right=right, is_built_anew=is_built_anew, loans=loans)
+        of_parent = ("_observations", "facts", "is_causal", "isolates_packed_texts")
+        vars(pair).update({name: vars(right)[name] for name in of_parent if name in vars(right)})
+        return pair
+
+    def models(
+        self, route: Route, dtype: torch.dtype, dropout: float = 0.0, *, fresh: bool = False
+    ) -> tuple[PreTrainedModel, PreTrainedModel]:
+        """The right pair's parent, and a variant that the error may spoil."""
+        parent, variant = self.right.models(route, dtype, dropout)
+        key = (route.name, dtype, dropout)
+        if key not in self._models:
+            with _disable_current_modes():  # no recording sees how a model is made
+                if self.is_built_anew:
+                    master = self.right.master(dtype, dropout)
+                    variant = build_variant(master, self.variant_class, self.build, route)
+                    variant = variant.to(self.device)
+                else:
+                    self.loans.enter_context(kept(variant))
+                self._models[key] = parent, variant
+        return copy.deepcopy(self._models[key]) if fresh else self._models[key]
+
+
+# --- which cases see it
 
 # Kinds whose verdict is a comparison, with no other error planted.
 KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
@@ -99,7 +232,7 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
         return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     if verdict.status != "FAIL":
         return "equal", ""
-    is_crash = case.kind == "attention" and verdict.note.startswith("declared")
+    is_crash = case.kind == "attention" and verdict.note.endswith("; declared")
     return "crash" if is_crash else "unequal", verdict.note
 
 
@@ -149,7 +282,7 @@ class MutationTest:
     @functools.cached_property
     def _noting(self) -> list[CodeType]:
         """What runs in place of the module's code, to note its lines."""
-        return instrument(self.flat.text, self._living.path, self._can_run)
+        return instrument(self.flat.text, str(self._living.module.__file__), self._can_run)
 
     # --- cases
 
@@ -265,7 +398,7 @@ class MutationTest:
                 for run in runs:
                     if run.digest and time.process_time() - begun > self.seconds:
                         break
-                with plant_mutant(self._living, mutant), contextlib.ExitStack() as loans:
+                with plant_mutant(self._living, mutant), ExitStack() as loans:
                     return self._tried(fate, runs, functools.partial(MutatedPair.of, anew, loans))
             except Exception as error:  # the text with the error is no module
                 note = f"{type(error).__name__}: {error}"[:200]

@@ -164,10 +164,6 @@ class Evidence(Listener):
         return sum(each.bytes for each in self.saved_storages)
 
     @property
-    def largest_saved(self) -> Saved | None:
-        return max(self.saved_storages, key=lambda each: each.bytes, default=None)
-
-    @property
     def functions(self) -> Counter[str]:
         """Calls of torch functions by bare name, such as "linear" or "softmax"."""
         return self.trace.functions

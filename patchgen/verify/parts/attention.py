@@ -149,7 +149,6 @@ INTERFACE = PartCheck(
     effect=sdpa_effect,
     attentions=("sdpa", "eager"),
     by_flags=True,
-    weights_under="eager",
     planted_errors=ERRORS,
 )
 

@@ -76,15 +76,13 @@ def weights_route(part_checks: tuple[PartCheck, ...], routes: tuple[Route, Route
     """The route along which both sides return attention weights.
 
     The parent's come from its eager attention, and so do the variant's if no part replaces the
-    attention.  Otherwise the variant uses the settings of its closest route, or the attention that
-    a part check names.
+    attention.  Otherwise the variant uses the settings of its closest route.
     """
     closest, independent = routes
     if all(part_check.attentions is None for part_check in part_checks):
         return both_eager(closest)
-    named = [each.weights_under for each in part_checks if each.weights_under is not None]
-    under = {ATTENTION: named[0]} if named else {}
-    variant = {**closest.variant, **under}
+    by_flags = any(part_check.by_flags for part_check in part_checks)
+    variant = {**closest.variant, **(EAGER if by_flags else {})}
     return replace(independent, name=f"weights under {independent.name}", variant=variant)
 
 

@@ -13,7 +13,7 @@ from math import prod
 from patchgen.verify.differences import IN_FLOAT32, REORDERED
 from patchgen.verify.models.build import is_interpreted
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Hidden, PairFacts, PartCheck, beside_eager
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, beside_eager
 
 
 def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
@@ -59,12 +59,8 @@ LOSS = PartCheck(
     effect=loss_effect,
     # With labels, unless the configuration asks for logits: `loss_chunk_size = 0`.  On labelled
     # tokens only in training; what a variant gives all the same is compared.
-    hides=(
-        Hidden(
-            "logits",
-            "they are not computed with labels",
-            lambda scenario, changes: scenario.labels and changes.get("loss_chunk_size") != 0,
-        ),
+    hides_logits=lambda scenario, changes: (
+        scenario.labels and changes.get("loss_chunk_size") != 0
     ),
     # Where more tokens have a label than there are places: a loss of some would be silently wrong.
     refuses_a_loss=lambda changes: (changes.get("max_labelled_fraction") or 1) < FEW_PLACES,
@@ -73,11 +69,5 @@ LIGER = PartCheck(
     part="liger",
     routes=lambda parent_class: beside_eager("statements", IN_FLOAT32, {}, {}),
     effect=liger_effect,
-    hides=(
-        Hidden(
-            "logits",
-            "they are not computed in training with labels",
-            lambda scenario, changes: scenario.train and scenario.labels,
-        ),
-    ),
+    hides_logits=lambda scenario, changes: scenario.train and scenario.labels,
 )

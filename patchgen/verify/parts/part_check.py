@@ -82,26 +82,14 @@ class Route:
     variant: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Hidden:
-    """Outputs that the variant leaves out in some scenarios, as documented."""
-
-    pattern: str  # for `fnmatch`: "logits", "attentions.*"
-    why: str
-    # Given the scenario, and what the case changes in the configuration.
-    when: Callable[[Scenario, Mapping[str, Any]], bool]
-
-
 # --- planted errors
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedError:
-    """An error that verify must see in `scenario`.
+    """An error that verify must see in `scenario`: the variant is wrong while `apply` is open.
 
-    The variant is wrong while `apply(model)` is open.  The model is thrown away afterwards, so its
-    weights may be changed in place; changes of a module or a class must be undone on exit (see
-    `replaced`).  `fits` tells whether the error changes anything in a model.
+    The model is thrown away afterwards.  `fits` tells whether the error changes anything in it.
     """
 
     name: str  # "mask off by one"
@@ -115,8 +103,7 @@ class PlantedError:
 def replaced(owner: object, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
     """Replace the function or method `owner.name` by `make(its old value)`, and restore it on exit.
 
-    Raises AttributeError if it does not exist.  An error that changes nothing must not look like an
-    error that verify cannot see.
+    Raises AttributeError if it does not exist.
     """
     original = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
     setattr(owner, name, make(original))
@@ -135,10 +122,7 @@ def reload(
     folder: Path,
     settings: Mapping[str, Any],
 ) -> PreTrainedModel:
-    """Load the variant from the parent's checkpoint.
-
-    Raises ValueError with the names of keys that are missing or unexpected.
-    """
+    """Load the variant from the parent's checkpoint.  Raises DoesNotLoad."""
     parent.save_pretrained(folder)
     return load_strictly(variant_class, folder, dtype=parent.dtype, **settings)
 
@@ -211,7 +195,8 @@ class PartCheck:
     effect: Callable[[Evidence, Evidence, PairFacts], Iterable[str]]
     planted_errors: tuple[PlantedError, ...] = ()
     effect_scenario: Scenario = Scenario(train=True)
-    hides: tuple[Hidden, ...] = ()
+    # Whether it leaves logits out on purpose, given what the case changes in the configuration.
+    hides_logits: Callable[[Scenario, Mapping[str, Any]], bool] = lambda scenario, changes: False
     # Words of a ValueError that the variant raises on purpose, and the way of calling it.
     refuses: tuple[tuple[str, str], ...] = ()
     # Whether the loss is NaN on purpose, under these changes of the configuration.
@@ -227,10 +212,8 @@ class PartCheck:
     # None: the same values as the parent.
     attentions: tuple[str, ...] | None = None
     # Other values follow the flags of the class: they run, or are a ValueError, or an ImportError
-    # if a package is not installed.
+    # if a package is not installed.  Eager attention alone returns attention weights.
     by_flags: bool = False
-    # The value of `attn_implementation` that returns attention weights; None: each of them does.
-    weights_under: str | None = None
     # The `gradient_checkpointing_kwargs` to try, beside none.
     checkpointing: tuple[Mapping[str, Any], ...] = ({},)
     # Why graphs may end under `torch.compile` where the parent's do not: first lines of torch's

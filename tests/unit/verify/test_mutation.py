@@ -19,8 +19,14 @@ from patchgen.verify.mutation.lines import (
     refusals,
 )
 from patchgen.verify.mutation.mutations import drawn, make_mutants
-from patchgen.verify.mutation.plant import living, plant_mutant, watched
-from patchgen.verify.mutation.prove import MutationTest, digest_of, judged
+from patchgen.verify.mutation.prove import (
+    MutationTest,
+    digest_of,
+    judged,
+    living,
+    plant_mutant,
+    watched,
+)
 from patchgen.verify.observe.step import kept
 from patchgen.verify.report import (
     LinesRun,
@@ -109,7 +115,7 @@ def toy(tmp_path):
 
 def test_lines_that_run_are_seen_and_those_of_other_files_are_not(toy):
     right, can_run = living(toy, TOY), find_executable_lines(TOY, "toy")
-    with watched(right, instrument(TOY, right.path, can_run)) as seen:
+    with watched(right, instrument(TOY, right.module.__file__, can_run)) as seen:
         toy.weigh(torch.ones(2), 1.0)
         textwrap.dedent("x")
     assert line("y = x * scale") in seen and line("y = y.clamp") in seen

@@ -13,7 +13,8 @@ from patchgen.cli import main
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases import select_cases
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.variants import Plan, find_variant_at, find_variants, home_of
+from patchgen.verify.variants import Plan, find_variants, home_of
+from tests.gallery import variant_at
 from tests.toytree import REPOSITORY
 
 PYPROJECT = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\n'
@@ -44,7 +45,7 @@ def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
         for name, module in sys.modules.items()
         if name.partition(".")[0] == "generated"
     }
-    variant = find_variant_at(elsewhere)
+    variant = variant_at(elsewhere)
     cases = select_cases(
         variant, find_part_checks(variant.checked_parts), Plan(dtypes=("float64",))
     )
@@ -64,15 +65,11 @@ def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
 
 
 def test_a_file_that_no_record_has_is_said(elsewhere):
-    assert (
-        find_variant_at(elsewhere).home
-        == str(home_of([str(elsewhere)]))
-        == str(elsewhere.parents[2])
-    )
+    assert variant_at(elsewhere).home == str(home_of([str(elsewhere)])) == str(elsewhere.parents[2])
     other = elsewhere.with_name("modular_other.py")
     other.write_text("")
     with pytest.raises(LookupError, match="no variant that patchgen.lock records"):
-        find_variant_at(other)
+        variant_at(other)
 
 
 def test_a_file_of_no_project_has_its_record_beside_it(tmp_path, monkeypatch):
