@@ -73,7 +73,6 @@ class Difference:
 
     name: str
     largest: float
-    mean: float
     where: tuple[int, ...]
     rms: float = 0.0  # root mean square of the difference, relative to that of the reference
     size: float = 0.0  # what `rms` is relative to
@@ -82,7 +81,7 @@ class Difference:
     missing: bool = False  # on one side, or of another shape there
 
     def __str__(self) -> str:
-        return f"{self.name}: max {self.largest:.2e} at {self.where}, mean {self.mean:.2e}"
+        return f"{self.name}: max {self.largest:.2e} at {self.where}"
 
 
 def differences(
@@ -112,13 +111,12 @@ def find_other_dtypes(
     reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
 ) -> tuple[Difference, ...]:
     """An infinite difference for each tensor of another dtype, which values do not show."""
-    both = {
-        name: (t.dtype, candidate[name].dtype) for name, t in reference.items() if name in candidate
-    }
-    described = [
-        f"{name}, {ours} for {theirs}," for name, (theirs, ours) in both.items() if ours != theirs
-    ]
-    return tuple(Difference(name, math.inf, math.inf, (), math.inf) for name in described)
+    dtypes = {name: candidate[name].dtype for name in reference if name in candidate}
+    return tuple(
+        Difference(f"{name}, {dtype} for {reference[name].dtype},", math.inf, (), math.inf)
+        for name, dtype in dtypes.items()
+        if dtype != reference[name].dtype
+    )
 
 
 def measure_in_noise(
@@ -128,11 +126,9 @@ def measure_in_noise(
 
     Each of `noises` holds a reference's differences between two dtypes.  Of several, the larger
     counts: a computation that chooses, such as a router, may choose otherwise along one path only.
-
-    The noise of one tensor may be small by chance, above all that of a loss, which is one number.
-    So at least a quarter of the median counts, and the whole median for gradients near zero.  If a
-    bias has no gradient, both sides are the rounding of a sum over its matrix's gradient: then that
-    matrix's noise counts.
+    The noise of one tensor may be small by chance, above all that of a loss, which is one number:
+    at least a quarter of the median counts, and the whole median for gradients near zero.  If a
+    bias has no gradient, both sides are the rounding of a sum: its matrix's noise counts.
     """
     every = [each for noise in noises for each in noise]
     own: dict[str, float] = {}
@@ -201,11 +197,11 @@ def _difference(
     if (reference is None or candidate is None) and _is_gradient(name):
         # A layer that nothing reached, such as an expert, has no gradient, or zeros in a stack.
         if there is not None and not there.any():
-            return Difference(name, 0.0, 0.0, ())
+            return Difference(name, 0.0, ())
     if reference is None or candidate is None or reference.shape != candidate.shape:
-        return Difference(name, math.inf, math.inf, (), math.inf, missing=True)
+        return Difference(name, math.inf, (), math.inf, missing=True)
     if torch.equal(reference, candidate):
-        return Difference(name, 0.0, 0.0, ())
+        return Difference(name, 0.0, ())
     difference = (reference.double() - candidate.double()).abs()
     relative = difference / max(_top(reference), floors[0])
     relative = torch.where(relative.isfinite(), relative, math.inf)
@@ -215,7 +211,6 @@ def _difference(
     return Difference(
         name,
         float(relative.max()),
-        float(relative.mean()),
         tuple(int(i) for i in where),
         rms if math.isfinite(rms) else math.inf,
         max(own, floor),

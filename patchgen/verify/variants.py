@@ -72,8 +72,8 @@ def _marked(diff: str) -> Iterator[tuple[str, int, int]]:
             new += not line.startswith("-")
 
 
-# The part checks that a variant asks for without a part of patchgen, and how a changed line does so:
-# a class that can run again, a flag, a call of the attention interface, grouped experts.
+# The part checks that a variant written by hand asks for, and how a changed line does so: a class
+# that can run again, a flag, a call of the attention interface, grouped experts.
 _MARKS = {
     "checkpoint": r"class .*\bGradientCheckpointingLayer\b|supports_gradient_checkpointing = True",
     "attention_interface": r"_supports_sdpa = True|.*\bALL_ATTENTION_FUNCTIONS\.get_interface\(",
@@ -97,12 +97,9 @@ def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ..
 # What a modular file declares, as plain values that no output gets (see `Variant`).
 DIFFERS, EQUAL_IF = "__differs__", "__equal_if__"
 MODES, SETTING = ("training", "eval"), "config."
+PARTS = "patchgen.parts."
 # Edits of heads that `liger` takes from the part `loss`: they alone do not make it a part.
-_SHARED = (
-    "patchgen.parts.loss.heads.",
-    "patchgen.parts.flash.lengths.",
-    "patchgen.parts.flash.decoder.LabelsWithinTexts",
-)
+_SHARED = ("loss.heads.", "flash.lengths.", "flash.decoder.LabelsWithinTexts")
 _HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
 
 
@@ -176,16 +173,13 @@ def describe_variant(record: Record, home: Path) -> Variant:
     symbols = [used.symbol for used in record.parents]
     modules = Counter(symbol.rpartition(".")[0] for symbol in symbols)
     models = [n for n in modules if n.startswith("transformers.models.") and ".modeling_" in n]
-    parts = {
-        symbol.split(".")[2]
-        for symbol in symbols
-        if symbol.startswith("patchgen.parts.") and not symbol.startswith(_SHARED)
-    }
+    used = (n.removeprefix(PARTS) for n in symbols if n.startswith(PARTS))
+    parts = {name.partition(".")[0] for name in used if not name.startswith(_SHARED)}
     output = home / record.output
     text = output.read_text(encoding="utf-8")
     return Variant(
         _name_of(record),
-        _module_of(record),
+        record.output.removesuffix(".py").replace("/", "."),
         max(models, key=lambda name: (modules[name], name)),
         tuple(sorted(parts)),
         find_heads(text),
@@ -254,11 +248,8 @@ def _listed(text: str) -> list[str]:
 # BertLMHeadModel or RobertaForCausalLM, comes after the head that the encoder is trained with.
 # Where images are seen, the language model alone is ForCausalLM, and not the second.
 _RANKS = (
-    "ForMaskedLM",
-    "ForConditionalGeneration",
-    "ForCausalLM",
-    "LMHeadModel",
-    "ForImageClassification",
+    *("ForMaskedLM", "ForConditionalGeneration", "ForCausalLM"),
+    *("LMHeadModel", "ForImageClassification"),
 )
 
 
@@ -266,12 +257,9 @@ def _name_of(record: Record) -> str:
     return Path(record.output).stem.removeprefix("modeling_")
 
 
-def _module_of(record: Record) -> str:
-    return record.output.removesuffix(".py").replace("/", ".")
-
-
 def _is_named(record: Record, name: str, home: Path) -> bool:
     path = (Path.cwd() / name).resolve()
     places = [(home / each).resolve() for each in (record.output, record.modular)]
     is_within = any(path == place or path in place.parents for place in places)
-    return is_within or name in (_name_of(record), _module_of(record))
+    module = record.output.removesuffix(".py").replace("/", ".")
+    return is_within or name in (_name_of(record), module)

@@ -83,15 +83,12 @@ def iterate_codes(code: CodeType) -> Iterator[CodeType]:
 
 def find_executable_lines(text: str, name: str) -> frozenset[int]:
     """The lines of a file at which something runs, docstrings left out."""
-    documented = {
-        line
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-        for line in _range(node, node)
-    }
-    return find_import_lines(text, name, functions=True) - documented
+    lines = set(find_import_lines(text, name, functions=True))
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                lines.difference_update(_range(node, node))
+    return frozenset(lines)
 
 
 def find_import_lines(text: str, name: str, *, functions: bool = False) -> frozenset[int]:
@@ -164,11 +161,9 @@ class _Noting(ast.NodeTransformer):
         body = getattr(statement, "body", None)
         # What is inside another statement notes itself.
         end = body[0].lineno if body else (statement.end_lineno or statement.lineno) + 1
-        own = [
-            n for n in range(statement.lineno, max(end, statement.lineno + 1)) if n in self.lines
-        ]
+        own = self.lines & {*range(statement.lineno, max(end, statement.lineno + 1))}
         if own:
-            yield from ast.parse(f"{RAN}.update({set(own)})").body
+            yield from ast.parse(f"{RAN}.update({own})").body
         yield statement
 
 

@@ -311,14 +311,14 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
 
 def _of_value(node: ast.expr, site: Site) -> _Replaced:
     match node:
+        case ast.Constant(value=bool() | int()) if isinstance(site.parent, ast.UnaryOp):
+            return  # it is handled with its sign
         case ast.Constant(value=bool(value)):
-            if not isinstance(site.parent, ast.UnaryOp):
-                yield f"{value} becomes {not value}", ast.Constant(not value)
+            yield f"{value} becomes {not value}", ast.Constant(not value)
         case ast.Constant(value=int(value)):
-            if not isinstance(site.parent, ast.UnaryOp):  # else it is handled with its sign
-                yield "one more", ast.Constant(value + 1)
-                if value:
-                    yield "one less", ast.Constant(value - 1)
+            yield "one more", ast.Constant(value + 1)
+            if value:
+                yield "one less", ast.Constant(value - 1)
         case ast.Constant(value=float(value)):
             yield "one more", ast.Constant(value + 1)
             if value:

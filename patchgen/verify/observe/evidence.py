@@ -65,12 +65,6 @@ class Trace(Listener):
             self.softmaxes.append((query.shape[1] * heads, query.shape[0], key.shape[0]))
 
 
-@contextmanager
-def traced() -> Iterator[Trace]:
-    with listening(trace := Trace()):
-        yield trace
-
-
 def is_projected(scores: Tensor) -> bool:
     """Whether `scores` are one projection of some states: a gate's, and of no queries with keys.
 

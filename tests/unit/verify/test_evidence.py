@@ -18,7 +18,8 @@ from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.build import draw_weights
-from patchgen.verify.observe.evidence import gather_evidence, traced
+from patchgen.verify.observe.evidence import Trace, gather_evidence
+from patchgen.verify.observe.recorder import listening
 from patchgen.verify.observe.step import kept, outputs
 from patchgen.verify.parts.part_check import Scenario
 
@@ -53,7 +54,7 @@ def additive(states):
     ],
 )
 def test_a_softmax_is_attention_where_two_things_are_held_against_each_other(made, seen):
-    with traced() as trace:
+    with listening(trace := Trace()):
         made(STATES).softmax(-1)
     assert trace.softmaxes_over(5) == seen
 
