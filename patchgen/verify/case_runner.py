@@ -115,10 +115,7 @@ def _fails(case: Case, pair: Pair) -> bool:
 
 
 def say_error(error: Exception, *, in_short: bool = False) -> str:
-    """An error in a line, with the innermost file and line that it was raised at.
-
-    In short it ends before the first name or list, which differ from case to case.
-    """
+    """An error in a line, with its innermost place; in short without what differs by case."""
     words = " ".join(str(error).split())[:400]
     if isinstance(error, DoesNotLoad):
         return "" if in_short else words
@@ -210,10 +207,7 @@ def _placed(values: Any) -> Placed:
 
 
 def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:
-    """Whether what both have is the same; masks are compared where both have one of a form.
-
-    One side alone may have attention weights, or pass something by another name.
-    """
+    """Whether what both have is the same; masks are compared where both have one of a form."""
     masks = ([t for t in side.values() if t.dtype == torch.bool] for side in (ours, theirs))
     if any(a.shape == b.shape and not a.equal(b) for a, b in zip(*masks, strict=False)):
         return False

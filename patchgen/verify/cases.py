@@ -98,10 +98,7 @@ IN_DTYPES = dict.fromkeys(("float16", "autocast", "bfloat16"), "bfloat16") | {"f
 def select_cases(
     variant: Variant, checks: tuple[PartCheck, ...], plan: Plan | None = None
 ) -> tuple[Case, ...]:
-    """Every case of `variant`.  Cheap cases that find most errors come first.
-
-    Raises LookupError if the variant has no class to run: nothing would be compared.
-    """
+    """Every case of `variant`.  Raises LookupError if it has no class to run."""
     if not variant.heads:
         raise LookupError(f"{variant.module} has no public model class")
     selection = _Selection(variant, checks, plan or Plan())
@@ -201,10 +198,7 @@ class _Selection:
             yield self.case("work under autocast", "work", scenario=wide)
 
     def promises(self, head: str, changed: Sequence[str] = ()) -> Iterator[Case]:
-        """Two ways to run the variant that must give the same, as its parts promise.
-
-        A norm that is `changed` is held against the parent's alone.
-        """
+        """What parts promise of one head; `changed` norms are held against the parent's alone."""
         if self.has("loss"):  # a narrow dtype shows what is not summed in float32
             how: Any = {"head": head, "scenario": Scenario(train=True)}
             yield self.case("bfloat16 loss beside logits", "loss beside logits", "bfloat16", **how)
@@ -407,10 +401,7 @@ def cost_of(case: Case) -> float:
 def order_cases(
     cases: Sequence[Case], paths: Sequence[frozenset[int]]
 ) -> tuple[list[int], list[int]]:
-    """The places of those that bring something new, and of the rest.
-
-    `paths` are the changed lines that each case runs.
-    """
+    """The places of those that bring something new, and of the rest; `paths` are their lines."""
     traits = [_traits(case, path) for case, path in zip(cases, paths, strict=True)]
     left, met, telling = list(range(len(cases))), set[tuple[object, ...]](), list[int]()
     while left:

@@ -43,11 +43,7 @@ def parent_on_meta(model: Any) -> Any | None:
 
 
 def parent_class(kind: type) -> Any | None:
-    """The parent's class that a class of a generated file stands for, by the file's banner.
-
-    None for a class of any other file, of a file whose parent is not in transformers, and for a new
-    class.
-    """
+    """The parent's class that a generated one stands for, by the file's banner; else None."""
     path = Path(inspect.getsourcefile(kind) or "")
     if not (path.is_file() and is_generated(path.read_text(encoding="utf-8"))):
         return None
@@ -272,14 +268,12 @@ def _own_faults(faults: Iterable[Finding], parent: Any) -> tuple[list[Finding], 
 def require_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding, ...]:
     """Refuse a model with a wrong plan for `which`, before anything is split.
 
-    A generated model is compared with its `parent` of equal sizes, which is built if it is not
-    given.  A rule that matches nothing in the parent either is no reason to refuse; a layer that
-    the parent splits must be split.  In a model of transformers itself, rules that match nothing
-    are an error only if all do: some are for other sizes.
+    A rule that matches nothing in the parent either is no reason to refuse; a layer that the parent
+    splits must be split.  In a model of transformers, rules that match nothing are an error only if all
+    do: some are for other sizes.  Returns the faults that were let pass.
 
-    Returns the faults that were let pass.  Raises PatchgenError: PG842 for a model without a plan
-    or with one that a part refuses, PG840 for a rule that matches nothing, PG841 for one that does
-    not fit, PG843 for a layer that stays whole.
+    Raises PatchgenError: PG842 for a model without a plan, PG840 for a rule that matches nothing, PG841
+    for one that does not fit, PG843 for a layer that stays whole.
     """
     name, plan = type(model).__name__, plan_of(model, which)
     if (reason := refusal_of(model, which)) or not plan:

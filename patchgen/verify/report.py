@@ -85,11 +85,7 @@ def format_counts(fates: Iterable[MutantResult], lines: LinesRun | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One case.
-
-    `unit` is "relative" (to a tensor's largest entry) or "noises" (of the parent, in a narrow
-    dtype).
-    """
+    """One case; `unit` is "relative" (to a tensor's largest entry) or "noises" (of the parent)."""
 
     variant: str
     case: str
@@ -341,10 +337,9 @@ def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) 
 
 
 def read_record(path: Path, made: RunDescription) -> tuple[list[Result], dict[str, str]]:
-    """The results of `path`, a parity.json, and the command that gave those of each variant.
+    """The results of a parity.json, and the command of each variant's.
 
-    Nothing if it is of another device or of other versions: one page never mixes them.  A file that
-    cannot be read is replaced, as one that is not there.
+    Nothing if it is of another device, of other versions or unreadable: one page never mixes them.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -360,10 +355,7 @@ def read_record(path: Path, made: RunDescription) -> tuple[list[Result], dict[st
 def write_report(
     folder: Path, gallery: Sequence[Variant], results: Sequence[Result], made: RunDescription
 ) -> None:
-    """`parity.md`, `parity.json` and `mutants.md` in `folder`.
-
-    Of the variants of `gallery` without results, the report keeps what it said before.
-    """
+    """What `gallery` has no results of stays as the report said it before."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [variant.name for variant in gallery]
     newer = dict.fromkeys((each.variant for each in results), made.command)

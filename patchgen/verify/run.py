@@ -86,10 +86,7 @@ def verify(
     progress: Progress = lambda result: None,
     began: Began = lambda variant, case, done, todo: None,
 ) -> tuple[Result, ...]:
-    """The results in the order of `variants`; `progress` is called with each as it comes.
-
-    `jobs` variants run at a time; 0: one for each processor, or one on an accelerator.
-    """
+    """The results in the order of `variants`, of which `jobs` run at a time (0: as many as fit)."""
     several = jobs or (system.processors() if wanted.device == "cpu" else 1)
     lock = threading.Lock()
 
@@ -257,10 +254,7 @@ def _is_late(plan: Plan, share: float = 1.0) -> bool:
 def _prove(
     work: Work, proof: MutationTest, compared: Collection[str], say: Callable[..., None]
 ) -> int:
-    """Report which changed lines run, and plant errors in them; gives how many are left out.
-
-    Only cases that compared well are used: another case would not see an error.
-    """
+    """Report which changed lines run, and plant errors in them; gives how many are left out."""
     plan, unplanted = work.plan, 0
     for case in proof.cases(plan):
         name = f"lines of {case.name}"

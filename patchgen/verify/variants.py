@@ -137,10 +137,9 @@ class Variant:
 
 
 def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]:
-    """The variants recorded at `home`, or those that `wanted` names.
+    """The variants recorded at `home`, or those that `wanted` names: by name, file or folder.
 
-    A name is a variant, a modular file, an output or a folder.  Raises PatchgenError PG507 for an
-    unreadable lock, and LookupError if no record has a name or if there are no records.
+    Raises LookupError if there is none of a name or at all.
     """
     records = sorted(read_lock(home / LOCK).items())
     variants = [record for output, record in records if Path(output).name.startswith("modeling_")]
@@ -192,11 +191,7 @@ def describe_variant(record: Record, home: Path) -> Variant:
 
 
 def _read_declared(modular: Path, output: str) -> dict[str, Any]:
-    """What the modular file declares: see `Variant.differs`.
-
-    Raises LookupError for a name that is no class of the output, no mode and no setting, or for
-    what is no plain value.
-    """
+    """See `Variant.differs`.  Raises LookupError for what is no plain value, or names nothing."""
     values: dict[str, dict[str, Any]] = {DIFFERS: {}, EQUAL_IF: {}}
     text = modular.read_text(encoding="utf-8") if modular.is_file() else ""
     for node in ast.parse(text).body if DIFFERS in text else ():

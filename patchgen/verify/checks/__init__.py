@@ -1,7 +1,4 @@
-"""How each kind of case is decided: one function of a `CheckContext` for each kind.
-
-A check never raises for what a model does wrong: that is a FAIL.
-"""
+"""How each kind of case is decided: a function that never raises for what a model does wrong."""
 
 from __future__ import annotations
 

@@ -126,10 +126,7 @@ class View:
         return usual(draws[0], *draws[1:])
 
     def measure_bound(self) -> float:
-        """What the bound allows, or what the parent's own rounding does if that is more.
-
-        A bound of nothing stays so.
-        """
+        """What the bound allows, or what the parent's own rounding does if that is more."""
         bound = self.route.bound
         if not bound.roundings:
             return self.allowed
@@ -215,10 +212,9 @@ class CheckContext:
 def decide(
     context: CheckContext, found: tuple[Difference, ...], route: Route, against: str = ""
 ) -> Verdict:
-    """PASS if the largest difference is within the route's bound.
+    """PASS if the largest of `found`, which is the first, is within the route's bound.
 
-    `found` has the largest difference first.  `against` names what was compared with, if that is
-    not the parent under the route.
+    `against`: what was compared with, if not the parent under the route.
     """
     first, view = found[0], context.view(route)
     bound = view.allowed if first.largest <= view.allowed else view.measure_bound()

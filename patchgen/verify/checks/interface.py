@@ -46,7 +46,7 @@ OWN = "a_function_of_ones_own"
 
 @contextmanager
 def attending(how: str, pair: Pair) -> Iterator[tuple[Route, list[dict[str, Any]] | None]]:
-    """A context with the route to the parent under "eager", and the calls of a function of ours.
+    """The route to the parent under "eager", and the calls of a function of ours.
 
     `how` is "eager", "flex_attention", "flash", or "registered", a user's own function.
     """
@@ -215,10 +215,7 @@ def _pieces_for(
 def _in_chunks(
     model: PreTrainedModel, inputs: Inputs, pieces: tuple[int, ...], *, static: bool
 ) -> tuple[Difference, ...] | None:
-    """How far logits of the pieces are from those of the whole; None without a cache.
-
-    `pieces` are counted from the end.
-    """
+    """How far logits of the pieces are from those of the whole; None without a cache."""
     name = "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
     given, real = dict(inputs.given), inputs.real[-1]
     ids = given.pop(name)

@@ -51,10 +51,7 @@ def check_numbers(context: CheckContext) -> Verdict:
 def _of_other_draws(
     context: CheckContext, found: tuple[Difference, ...], view: View
 ) -> tuple[Difference, ...]:
-    """The smallest of differences on several inputs, where those on the first are too large.
-
-    What rounding makes is of one draw, and what an error makes is of all.
-    """
+    """What rounding makes is of one draw, an error is in all: the smallest counts."""
     for seed in DRAWS[1:]:
         bound = view.allowed if found[0].largest <= view.allowed else view.measure_bound()
         if found[0].largest <= bound or math.isinf(found[0].largest):
@@ -88,10 +85,7 @@ def _beside_eager(
 
 
 def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation:
-    """The variant's observation.
-
-    Raises NothingToCompare if it refuses a guessed setting, or what a part says that it refuses.
-    """
+    """Raises NothingToCompare if it refuses a guessed setting, or what a part says."""
     try:
         observed = view.variant(seed)
         refuses = any(check.refuses_a_loss(view.pair.changes) for check in view.pair.part_checks)
@@ -108,10 +102,7 @@ def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation
 
 
 def _sums_anew(view: View) -> bool:
-    """Whether checkpointing moves the parent's own gradients.
-
-    Gradients of what layers share, such as T5's position bias, are then summed in another order.
-    """
+    """Whether checkpointing moves the parent's own gradients, as of T5's position bias."""
     pair, scenario = view.pair, view.scenario
     if scenario.checkpointing is None or not pair.parent_class.supports_gradient_checkpointing:
         return False
@@ -206,10 +197,7 @@ ROWS = 64
 
 
 def check_norms(context: CheckContext) -> Verdict:
-    """The norms of the variant and of the parent, on the same rows.
-
-    In a whole model the noise of the narrow dtype hides one rounding too many.
-    """
+    """In a whole model the noise of the narrow dtype hides one rounding too many."""
     parent, variant = context.pair.models(context.pair.routes[0], context.dtype)
     theirs, shares = dict(_find_norms(parent)), dict[str, float]()
     for name, norm in _find_norms(variant):

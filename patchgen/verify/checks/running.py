@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.library import opcheck
 from torch.utils._pytree import tree_map_only
-from transformers import PreTrainedConfig, PreTrainedModel, set_seed
+from transformers import PreTrainedModel, set_seed
 
 from patchgen.verify.checks.context import (
     CheckContext,
@@ -27,8 +27,7 @@ from patchgen.verify.checks.context import (
     require_scenario,
 )
 from patchgen.verify.differences import REORDERED, differences
-from patchgen.verify.inputs.arguments import CannotBuild
-from patchgen.verify.models.build import silence_progress
+from patchgen.verify.models.build import on_meta, silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.evidence import Work, compiling, gather_evidence
 from patchgen.verify.observe.recorder import Args, Given, Listener, listening
@@ -314,24 +313,12 @@ def check_plans(context: CheckContext) -> Verdict:
 
 
 def both_on_meta(pair: Pair) -> tuple[PreTrainedModel, PreTrainedModel]:
-    """Parent and variant without weights.
-
-    Raises CannotBuild if the parent has no tiny configuration.
-    """
-    try:
-        parent = on_meta(pair.parent_class, pair.config())
-    except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError) as error:
-        name, what = pair.parent_class.__name__, f"{type(error).__name__}: {error}"
-        raise CannotBuild(f"{name} has no tiny configuration: {what}") from error
+    """Parent and variant without weights.  Raises CannotBuild."""
     own, config = pair.variant_class.config_class, pair.config()
+    parent = on_meta(pair.parent_class, config)
     if own is not pair.parent_class.config_class:
         config = own(**config.to_dict())
     return parent, on_meta(pair.variant_class, config)
-
-
-def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> PreTrainedModel:
-    with torch.device("meta"):
-        return model_class(config)
 
 
 def _listed(findings: Iterable[Finding]) -> str:

@@ -67,10 +67,7 @@ def find_reads(
     parent: str = "",
     replaced: frozenset[int] = frozenset(),
 ) -> Read:
-    """`lines` of `text` are changed, for those `replaced` in `parent`.
-
-    `defaults` are the configuration's own.
-    """
+    """What `lines` of `text` read, and `replaced` lines of `parent`."""
     changed = [node for node in ast.parse(text).body if _holds(node, lines)]
     theirs = [node for node in ast.parse(parent).body if _holds(node, replaced)]
     found: dict[str, list[Any]] = {}

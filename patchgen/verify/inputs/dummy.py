@@ -1,8 +1,4 @@
-"""Make dummy inputs for one class of a model: text, images, speech, time series.
-
-From the class and its tiny configuration come the arguments of the forward, and which of the tokens
-are real.  If nothing fits, `CannotBuild` is raised.
-"""
+"""Make dummy inputs for one class of a model: text, images, speech, time series."""
 
 from __future__ import annotations
 
@@ -37,8 +33,6 @@ from patchgen.verify.parts.part_check import Scenario
 
 # The lengths of the texts in each row.
 PACKED = {"packed": ((BOUNDARY, LENGTH - BOUNDARY),), "several": ((LENGTH,), (1, 5, 7), (4, 9))}
-# What is wanted of a text is then no class.
-FLOATING = ("regression", "multi_label_classification")
 # Classes that choose one of several for each row.
 CHOOSING = ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")
 ONE_ROW = ("tvp",)  # their forward is right for one row only, and takes labels of its own
@@ -215,7 +209,7 @@ def _targets(
         return
     classes = max(config.num_labels, 2)
     if any(kind in name for kind in CHOOSING):
-        if config.problem_type in FLOATING:
+        if config.problem_type in ("regression", "multi_label_classification"):
             shape = (ROWS, config.num_labels) if config.num_labels > 1 else (ROWS,)
             wanted = torch.rand(shape, generator=draw, dtype=torch.float64)
             yield "labels", wanted.round() if config.num_labels > 1 else wanted
@@ -325,12 +319,11 @@ def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, label
         after = [getattr(config, name, None) for name in ("prediction_length", "horizon_length")]
         lengths["future"] = next(length for length in after if length)
     given: dict[str, Tensor] = {}
+    channels = getattr(config, "num_input_channels", 1)
     for at, (time, length) in enumerate(lengths.items()):
-        widths = [n for n in (getattr(config, "num_input_channels", 1),) if n > 1]
-        given[f"{time}_values"] = _drawn(seed + at, ROWS, length, *widths)
-        if f"{time}_time_features" in names:
-            features = _drawn(seed + at + 2, ROWS, length, config.num_time_features)
-            given[f"{time}_time_features"] = features
+        given[f"{time}_values"] = _drawn(seed + at, ROWS, length, *[channels] * (channels > 1))
+        if (name := f"{time}_time_features") in names:
+            given[name] = _drawn(seed + at + 2, ROWS, length, config.num_time_features)
     if "past_observed_mask" in names and "past_time_features" in names:
         given["past_observed_mask"] = torch.ones_like(given["past_values"])
     return Inputs(given)

@@ -60,9 +60,7 @@ def _scaled(normal: Tensor, owner: nn.Module, *, is_bias: bool) -> Tensor:
     inputs = normal.shape[-1]  # that add up to one value of the output
     if isinstance(owner, Conv1D | nn.modules.conv._ConvTransposeNd):
         inputs = normal.shape[0]
-    elif isinstance(
-        owner, nn.modules.conv._ConvNd
-    ):  # else each layer would be larger than the last
+    elif isinstance(owner, nn.modules.conv._ConvNd):  # else each layer would be larger
         inputs = normal.shape[1:].numel()
     return GAIN * inputs**-0.5 * normal
 
@@ -95,6 +93,16 @@ def complete_interpreter() -> None:
         module.tanh = lambda x: 2 * tl.sigmoid(2 * x) - 1
 
 
+def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> PreTrainedModel:
+    """A model that takes no memory.  Raises CannotBuild."""
+    try:
+        with torch.device("meta"):
+            return model_class(config)
+    except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError) as error:
+        name, what = model_class.__name__, f"{type(error).__name__}: {error}"
+        raise CannotBuild(f"{name} does not take a tiny configuration: {what}") from error
+
+
 def build_parent(
     parent_class: type[PreTrainedModel],
     config: PreTrainedConfig,
@@ -102,13 +110,7 @@ def build_parent(
     seed: int = 0,
 ) -> PreTrainedModel:
     """The parent with weights that show errors, on the CPU.  Raises CannotBuild."""
-    try:
-        with torch.device("meta"):
-            size = sum(parameter.numel() for parameter in parent_class(config).parameters())
-    except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError) as error:
-        what = f"{type(error).__name__}: {error}"
-        name = parent_class.__name__
-        raise CannotBuild(f"{name} does not take a tiny configuration: {what}") from error
+    size = sum(parameter.numel() for parameter in on_meta(parent_class, config).parameters())
     if size > LARGEST:
         raise CannotBuild(f"has {size:,} parameters at its tiniest, more than {LARGEST:,}")
     model = parent_class(config).to(dtype).eval()
@@ -182,15 +184,10 @@ def registered(name: str, function: Attention, masks: Masks) -> Iterator[list[di
     calls: list[dict[str, Any]] = []
 
     def noted(
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Any,
-        **given: Any,
+        module: nn.Module, q: Tensor, k: Tensor, v: Tensor, attention_mask: Any, **given: Any
     ) -> tuple[Tensor, Tensor | None]:
         calls.append({"attention_mask": attention_mask, **given})
-        return function(module, query, key, value, attention_mask, **given)
+        return function(module, q, k, v, attention_mask, **given)
 
     AttentionInterface.register(name, noted)
     AttentionMaskInterface.register(name, masks)

@@ -231,10 +231,7 @@ class Pair:
     def without_hidden(
         self, observed: Observation, scenario: Scenario, given: Collection[str] = ()
     ) -> dict[str, torch.Tensor]:
-        """Without logits, where the variant documents that it hides them in `scenario`.
-
-        If it gives them all the same, as the names in `given` say, they have to be the parent's.
-        """
+        """Without logits that the variant hides in `scenario`, and has not `given` all the same."""
         hides = self.hides_logits(scenario) and "logits" not in given
         return {name: tensor for name, tensor in observed.items() if name != "logits" or not hides}
 
@@ -300,11 +297,7 @@ def _build_neutral(
 
 
 def module_of(variant: Variant) -> ModuleType:
-    """The generated module, imported from its project.
-
-    Projects have packages of the same name: what another one left in `sys.modules` is forgotten
-    first.
-    """
+    """The generated module; another project's package of its name is forgotten first."""
     top = variant.module.partition(".")[0]
     path = Path(variant.home, *variant.module.split(".")).with_suffix(".py").resolve()
     if path.exists() and _is_elsewhere(sys.modules.get(top), Path(variant.home)):
@@ -338,8 +331,7 @@ def _is_elsewhere(package: ModuleType | None, home: Path) -> bool:
 def _mixed_parent(variant: Variant) -> ModuleType:
     """The parent's module with the variant's classes in place of those that differ on purpose.
 
-    Its text with an import in place of each such class: what reads the class when the module is
-    made, such as a list of what can be recorded, gets the variant's.
+    Its text imports them, so that what reads a class when the module is made gets the variant's.
     """
     parent = importlib.import_module(variant.parent)
     text = Path(str(parent.__file__)).read_text(encoding="utf-8")
@@ -402,10 +394,7 @@ def _give_own_inner_model(head: type, module: ModuleType) -> None:
 
 
 def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
-    """The parent's class of that name, or of the same ending if prefixes differ.
-
-    Where classes differ on purpose, the parent has them too.
-    """
+    """The parent's class of that name, or of the same ending if prefixes differ."""
     parent = _mixed_parent(variant) if variant.replaced else importlib.import_module(variant.parent)
     if hasattr(parent, head):
         return getattr(parent, head)

@@ -92,10 +92,7 @@ def find_executable_lines(text: str, name: str) -> frozenset[int]:
 
 
 def find_import_lines(text: str, name: str, *, functions: bool = False) -> frozenset[int]:
-    """The lines that run when the file is imported: of no function; or also those of functions.
-
-    The line of a `def` is left out.
-    """
+    """The lines that run at import, those of a `def` left out; or also those inside functions."""
     lines: set[int] = set()
     for code in iterate_codes(compile(text, name, "exec", dont_inherit=True)):
         if functions or not code.co_flags & 0x2:  # CO_NEWLOCALS: a function's

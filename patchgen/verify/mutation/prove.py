@@ -117,10 +117,7 @@ def swapped(right: Living, codes: list[CodeType]) -> Iterator[None]:
 
 @contextmanager
 def watched(right: Living, codes: list[CodeType]) -> Iterator[set[int]]:
-    """A context; gives the set of lines that run inside it, as it grows.
-
-    `codes` are of `instrument`; none: of what torch.compile reads alone.
-    """
+    """The lines that run inside it; without `codes` those that torch.compile reads."""
     names = vars(right.module)
     names[RAN] = lines_run = set[int]()
     try:
@@ -237,10 +234,7 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
 
 
 def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
-    """The digest of every tensor that the variant gives in `case`, bit for bit.
-
-    Empty for a case that compares something else, or where the variant crashes.
-    """
+    """The digest of what the variant gives, bit for bit; empty if it crashes or has none."""
     if case.kind not in ("numbers", "weights"):
         return ""
     set_seed(0)
@@ -372,10 +366,7 @@ class MutationTest:
         return tuple(each for each in self._every if each.touches(self._ran))
 
     def mutants(self, number: int | None) -> tuple[tuple[Mutant, ...], Iterator[Mutant]]:
-        """A sample of `number` of those whose lines ran (None: all), and those that come next.
-
-        The same in every run.
-        """
+        """A sample of `number` of those whose lines ran (None: all), and those that come next."""
         ranked = drawn(self._on_lines, self.flat.text, self.variant.name)
         chosen = set(ranked[:number])
         return tuple(each for each in self._on_lines if each in chosen), iter(ranked[len(chosen) :])
@@ -405,10 +396,7 @@ class MutationTest:
                 return replace(fate, outcome="crashed", note=note)
 
     def _that_run(self, mutant: Mutant) -> list[Watched]:
-        """The cases that run its line.
-
-        What is compiled takes long, and is only run where nothing else runs the line.
-        """
+        """The cases that run its line; compiled ones only where nothing else does."""
         runs = [
             run
             for run in self.runs.values()

@@ -66,10 +66,7 @@ class Trace(Listener):
 
 
 def is_projected(scores: Tensor) -> bool:
-    """Whether `scores` are one projection of some states: a gate's, and of no queries with keys.
-
-    So are the weights of deformable attention, which looks at few places for each query.
-    """
+    """Whether `scores` are one projection of some states: a gate's, and of no queries with keys."""
     waiting, met = [scores.grad_fn], set()
     projections = 0
     while waiting:
@@ -159,7 +156,6 @@ class Evidence(Listener):
 
     @property
     def functions(self) -> Counter[str]:
-        """Calls of torch functions by bare name, such as "linear" or "softmax"."""
         return self.trace.functions
 
     def runs_of(self, class_name: str) -> int:

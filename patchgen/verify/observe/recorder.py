@@ -104,10 +104,7 @@ class _Operations(TorchDispatchMode):
 
 
 def _run_inside(operation: Any, args: Args, given: Given) -> Any:
-    """Run an operator's body, if it is written in Python or composed of others.
-
-    Below autograd, where such a body runs, `linear` is not taken apart by torch.
-    """
+    """Run an operator's body, if it is written in Python or composed of others."""
     body = find_python_body(operation)
     if body is not None:
         return body(*args, **given)

@@ -71,10 +71,7 @@ def observe_step(
 
 @contextmanager
 def kept(model: nn.Module) -> Iterator[None]:
-    """A context after which weights, buffers, attributes, hooks and configurations are as before.
-
-    So are objects of classes from the model's own file, such as its caches.
-    """
+    """A context after which weights, buffers, hooks, configurations and caches are as before."""
     modules = list(model.modules())
     attributes = [(vars(module), dict(vars(module))) for module in modules]
     tables = [

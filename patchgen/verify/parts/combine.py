@@ -45,11 +45,7 @@ def merge_routes(
 
 
 def _merge(routes: list[tuple[PartCheck, Route]]) -> Route:
-    """One route of all.
-
-    Of attentions a part that replaces the attention decides, then one that needs another than
-    eager; eager serves any other part as well as its own.
-    """
+    """One route of all; a part that replaces the attention decides that."""
 
     def rank(each: tuple[PartCheck, Route]) -> tuple[bool, bool]:
         check, route = each

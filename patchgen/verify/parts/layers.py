@@ -35,11 +35,7 @@ def norm_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
 
 
 def norm_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """One `rms_norm` in place of each root mean square that the part replaces; autocast saves less.
-
-    Norms that it leaves as they are, such as gated ones, are written out in both, and some parents
-    have an `nn.RMSNorm` too.
-    """
+    """One `rms_norm` in place of each root mean square that is no longer written out."""
     calls = variant.functions["rms_norm"] - parent.functions["rms_norm"]
     fewer = parent.functions["rsqrt"] - variant.functions["rsqrt"]
     if calls != fewer:

@@ -108,10 +108,7 @@ def rolled(name: str, weight: Tensor, by: int) -> Tensor:
 
 
 def moe_terms(observation: Observation, variant: PreTrainedModel) -> Observation:
-    """Gradients of experts summed up to those of the FFN; what routers have is not the parent's.
-
-    Raises ValueError where a mixture is not what its formula says.
-    """
+    """Gradients of experts summed up to those of the FFN, without those of routers."""
     insist_on_formula(mixtures_of(variant)[0])
     dense: Mapping[str, tuple[str, ...]] = variant._dense_weights
     renamed: dict[str, Tensor] = {}

@@ -101,10 +101,7 @@ class PlantedError:
 
 @contextmanager
 def replaced(owner: object, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """Replace the function or method `owner.name` by `make(its old value)`, and restore it on exit.
-
-    Raises AttributeError if it does not exist.
-    """
+    """`owner.name` is `make(its old value)` inside; AttributeError if it does not exist."""
     original = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
     setattr(owner, name, make(original))
     try:
