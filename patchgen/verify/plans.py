@@ -268,12 +268,12 @@ def _own_faults(faults: Iterable[Finding], parent: Any) -> tuple[list[Finding], 
 def require_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding, ...]:
     """Refuse a model with a wrong plan for `which`, before anything is split.
 
-    A rule that matches nothing in the parent either is no reason to refuse; a layer that the parent
-    splits must be split.  In a model of transformers, rules that match nothing are an error only if all
-    do: some are for other sizes.  Returns the faults that were let pass.
+    A rule that matches nothing in the parent either is no reason to refuse; a layer that the
+    parent splits must be split.  In a model of transformers, rules that match nothing are an error
+    only if all do: some are for other sizes.  Returns the faults that were let pass.
 
-    Raises PatchgenError: PG842 for a model without a plan, PG840 for a rule that matches nothing, PG841
-    for one that does not fit, PG843 for a layer that stays whole.
+    Raises PatchgenError: PG842 for a model without a plan, PG840 for a rule that matches nothing,
+    PG841 for one that does not fit, PG843 for a layer that stays whole.
     """
     name, plan = type(model).__name__, plan_of(model, which)
     if (reason := refusal_of(model, which)) or not plan:

@@ -296,41 +296,21 @@ def format_mutants_page(
     variants: Iterable[Variant], results: Sequence[Result], made_by: str
 ) -> str:
     """What became of errors in the changed lines; `made_by` is Markdown."""
-    rows, pages, every, sums = [], list[str](), list[MutantResult](), [0, 0]
+    every, pages = [fate for result in results for fate in result.fates], list[str]()
     for name in (variant.name for variant in variants):
         own = [result for result in results if result.variant == name]
         run = next((result.lines for result in own if result.lines is not None), None)
-        fates = [fate for result in own for fate in result.fates]
-        every += fates
-        ran = ("", "", "")
-        if run is not None:
-            ran = f"{run.ran} of {run.changed}", f"{run.unplanted:,}", f"{run.mutants:,}"
-            sums = [sums[0] + run.unplanted, sums[1] + run.mutants]
-        rows.append((name, *ran, *(f"{n:,}" for n in (len(fates), *counted(fates).values()))))
-        pages += _of_variant(name, fates, run)
-    total = counted(every)
-    decided = total["seen"] + total["unseen"]
-    part = f"{100 * total['seen'] / decided:.1f} %" if decided else "none"
-    of = f"of {len(rows)} variant{'s' if len(rows) != 1 else ''}, those of the table"
-    seen = f"Seen: {total['seen']:,} of {decided:,} that run and make a difference, {part}."
-    rows.append(("**all**", "", *(f"{n:,}" for n in (*sums, len(every), *total.values()))))
-    heads = ("lines run", "on lines not run", "made", "planted", *OUTCOMES)
-    table = table_lines(("variant", *heads), rows, numbers=heads)
-    opening = ["# Mutants", "", f"{made_by}: {of}.", "", _LEGEND, "", seen, ""]
-    return "\n".join([*opening, *table, *pages]) + "\n"
+        pages += _of_variant(name, [fate for result in own for fate in result.fates], run)
+    opening = ["# Mutants", "", f"{made_by}.", "", _LEGEND, "", f"{format_counts(every)}."]
+    return "\n".join([*opening, *pages]) + "\n"
 
 
 def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) -> Iterator[str]:
     unseen = [fate for fate in fates if fate.outcome == "unseen"]
-    missed = {
-        "Lines that did not run": run.not_run if run else (),
-        "Lines that only refuse, and did not run": run.refusals if run else (),
-    }
-    if unseen or any(missed.values()):
+    missed = ", ".join(str(number) for number, _ in run.not_run) if run else ""
+    if unseen or missed:
         yield from ("", f"## {name}", "")
-    for heading, lines in missed.items():
-        if lines:
-            yield f"{heading}: {', '.join(str(number) for number, _ in lines)}.\n"
+        yield f"{format_counts(fates, run)}. Lines that did not run: {missed or 'none'}.\n"
     for fate in unseen:
         yield f"`{fate.place}`, {fate.says}: {fate.note}.\n"
         yield f"```diff\n{fate.diff}\n```\n"

@@ -21,8 +21,7 @@ from patchgen.project.places import LOCK
 from patchgen.syntax.errors import did_you_mean
 
 DTYPES = ("float64", "float32", "bfloat16")
-# Of the processor, for one variant, unless everything is asked for: a minute with what is begun
-# by then, and with the process that shows it.
+# Of the processor, for one variant, unless everything is asked for: a minute with what is begun.
 SECONDS = 50.0
 
 

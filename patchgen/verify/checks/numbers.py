@@ -237,15 +237,11 @@ def check_padding(context: CheckContext) -> Verdict:
     return judge(not wrong, f"{wrong} values are not zero at padding")
 
 
-# --- Check that each dropout rate moves the variant as far as it moves the parent
-#
-# For variants that draw random numbers in another order than the parent.  No single step can be
-# compared then, but how far dropout moves the outputs on average can.
+# --- Check that each dropout rate moves the variant as far as it moves the parent, on average
 
 RATE = 0.3
 STEPS = 24
-# The factor that two such means may differ by.  Twice the rate moves outputs by half as much again,
-# and no dropout moves nothing.
+# The factor that two such means may differ by: twice the rate moves outputs by half as much again.
 ALLOWED_FACTOR = 1.25
 
 

@@ -220,11 +220,14 @@ _OTHERS = _table(
 )
 # Methods of a tensor, and functions of one, without which the same tensor would go on.
 _PASSES = frozenset(
-    "abs clamp clamp_ contiguous cos cumsum detach div div_ dropout exp expand expand_as "
-    "flatten flip float gelu index_select log log_softmax logical_not masked_fill "
-    "masked_fill_ mul mul_ neg normalize pad permute pow relu repeat repeat_interleave "
-    "reshape rms_norm roll rsqrt sigmoid sign silu sin softmax sqrt square squeeze sub tanh "
-    "to transpose tril triu type_as unsqueeze view".split()
+    "abs clamp clamp_ contiguous cos cumsum detach div div_ dropout exp flip float gelu log "
+    "log_softmax logical_not masked_fill masked_fill_ mul mul_ neg normalize pow relu rms_norm "
+    "roll rsqrt sigmoid sign silu sin softmax sqrt square sub tanh to tril triu type_as".split()
+)
+# Of shapes: what comes behind them would crash with another one.
+_SHAPES = frozenset(
+    "expand flatten pad permute repeat reshape size split squeeze stack transpose unflatten "
+    "unsqueeze view".split()
 )
 # Functions of two values whose order says nothing, or whose values have no kind before they run.
 _SYMMETRIC = ("promote_types", "maximum", "minimum", "equal", "logical_and", "logical_or", "zip")
@@ -235,15 +238,14 @@ def _of_expression(node: ast.expr, site: Site) -> _Replaced:
     yield from _of_value(node, site)
     is_test = isinstance(site.parent, ast.If | ast.While | ast.IfExp) and site.field == "test"
     is_test = is_test or (isinstance(site.parent, ast.comprehension) and site.field == "ifs")
-    if is_test and not _is_about_none(node):
+    if is_test and not _asks_for_none(node):  # what is not there would be used
         # A comparison or a `not` has its own negation.
         if not isinstance(node, ast.Compare | ast.UnaryOp):
             yield "condition negated", ast.UnaryOp(ast.Not(), node)
         yield "condition always true", ast.Constant(True)
         yield "condition always false", ast.Constant(False)
-    if isinstance(node, ast.Call | ast.BinOp) and isinstance(
-        site.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword
-    ):
+    is_whole = isinstance(site.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword)
+    if is_whole and _is_tensor(node, site.parent):
         yield "detached", ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
     named = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     if isinstance(site.parent, ast.Call) and site.field == "args":
@@ -251,7 +253,23 @@ def _of_expression(node: ast.expr, site: Site) -> _Replaced:
             yield "argument is None", ast.Constant(None)
 
 
-def _is_about_none(node: ast.expr) -> bool:
+def _is_tensor(node: ast.expr, parent: Any) -> bool:
+    """As far as its text tells: a product, a known function, the output of a module."""
+    if isinstance(getattr(parent, "targets", [None])[0], ast.Tuple):
+        return False  # of several
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"))):
+            return True
+        case ast.Call():
+            return _called(node) in {*_PASSES, *_SHAPES, *_OTHERS}
+    return isinstance(node, ast.BinOp)
+
+
+def _asks_for_none(node: ast.AST) -> bool:
+    return any(_is_about_none(each) for each in ast.walk(node))
+
+
+def _is_about_none(node: ast.AST) -> bool:
     match node:
         case ast.Compare(ops=[ast.Is() | ast.IsNot(), *_], comparators=[ast.Constant(None), *_]):
             return True
@@ -304,7 +322,7 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
             yield "without minus", operand
         case ast.UnaryOp(op=sign, operand=operand):
             yield f"without {'not' if isinstance(sign, ast.Not) else '~'}", operand
-        case ast.IfExp():
+        case ast.IfExp() if not _asks_for_none(node.test):
             yield "always the first", node.body
             yield "always the second", node.orelse
 
@@ -313,6 +331,8 @@ def _of_value(node: ast.expr, site: Site) -> _Replaced:
     match node:
         case ast.Constant(value=bool() | int()) if isinstance(site.parent, ast.UnaryOp):
             return  # it is handled with its sign
+        case ast.Constant(value=int()) if _called(site.parent) in _SHAPES:
+            return  # an axis
         case ast.Constant(value=bool(value)):
             yield f"{value} becomes {not value}", ast.Constant(not value)
         case ast.Constant(value=int(value)):
@@ -347,8 +367,9 @@ def _of_value(node: ast.expr, site: Site) -> _Replaced:
                     yield f"{name} left out", tensor
 
 
-def _called(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+def _called(node: ast.AST) -> str:
+    func = getattr(node, "func", None)
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
 def _of_arguments(node: ast.Call, source: Source) -> _Rewritten:
@@ -367,7 +388,8 @@ def _of_arguments(node: ast.Call, source: Source) -> _Rewritten:
             yield says, (spans[0][0], spans[1][0] if len(spans) > 1 else spans[0][1]), ""
     for at, (first, second) in enumerate(itertools.pairwise(node.args)):
         (start, middle), (after, end) = source.span(first), source.span(second)
-        if not isinstance(first, ast.Starred) and _called(node) not in _SYMMETRIC:
+        are_names = isinstance(first, ast.Name) and isinstance(second, ast.Name)
+        if are_names and _called(node) not in _SYMMETRIC:
             swapped = f"{text[after:end]}{text[middle:after]}{text[start:middle]}"
             yield f"arguments {at + 1} and {at + 2} swapped", (start, end), swapped
 

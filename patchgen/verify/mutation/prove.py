@@ -177,8 +177,7 @@ class MutatedPair(Pair):
 
 # Kinds whose verdict is a comparison, with no other error planted.
 KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
-# The CPU time that one case may take with an error in it, so that a busy machine changes nothing:
-# at least, and times what it takes without the error.
+# The CPU time that a case may take with an error in it: at least, and times what it takes without.
 SECONDS, TIMES = 4.0, 10
 # So many cases only compare: most errors are seen in them.
 FEW = 5

@@ -10,8 +10,7 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.differences import REORDERED, loosest
 from patchgen.verify.parts.attention import FLASH, INTERFACE, SDPA
-from patchgen.verify.parts.layers import CHECKPOINT, FAST, GELU, NORM, TILES
-from patchgen.verify.parts.loss import LIGER, LOSS
+from patchgen.verify.parts.layers import CHECKPOINT, FAST, GELU, LIGER, LOSS, NORM, TILES
 from patchgen.verify.parts.mixture import GROUPED, MOE, STACKED
 from patchgen.verify.parts.part_check import PartCheck, Route, Rows, Scenario
 

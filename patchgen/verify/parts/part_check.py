@@ -34,9 +34,8 @@ Plant = Callable[[PreTrainedModel], AbstractContextManager[None]]
 class Scenario:
     """The conditions that one training step runs under."""
 
-    # Where rows are padded.  "packed": each row has two texts, which `position_ids` tell apart.
-    # "several": one row has one text, one two, and one three.  "short": no row is full, and one has
-    # one token.
+    # Where rows are padded.  "packed": two texts a row, which `position_ids` tell apart; "several":
+    # one to three.  "short": no row is full, and one has one token.
     rows: Rows = "full"
     train: bool = False
     dropout: float = 0.0  # for every dropout rate of the configuration
@@ -184,11 +183,9 @@ Build = Callable[[PreTrainedModel, type[PreTrainedModel], Path, Mapping[str, Any
 @dataclass(frozen=True, slots=True)
 class PartCheck:
     part: str
-    # For a class of the parent, the routes to compare with: at least one, from the closest to the
-    # most independent.  Several parts of one variant share their first routes and their last.
+    # For a class of the parent, routes to compare with, from the closest to the most independent.
     routes: Callable[[type[PreTrainedModel]], tuple[Route, ...]]
-    # From what parent and variant ran under `effect_scenario`, a sentence for each thing that did
-    # not happen.  The parent runs without checkpointing, along its first route.
+    # From what both ran under `effect_scenario`, a sentence for each thing that did not happen.
     effect: Callable[[Evidence, Evidence, PairFacts], Iterable[str]]
     planted_errors: tuple[PlantedError, ...] = ()
     effect_scenario: Scenario = Scenario(train=True)
@@ -198,30 +195,25 @@ class PartCheck:
     refuses: tuple[tuple[str, str], ...] = ()
     # Whether the loss is NaN on purpose, under these changes of the configuration.
     refuses_a_loss: Callable[[Mapping[str, Any]], bool] = lambda changes: False
-    # Make the variant from the parent, which is on the CPU with weights that show errors, in an
-    # empty folder, with the route's settings.  One part of a variant at most has its own.
+    # Make the variant from the parent in an empty folder; one part at most has its own way.
     build: Build = reload
     # Convert an observation of the variant to the parent's names: sum the gradients of experts.
     terms: Callable[[Observation, PreTrainedModel], Observation] = (
         lambda observed, variant: observed
     )
-    # Accepted values of `attn_implementation`; others must be a ValueError when the model is built.
-    # None: the same values as the parent.
+    # Accepted values of `attn_implementation`, others are a ValueError; None: those of the parent.
     attentions: tuple[str, ...] | None = None
     # Other values follow the flags of the class: they run, or are a ValueError, or an ImportError
     # if a package is not installed.  Eager attention alone returns attention weights.
     by_flags: bool = False
     # The `gradient_checkpointing_kwargs` to try, beside none.
     checkpointing: tuple[Mapping[str, Any], ...] = ({},)
-    # Why graphs may end under `torch.compile` where the parent's do not: first lines of torch's
-    # reasons.
+    # Why graphs may end where the parent's do not: first lines of torch's reasons.
     ends_graphs: tuple[str, ...] = ()
     # Whether outputs have other dtypes than the parent's in a scenario, as documented.
     own_dtypes: Callable[[Scenario], bool] = lambda scenario: False
-    # Whether random numbers are drawn in the parent's order, so that dropout can be compared.
-    same_rng_order: bool = True
-    # Whether the part works if hidden states are requested.
-    works_with_hidden_states: bool = True
+    same_rng_order: bool = True  # as the parent's, so that dropout can be compared
+    works_with_hidden_states: bool = True  # if they are requested
 
 
 def beside_eager(
