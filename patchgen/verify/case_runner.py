@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import re
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from torch.utils._pytree import tree_flatten_with_path
 from transformers import PreTrainedModel
 
 from patchgen.runtime.checkpointing import ChangedInPlace
-from patchgen.verify.checks import CHECKS
+from patchgen.verify.checks import interface, itself, numbers, running
 from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare, Verdict
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
@@ -33,6 +34,29 @@ from patchgen.verify.parts.part_check import DoesNotLoad
 from patchgen.verify.report import Result, Status
 from patchgen.verify.variants import SETTING, Variant
 
+# How each kind of case is decided.
+CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
+    "numbers": numbers.check_numbers,
+    "planted": numbers.check_planted_error,
+    "zeros": numbers.check_padding,
+    "drops": numbers.check_dropout,
+    "loss beside logits": numbers.check_loss_beside_logits,
+    "norms": numbers.check_norms,
+    "itself": itself.check_itself,
+    "weights": interface.check_attention_weights,
+    "cache": interface.check_cache,
+    "generated": interface.check_generation,
+    "attention": interface.check_attn_implementation,
+    "interface": interface.check_interface,
+    "effect": running.check_effect,
+    "work": running.check_work,
+    "choices": running.check_choices,
+    "operators": running.check_operators,
+    "compiled": running.check_compiled,
+    "checkpoints": running.check_checkpoints,
+    "fresh": running.check_initialization,
+    "plans": running.check_plans,
+}
 # Kinds that hold the variant against itself: what its parent fails of too is no fault of its own.
 WITHOUT_PARENT = frozenset({"cache", "compiled", "operators", "itself"})
 

@@ -70,15 +70,6 @@ EMBEDDINGS = ("embedding_rowwise", "embedding_colwise")
 SPLITTING = (*COLUMNS, *ROWS, *EMBEDDINGS, "packed_colwise", "packed_rowwise", "grouped_gemm")
 
 
-def known_styles() -> frozenset[str]:
-    """The styles of the installed transformers; empty if its list is not found."""
-    try:
-        from transformers.distributed.parallel_utils import ALL_PARALLEL_STYLES
-    except ImportError:
-        return frozenset()
-    return frozenset(ALL_PARALLEL_STYLES)
-
-
 def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str:
     """What is wrong with a module under `style`; `rules` are those of its parameters."""
     kind = type(module).__name__
@@ -167,7 +158,11 @@ def find_plan_faults(model: Any) -> tuple[Finding, ...]:
         modules.setdefault(generic(path), []).append(module)
         for name, _ in module.named_parameters(recurse=False):
             owners.setdefault(generic(f"{path}.{name}".lstrip(".")), []).append((module, name))
-    faults, styles = [], known_styles()
+    faults = list[Finding]()
+    try:
+        from transformers.distributed.parallel_utils import ALL_PARALLEL_STYLES as styles
+    except ImportError:  # then none is known
+        styles = {}
     for kind in KINDS:
         plan = plan_of(model, kind)
         for rule, style in plan.items():

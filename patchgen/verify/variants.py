@@ -125,6 +125,10 @@ class Variant:
     equal_if: tuple[tuple[str, Any], ...] = ()
 
     @property
+    def path(self) -> Path:
+        return Path(self.home, *self.module.split(".")).with_suffix(".py")
+
+    @property
     def checked_parts(self) -> tuple[str, ...]:
         """The names of all part checks that apply: its parts, and changes without a part."""
         return (*self.parts, *self.changes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from inspect import Parameter, signature
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ class NothingToCompare(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One question about a variant.  `kind` is a key of `checks.CHECKS`."""
+    """One question about a variant.  `kind` is a key of `case_runner.CHECKS`."""
 
     name: str
     kind: str
@@ -239,7 +240,8 @@ def require_scenario(pair: Pair, scenario: Scenario) -> None:
         raise NothingToCompare("what it hides moves the others in a tuple")
     if scenario.accumulate > 1:
         labelled = "labels" in pair.inputs(scenario, torch.float32).given
-        if not labelled or not pair.parent_scales_its_loss:
+        kinds = {p.kind for p in signature(pair.parent_class.forward).parameters.values()}
+        if not labelled or Parameter.VAR_KEYWORD not in kinds:  # as `Trainer` finds out
             raise NothingToCompare("its loss takes no num_items_in_batch")
     checkpoints = pair.variant_class.supports_gradient_checkpointing
     if scenario.checkpointing is not None and not checkpoints:

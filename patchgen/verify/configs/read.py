@@ -17,16 +17,14 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from patchgen.facts.published import OF_PARTS, PUBLISHED, Setting
 from patchgen.facts.sizes import MORE_SIZES, SIZES
-from patchgen.verify.mutation.lines import read_flat_text
+from patchgen.verify.mutation.lines import read_flat_text, source_of
 from patchgen.verify.variants import Variant, find_touched_lines
 
 Definition = ast.ClassDef | ast.FunctionDef
@@ -239,7 +237,7 @@ ELSEWHERE = re.compile(
 def find_settings(variant: Variant) -> tuple[Setting, ...]:
     """All known settings, those of checkpoints first, and what changed lines read beside them."""
     family = variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
-    path = _path(variant)
+    path = variant.path
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     named = (name for name in OF_PARTS if re.search(rf"\b{name}\b", text))
     known = [*PUBLISHED.get(family, ()), *(each for name in named for each in OF_PARTS[name])]
@@ -269,7 +267,7 @@ def head_for(variant: Variant, setting: Setting) -> str:
 
 @functools.cache
 def read_of(variant: Variant) -> Read:
-    path = _path(variant)
+    path = variant.path
     diff = path.with_suffix(".diff")
     if not path.is_file():
         return Read((), {})
@@ -278,22 +276,8 @@ def read_of(variant: Variant) -> Read:
     if diff.is_file():
         changes = diff.read_text(encoding="utf-8")
         lines, replaced = find_touched_lines(changes), find_touched_lines(changes, of_old=True)
-    defaults = find_defaults(_source_of(variant.parent.replace(".modeling_", ".configuration_")))
+    defaults = find_defaults(source_of(variant.parent.replace(".modeling_", ".configuration_")))
     own = path.with_name(path.name.replace("modeling_", "configuration_"))
     if own.is_file():
         defaults |= find_defaults(own.read_text(encoding="utf-8"))
-    return find_reads(flat.text, lines, defaults, _source_of(variant.parent), replaced)
-
-
-def _source_of(module: str) -> str:
-    try:
-        spec = importlib.util.find_spec(module)
-    except ModuleNotFoundError:
-        return ""
-    if spec is None or spec.origin is None:
-        return ""
-    return Path(spec.origin).read_text(encoding="utf-8")
-
-
-def _path(variant: Variant) -> Path:
-    return Path(variant.home, *variant.module.split(".")).with_suffix(".py")
+    return find_reads(flat.text, lines, defaults, source_of(variant.parent), replaced)

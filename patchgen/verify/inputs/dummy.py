@@ -104,9 +104,10 @@ def _text(
     padding: Any = scenario.rows if scenario.rows in ("right", "left", "short") else "none"
     text = batch(padding, rows=ROWS, length=scenario.length or LENGTH, seed=seed)
     real = [text.real]
-    given = {
-        "input_ids": _ended(text, config) if _is_pooled(model_class, config) else text.input_ids
-    }
+    # A text that becomes one vector, which most decoders read at its last token.
+    is_pooled = config.is_encoder_decoder and "SequenceClassification" in model_class.__name__
+    is_pooled = is_pooled or hasattr(model_class, "get_text_features")
+    given = {"input_ids": _ended(text, config) if is_pooled else text.input_ids}
     # None where the processor puts images into the text.
     token = getattr(config, "image_token_id", None)
     is_known = token is not None and token < SIZES["vocab_size"]
@@ -145,13 +146,10 @@ def _text(
     elif _wants_image(model_class, config):
         given.update(images(config, seed).given)
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
-        given.update(_memory(config, seed))
+        given["encoder_hidden_states"] = _drawn(seed + 2, ROWS, MEMORY, config.hidden_size)
+        given["encoder_attention_mask"] = torch.ones(ROWS, MEMORY, dtype=torch.long)
+        given["encoder_attention_mask"][1, -2:] = 0  # padding
     return Inputs(given, tuple(real))
-
-
-def _is_pooled(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
-    classified = config.is_encoder_decoder and "SequenceClassification" in model_class.__name__
-    return classified or hasattr(model_class, "get_text_features")
 
 
 def _ended(text: Batch, config: PreTrainedConfig) -> Tensor:
@@ -179,13 +177,6 @@ def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -
     both = both or config.model_type in ("vilt", "bridgetower", "tvp")
     both = both or "vision_embeds" in takes(model_class)  # SAM 3: an image, or what is made of it
     return both or pixels.default is inspect.Parameter.empty
-
-
-def _memory(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
-    mask = torch.ones(ROWS, MEMORY, dtype=torch.long)
-    mask[1, -2:] = 0
-    states = _drawn(seed + 2, ROWS, MEMORY, config.hidden_size)
-    return {"encoder_hidden_states": states, "encoder_attention_mask": mask}
 
 
 def _targets(

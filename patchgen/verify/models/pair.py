@@ -89,15 +89,10 @@ class Pair:
         return find_parent_class(self.variant, self.head)
 
     @functools.cached_property
-    def plain_parent_class(self) -> type[PreTrainedModel]:
-        """The parent's class as transformers has it, whatever differs on purpose."""
-        return find_parent_class(replace(self.variant, differs=()), self.head)
-
-    @functools.cached_property
     def plain_parent(self) -> PreTrainedModel:
-        return of_weights.build_parent(
-            self.plain_parent_class, self.config(), torch.float64, self.seed
-        )
+        """As transformers has it, whatever differs on purpose; in float64, on the CPU."""
+        plain = find_parent_class(replace(self.variant, differs=()), self.head)
+        return of_weights.build_parent(plain, self.config(), torch.float64, self.seed)
 
     @functools.cached_property
     def new_parameters(self) -> tuple[str, ...]:
@@ -144,12 +139,6 @@ class Pair:
             changes = {**self.changes, **changes}
             self._configs[key] = tiny_config(self.parent_class.config_class, dropout, **changes)
         return copy.deepcopy(self._configs[key])
-
-    @functools.cached_property
-    def parent_scales_its_loss(self) -> bool:
-        """Whether its forward takes `num_items_in_batch`, as `Trainer` finds out."""
-        kinds = {p.kind for p in inspect.signature(self.parent_class.forward).parameters.values()}
-        return inspect.Parameter.VAR_KEYWORD in kinds
 
     # --- models
 
@@ -299,7 +288,7 @@ def _build_neutral(
 def module_of(variant: Variant) -> ModuleType:
     """The generated module; another project's package of its name is forgotten first."""
     top = variant.module.partition(".")[0]
-    path = Path(variant.home, *variant.module.split(".")).with_suffix(".py").resolve()
+    path = variant.path.resolve()
     if path.exists() and _is_elsewhere(sys.modules.get(top), Path(variant.home)):
         for name in [name for name in sys.modules if name.partition(".")[0] == top]:
             del sys.modules[name]

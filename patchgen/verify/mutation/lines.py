@@ -42,7 +42,7 @@ class FlatText:
 
 def read_flat_text(variant: Variant) -> FlatText:
     """The output of `variant`, and what is changed in it."""
-    path = Path(variant.home, *variant.module.split(".")).with_suffix(".py")
+    path = variant.path
     text, diff = path.read_text(encoding="utf-8"), path.with_suffix(".diff")
     if diff.is_file():
         changed = find_added_lines(diff.read_text(encoding="utf-8"))
@@ -51,15 +51,21 @@ def read_flat_text(variant: Variant) -> FlatText:
     return FlatText(path.resolve(), text, changed)
 
 
+def source_of(module: str) -> str:
+    """The text of a module of the parent; nothing where there is none."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        return ""
+    return Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+
+
 def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
     """Where no diff is written, as for classes with names of their own: under the parent's."""
-    spec = importlib.util.find_spec(variant.parent)
-    if spec is None or spec.origin is None:
-        return frozenset(range(1, text.count("\n") + 1))
-    parent = Path(spec.origin).read_text(encoding="utf-8")
+    parent = source_of(variant.parent)
     names, head = re.findall(r"^class (\w+)", parent, re.MULTILINE), variant.heads[0]
     # LlamaMoeForCausalLM is LlamaForCausalLM: what is left of both without their common ending.
-    ending, name = max((len(commonprefix([n[::-1], head[::-1]])), n) for n in names)
+    ending, name = max((len(commonprefix([n[::-1], head[::-1]])), n) for n in (*names, ""))
     text = re.sub(rf"\b(_?){head[:-ending]}(?=[A-Z])", rf"\g<1>{name[:-ending]}", text)
     matcher = difflib.SequenceMatcher(None, parent.split("\n"), text.split("\n"), autojunk=False)
     return frozenset(

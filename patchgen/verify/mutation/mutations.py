@@ -145,7 +145,7 @@ def find_sites(tree: ast.Module | ast.ClassDef, within: str = "") -> Iterator[Si
 def _sites_at(node: Any, parent: ast.AST, field: str, name: str, body: Function) -> Iterator[Site]:
     if _only_speaks(node):
         return
-    if only_refuses(node):
+    if isinstance(node, ast.If) and all(map(_only_speaks, node.body)):
         for other in node.orelse:
             yield from _sites_at(other, node, "orelse", name, body)
         return
@@ -167,11 +167,6 @@ def _only_speaks(node: ast.AST) -> bool:
         called = called.value
     speaks = isinstance(called, ast.Name) and called.id in ("logger", "warnings", "logging")
     return speaks or isinstance(node.value, ast.Constant)
-
-
-def only_refuses(node: ast.AST) -> bool:
-    """Whether this is an `if` that only raises, warns or logs."""
-    return isinstance(node, ast.If) and all(map(_only_speaks, node.body))
 
 
 # --- which

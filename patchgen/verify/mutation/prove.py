@@ -33,8 +33,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel, set_seed
 
 from patchgen.system import limited
+from patchgen.verify.case_runner import CHECKS
 from patchgen.verify.cases import COSTS, order_cases, select_cases
-from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import build_variant
@@ -321,15 +321,15 @@ class MutationTest:
 
     @functools.cached_property
     def _built(self) -> Mapping[int, frozenset[int]]:
-        pairs = {id(run.pair): run.pair for run in self.runs.values()}
-        return {key: self._built_by(pair) for key, pair in pairs.items()}
-
-    def _built_by(self, pair: Pair) -> frozenset[int]:
-        # As the cases build it: a mixture's configuration has settings that the parent's lacks.
-        parent = pair.master(torch.float32)
-        with watched(self._living, self._noting) as lines:
-            build_variant(parent, pair.variant_class, pair.build, pair.routes[0])
-        return frozenset(lines)
+        """The lines that run while the model of each pair is built, by the pair's id."""
+        built: dict[int, frozenset[int]] = {}
+        for pair in {id(run.pair): run.pair for run in self.runs.values()}.values():
+            # As the cases build it: a mixture's configuration has settings that the parent's lacks.
+            parent = pair.master(torch.float32)
+            with watched(self._living, self._noting) as lines:
+                build_variant(parent, pair.variant_class, pair.build, pair.routes[0])
+            built[id(pair)] = frozenset(lines)
+        return built
 
     @property
     def built_lines(self) -> frozenset[int]:

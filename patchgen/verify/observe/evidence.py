@@ -54,7 +54,7 @@ class Trace(Listener):
     def called(self, function: Any, args: Args, given: Given) -> None:
         self.functions[getattr(function, "__name__", str(function))] += 1
         if function is F.scaled_dot_product_attention:
-            self.sdpa.append(_sdpa_call(*args, **given))
+            self.sdpa.append(sdpa_call(*args, **given))
         elif function in _SOFTMAXES:
             scores = args[0] if args else given["input"]
             if not is_projected(scores):
@@ -84,7 +84,7 @@ def is_projected(scores: Tensor) -> bool:
     return projections == 1
 
 
-def _sdpa_call(
+def sdpa_call(
     query: Tensor,
     key: Tensor,
     value: Tensor,

@@ -296,13 +296,10 @@ def _is_independent(model: PreTrainedModel, inputs: Inputs, changed: int, looked
             # BLT's patcher gives a tuple, of which no entry has a name.
             named = [getattr(out, f"{owner}hidden_states", None) for owner in ("", "encoder_")]
             hidden = named[0] or named[1]
-            states.append(_of_text(hidden[-1]) if hidden else _by_token(out, ids))
+            of_tokens = (tensor for _, tensor in outputs(out) if tensor.shape[:2] == ids.shape)
+            states.append(_of_text(hidden[-1]) if hidden else next(of_tokens))
     # A masked term more or less changes a sum by rounding; a token that is seen moves it far more.
     return torch.allclose(states[0][:, looked_at], states[1][:, looked_at], rtol=1e-4, atol=1e-4)
-
-
-def _by_token(out: Any, ids: Tensor) -> Tensor:
-    return next(tensor for _, tensor in outputs(out) if tensor.shape[:2] == ids.shape)
 
 
 def _of_text(states: Any) -> Tensor:

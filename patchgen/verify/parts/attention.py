@@ -28,7 +28,7 @@ import patchgen.runtime.varlen
 from patchgen.verify.differences import EQUAL, REORDERED
 from patchgen.verify.inputs.arguments import FOUR_AXES
 from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.observe.evidence import Evidence, sdpa_call
 from patchgen.verify.parts.part_check import (
     PairFacts,
     PartCheck,
@@ -68,7 +68,7 @@ def sdpa_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
 
 
 def _wrong(error: str, sdpa: Callable[..., Tensor], *args: Any, **named: Any) -> Tensor:
-    call = inspect.signature(_taken).bind(*args, **named).arguments
+    call = inspect.signature(sdpa_call).bind(*args, **named).arguments
     query, key, mask = call["query"], call["key"], call.get("attn_mask")
     queries, keys = query.shape[-2], key.shape[-2]
     if error == "scale":
@@ -96,19 +96,6 @@ def _wrong(error: str, sdpa: Callable[..., Tensor], *args: Any, **named: Any) ->
     else:
         call |= {"key": key.flip(-3), "value": call["value"].flip(-3)}
     return sdpa(**call)
-
-
-def _taken(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> None:
-    """What SDPA takes: it has no signature."""
 
 
 def _plant(error: str, model: PreTrainedModel) -> AbstractContextManager[None]:
