@@ -1,11 +1,9 @@
 """Which cases are run for a variant, selected from its text and its parts before a model is built.
 
-A case can turn out to have nothing to compare: a head without a loss, a parent that mixes packed
-texts.  Its result is then `NONE`, with the reason.
-
-The order is the one that finds errors soonest, and depends on no clock.  Each case comes next that
-brings most that is new (another padding, head, configuration, way to call the model, changed line)
-for what it costs.  Behind them come planted errors, then those cases that bring nothing new.
+A case can turn out to have nothing to compare; its result is then `NONE`, with the reason.  Each
+case comes next that brings most that is new (another padding, head, configuration, way to call the
+model, changed line) for what it costs.  Behind them come planted errors, then what brings nothing
+new.
 """
 
 from __future__ import annotations

@@ -43,17 +43,12 @@ NARROW = frozenset({torch.bfloat16, torch.float16})
 # Both paths run the same operations in the same order: nothing may differ, in any dtype.
 EQUAL = Bound(0, 0, "bit-equal")
 # The same formula with sums in another order.  In a narrow dtype two such paths are each one noise
-# from the truth and 1.4 from each other.  SDPA against eager, in four models and three paddings,
-# needs 1.6 at most.
+# from the truth and 1.4 from each other; SDPA against eager needs 1.6 at most.
 REORDERED = Bound(ROUNDINGS, 2, "reordered")
 # Another formula for the same function, such as a mean over experts.
 REFORMULATED = Bound(4 * ROUNDINGS, 3, "reformulated")
 # Kernels that compute in float32, also in a float64 model.
 IN_FLOAT32 = Bound(4 * ROUNDINGS, 3, "reformulated in float32", torch.float32)
-
-
-def loosest(bounds: Iterable[Bound]) -> Bound:
-    return max(bounds)
 
 
 # A gradient far below the largest may be only rounding.  A bias on the keys has no gradient, for
@@ -165,8 +160,8 @@ def nearer(found: Iterable[Difference], other: Iterable[Difference]) -> tuple[Di
 def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:
     """`own` noise, but for each tensor at least the median over all draws.
 
-    One draw may be small by chance.  Among many tensors some are, and they would then be the
-    furthest apart in units of their noise, with nothing wrong.
+    Of many tensors some have little in one draw, and would be the furthest apart with nothing
+    wrong.
     """
     drawn: dict[str, list[float]] = {}
     for each in (each for draw in others for each in draw):

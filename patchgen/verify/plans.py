@@ -1,10 +1,8 @@
 """Check that the plans a model carries match its modules and parameters.
 
 A model of transformers says by name which layers are split over processes and how (`_tp_plan`,
-`_ep_plan`), and which layers stay on one device (`_no_split_modules`).  transformers skips a name
-that matches nothing, with a warning at most; the layer is then whole on every process.  Here each
-name is compared with the modules and parameters of a model, which may be on the meta device, and
-with those of its parent.
+`_ep_plan`), and which stay on one device (`_no_split_modules`).  transformers skips a name that
+matches nothing.  Here each is compared with a model, on the meta device too, and with its parent.
 """
 
 from __future__ import annotations

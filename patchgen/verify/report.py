@@ -131,7 +131,7 @@ def make_lines_result(variant: str, lines: LinesRun) -> Result:
     note = f"{lines.ran} of {lines.changed} changed lines ran"
     note += f", {len(lines.refusals)} more only refuse" if lines.refusals else ""
     if lines.not_run:
-        note += f"; not run: {lines.file}:{_listed([str(number) for number, _ in lines.not_run])}"
+        note += f"; not run: {lines.file}:{shorten([number for number, _ in lines.not_run])}"
     return Result(variant, LINES, "WARN" if lines.not_run else "PASS", note=note, lines=lines)
 
 
@@ -141,7 +141,7 @@ def make_mutants_result(
     """PASS where each that runs was seen, or computes the same."""
     note = format_counts(fates, lines)
     if unseen := [f"{fate.place} {fate.says}" for fate in fates if fate.outcome == "unseen"]:
-        note += f"; unseen: {_listed(unseen)}"
+        note += f"; unseen: {shorten(unseen)}"
     status: Status = "WARN" if unseen else "PASS" if counted(fates)["seen"] else "NONE"
     return Result(variant, MUTANTS, status, note=note, fates=fates)
 
@@ -173,9 +173,9 @@ def causes(results: Iterable[Result]) -> list[tuple[str, list[Result]]]:
     return sorted(found.items(), key=lambda item: -len(item[1]))
 
 
-def _listed(names: list[str]) -> str:
+def shorten(names: Sequence[object]) -> str:
     more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(str, names[:NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 def counts(results: Iterable[Result]) -> dict[str, int]:

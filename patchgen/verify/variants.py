@@ -242,12 +242,10 @@ def _listed(text: str) -> list[str]:
     return list(ast.literal_eval(first.value)) if isinstance(first, ast.Assign) else []
 
 
-# A class trained as a language model shows most of a variant.  A decoder's head on an encoder, as
-# BertLMHeadModel or RobertaForCausalLM, comes after the head that the encoder is trained with.
-# Where images are seen, the language model alone is ForCausalLM, and not the second.
+# A class trained as a language model shows most of a variant.  A decoder's head on an encoder comes
+# after the head that this is trained with.  Where images are seen, ForCausalLM does not see them.
 _RANKS = (
-    *("ForMaskedLM", "ForConditionalGeneration", "ForCausalLM"),
-    *("LMHeadModel", "ForImageClassification"),
+    "ForMaskedLM ForConditionalGeneration ForCausalLM LMHeadModel ForImageClassification".split()
 )
 
 

@@ -19,7 +19,6 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.differences import (
     NARROW,
-    Bound,
     Difference,
     differences,
     find_other_dtypes,
@@ -103,9 +102,6 @@ class View:
         also = [torch.bfloat16] if self.scenario.autocast else []
         return self.route.bound.at(self.dtype, *also)
 
-    def bounded(self, bound: Bound) -> View:
-        return replace(self, route=replace(self.route, bound=bound))
-
     def parent(self, seed: int = 0) -> Observation:
         asked = self.route, self.dtype, self.scenario
         return self.pair.observe_parent(*asked, weights=self.weights, seed=seed)
@@ -153,12 +149,12 @@ class View:
         """The differences between the parent's observation and `observed`, the largest first.
 
         In a narrow dtype they are in units of noise, and each tensor is compared with the nearer of
-        two: the parent's own, and the parent's in float64, which that rounds.  A variant as near to
-        the truth as its parent, but on the other side, is not wrong, though it is two roundings
-        from the parent.  A tensor of another dtype is infinitely far, unless a part declares it.
+        the parent's own and the parent's in float64: a variant as near to the truth as its parent,
+        on the other side, is not wrong.  A tensor of another dtype is infinitely far, unless a part
+        declares it.
 
-        Each draw of inputs and each route on which noise is measured may add to it, and takes time:
-        where the first alone shows differences of at most `enough`, that is the answer.
+        Each draw of inputs and each route on which noise is measured takes time: where the first
+        alone shows differences of at most `enough`, that is the answer.
         """
         pair, scenario, ours = self.pair, self.scenario, dict(observed)
         reference = pair.without_hidden(self.parent(seed), scenario, observed)

@@ -25,14 +25,9 @@ from patchgen.verify.checks.context import (
     require_scenario,
 )
 from patchgen.verify.checks.itself import generate
-from patchgen.verify.differences import EQUAL, REORDERED, Difference, differences, loosest
+from patchgen.verify.differences import EQUAL, REORDERED, Difference, differences
 from patchgen.verify.inputs.arguments import Inputs
-from patchgen.verify.models.build import (
-    flash_reference,
-    flex_on_cpu,
-    registered,
-    silence_progress,
-)
+from patchgen.verify.models.build import flash_reference, flex_on_cpu, registered, silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.observe.step import observe_step, takes_cache
@@ -53,7 +48,7 @@ def attending(how: str, pair: Pair) -> Iterator[tuple[Route, list[dict[str, Any]
     name, bound = {"flash": "by_reference", "registered": OWN}.get(how, how), REORDERED
     if how == "eager":  # bit for bit, unless other parts of the variant have larger bounds
         others = [check for check in pair.part_checks if not check.by_flags]
-        bound = loosest([EQUAL, *(each.routes(pair.parent_class)[0].bound for each in others)])
+        bound = max([EQUAL, *(each.routes(pair.parent_class)[0].bound for each in others)])
     route = Route(f"eager, the variant under {name}", bound, EAGER, {ATTENTION: name})
     functions = {
         "flash": (flash_reference, flash_attention_mask),
@@ -151,8 +146,7 @@ def _outcome(error: Exception | None) -> str:
 
 NEW_TOKENS = 5
 SPARE = 6  # places of a static cache that stay empty
-# Where a text is cut, from its end.  A piece of two tokens needs a mask.  One token, or the whole
-# text, would be right without one.
+# Where a text is cut, from its end.  A piece of two tokens needs a mask; one would not.
 CUTS = ((4, 2, 1, 0), (4, 3, 2, 1, 0))
 TEXT = {"input_ids", "attention_mask", "decoder_input_ids"}
 TEXT |= {"encoder_hidden_states", "encoder_attention_mask"}
@@ -167,10 +161,8 @@ WAYS: dict[str, dict[str, Any]] = {
 def check_cache(context: CheckContext) -> Verdict:
     """A text that is read in pieces, with a cache, gives the logits of the whole text.
 
-    The pieces are a prompt, two tokens at once, then one by one.
     NONE where the parent has no cache that does so; where it has, a variant that gives none is a
-    FAIL.  With "static" as the case's detail the cache has more places than tokens, and is filled
-    from empty.  The case names the attention function, if not the variant's own.
+    FAIL. A "static" one has more places than tokens, and is filled from empty.
     """
     pair, how, static = context.pair, context.case.attention, context.case.detail == "static"
     config = pair.config()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,13 +31,9 @@ from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.evidence import Work, compiling, gather_evidence
 from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 from patchgen.verify.observe.step import observe_step, takes_cache
-from patchgen.verify.parts.part_check import (
-    Scenario,
-    load_strictly,
-    nan_where_not_drawn,
-    reload,
-)
-from patchgen.verify.plans import Finding, compared
+from patchgen.verify.parts.part_check import Scenario, load_strictly, nan_where_not_drawn, reload
+from patchgen.verify.plans import compared
+from patchgen.verify.report import shorten
 
 # --- Check that a part had its effect
 
@@ -106,8 +101,8 @@ def _work_of(pair: Pair, side: int, scenario: Scenario) -> Work:
 
 # --- Check that a recompute does not choose experts again
 #
-# A router that runs again can choose other experts, where two of them score nearly the same.  So a
-# mixture that is checkpointed keeps what its routers chose, by torch's selective checkpointing.
+# A router that runs again can choose others, where two score nearly the same.  So a mixture that is
+# checkpointed keeps what its routers chose.
 
 # What a modeling file imports to keep them.
 KEEPS = "create_selective_checkpoint_contexts"
@@ -295,16 +290,14 @@ def _alike(one: Tensor, two: Tensor) -> bool:
 
 # --- Check that the plans and lists of names that a class carries match the model
 
-MOST_NAMED = 4
-
 
 def check_plans(context: CheckContext) -> Verdict:
     """FAIL for a name that matches nothing in the variant and something in the parent."""
     found = compared(*reversed(both_on_meta(context.pair)))
     if found.wrong:
-        return Verdict("FAIL", _listed(found.wrong))
+        return Verdict("FAIL", shorten(found.wrong))
     if found.inherited:
-        too = f"the parent has these too: {_listed(found.inherited)}"
+        too = f"the parent has these too: {shorten(found.inherited)}"
         return Verdict("WARN", f"{found.checked} rules and names; {too}")
     refused = "".join(f"; no {why}" for why in found.refused)
     return Verdict(
@@ -319,9 +312,3 @@ def both_on_meta(pair: Pair) -> tuple[PreTrainedModel, PreTrainedModel]:
     if own is not pair.parent_class.config_class:
         config = own(**config.to_dict())
     return parent, on_meta(pair.variant_class, config)
-
-
-def _listed(findings: Iterable[Finding]) -> str:
-    messages = list(map(str, findings))
-    more = [f"and {len(messages) - MOST_NAMED} more"] if len(messages) > MOST_NAMED else []
-    return "; ".join([*messages[:MOST_NAMED], *more])

@@ -1,15 +1,12 @@
 """Which other configurations and heads a variant is run with.
 
-Those of published checkpoints, what its parts read, and then whatever else its changed lines read.
-The text of the output and of its parent, and the diff between them, give the names of the
-configuration that a changed class or function reads, each with values under which it may compute
-something else:
+Those of published checkpoints, what its parts read, and then whatever else its changed lines or
+those of its parent read, each with values under which it may compute something else:
 
     if config.tie and self.share:          tie: not as by default, share: not as by default
     if config.kind == "sum":               kind: "sum"
     bias=config.attention_bias             attention_bias: not as by default
 
-What the parent reads counts as well: an option that a change forgets is in its lines alone.
 Nothing is imported.
 """
 

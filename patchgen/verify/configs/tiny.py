@@ -32,10 +32,9 @@ def tiny_config(
 ) -> PreTrainedConfig:
     """A tiny configuration of a model type or class, with all dropout rates at `dropout`.
 
-    A size is recognized by the names that transformers maps, that optimum knows for this model type
-    or that `MORE_SIZES` has; any other large value by the ending of its name.  If the configuration
-    refuses the sizes together, a few concessions are tried.  If it accepts none of them, its first
-    refusal is raised.
+    A size is recognized by the names that transformers maps, that optimum knows or that
+    `MORE_SIZES` has; any other large value by the ending of its name.  If the configuration refuses
+    the sizes together, a few concessions are tried; else its first refusal is raised.
     """
     config_class = CONFIG_MAPPING[model] if isinstance(model, str) else model
     default = config_class()

@@ -36,10 +36,8 @@ PACKED = {"packed": ((BOUNDARY, LENGTH - BOUNDARY),), "several": ((LENGTH,), (1,
 # Classes that choose one of several for each row.
 CHOOSING = ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")
 ONE_ROW = ("tvp",)  # their forward is right for one row only, and takes labels of its own
-SQUARE = ("kimi_k25_vision",)  # whose patches are not flattened
 MEMORY = 7  # tokens of an encoder whose states are given
 FRAMES = 24  # of speech, as features
-SAMPLES = 4000  # of sound, as a wave
 # Pixels each way where a configuration does not say how many; above a backbone.
 IMAGE, PYRAMID = 32, 96
 # In time, height and width; heights and widths can be merged by two or by four.
@@ -265,7 +263,7 @@ def _patches(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Inpu
     called = ("in_channels", "in_chans", "num_channels")
     channels = [getattr(config, name) for name in called if hasattr(config, name)]
     shape = [(*channels, 3)[0], config.patch_size, config.patch_size]
-    if config.model_type not in SQUARE:
+    if config.model_type != "kimi_k25_vision":  # else they are not flattened
         shape = [math.prod(shape) * getattr(config, "temporal_patch_size", 1)]
     patches = _drawn(seed, sum(map(math.prod, GRIDS)), *shape)
     given = {"hidden_states" if "hidden_states" in names else "pixel_values": patches}
@@ -286,7 +284,7 @@ def _speech(names: frozenset[str], config: PreTrainedConfig, *, labels: bool) ->
         half = getattr(config, "max_source_positions", getattr(config, "n_window", FRAMES))
         shape = (ROWS, config.num_mel_bins, 2 * half)
     elif first == "input_values" and (hasattr(config, "conv_stride") or config.is_encoder_decoder):
-        shape = (ROWS, SAMPLES)
+        shape = (ROWS, 4000)  # a wave
     elif first == "hidden_states" and hasattr(config, "input_dim"):
         shape = (ROWS, FRAMES, config.input_dim)
     if first is None or not shape:

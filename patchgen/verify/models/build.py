@@ -104,10 +104,7 @@ def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Pre
 
 
 def build_parent(
-    parent_class: type[PreTrainedModel],
-    config: PreTrainedConfig,
-    dtype: torch.dtype,
-    seed: int = 0,
+    parent_class: type[PreTrainedModel], config: PreTrainedConfig, dtype: torch.dtype, seed: int = 0
 ) -> PreTrainedModel:
     """The parent with weights that show errors, on the CPU.  Raises CannotBuild."""
     size = sum(parameter.numel() for parameter in on_meta(parent_class, config).parameters())
@@ -156,10 +153,6 @@ def silence_progress() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-Attention = Callable[..., tuple[Tensor, Tensor | None]]
-Masks = Callable[..., Any]
-
-
 @functools.cache
 def _traced() -> Callable[..., Any]:
     return torch.compile(flex.flex_attention, backend="aot_eager")
@@ -179,13 +172,15 @@ def flex_on_cpu() -> Iterator[None]:
 
 
 @contextmanager
-def registered(name: str, function: Attention, masks: Masks) -> Iterator[list[dict[str, Any]]]:
+def registered(
+    name: str, function: Callable[..., Any], masks: Callable[..., Any]
+) -> Iterator[list[dict[str, Any]]]:
     """Register `function` and `masks` under `name`; yields the keywords of each call."""
     calls: list[dict[str, Any]] = []
 
     def noted(
         module: nn.Module, q: Tensor, k: Tensor, v: Tensor, attention_mask: Any, **given: Any
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> Any:
         calls.append({"attention_mask": attention_mask, **given})
         return function(module, q, k, v, attention_mask, **given)
 

@@ -32,7 +32,7 @@ from transformers import (
 )
 
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.differences import REORDERED, loosest
+from patchgen.verify.differences import REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models import build as of_weights
@@ -68,7 +68,7 @@ class Pair:
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the tiny configuration
     seed: int = 0  # of weights and inputs
     is_neutral: bool = False  # beside the parent itself, with what makes the variant equal to it
-    _configs: dict[str, PreTrainedConfig] = _kept()
+    _configs: dict[float, PreTrainedConfig] = _kept()
     _models: dict[Any, _Both] = _kept()
     _observations: dict[Any, dict[str, torch.Tensor]] = _kept()
 
@@ -118,7 +118,7 @@ class Pair:
     @functools.cached_property
     def eager_route(self) -> Route:
         closest, independent = self.routes
-        return replace(both_eager(closest), bound=loosest([independent.bound, REORDERED]))
+        return replace(both_eager(closest), bound=max([independent.bound, REORDERED]))
 
     def route(self, number: int) -> Route:
         return (*self.routes, self.eager_route)[number]
@@ -133,12 +133,11 @@ class Pair:
             return functools.partial(_build_neutral, self.variant)
         return next((each.build for each in self.part_checks if each.build is not reload), reload)
 
-    def config(self, dropout: float = 0.0, **changes: Any) -> PreTrainedConfig:
-        key = f"{dropout} {changes!r}"
-        if key not in self._configs:
-            changes = {**self.changes, **changes}
-            self._configs[key] = tiny_config(self.parent_class.config_class, dropout, **changes)
-        return copy.deepcopy(self._configs[key])
+    def config(self, dropout: float = 0.0) -> PreTrainedConfig:
+        if dropout not in self._configs:
+            config = tiny_config(self.parent_class.config_class, dropout, **self.changes)
+            self._configs[dropout] = config
+        return copy.deepcopy(self._configs[dropout])
 
     # --- models
 

@@ -17,6 +17,7 @@ import difflib
 import hashlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -81,12 +82,11 @@ def make_mutants(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
 
 def drawn(mutants: tuple[Mutant, ...], text: str, seed: str) -> list[Mutant]:
     """All in an order that is the same in every run: one of each line first."""
-    met: dict[int, int] = {}
-    ranked: list[tuple[int, int, Mutant]] = []
+    met, ranks = Counter[int](), dict[Mutant, int]()
     for mutant in sorted(mutants, key=lambda mutant: mutant.digest(text, seed)):
-        ranked.append((met.get(mutant.line, 0), len(ranked), mutant))
-        met[mutant.line] = met.get(mutant.line, 0) + 1
-    return [mutant for _, _, mutant in sorted(ranked, key=lambda each: each[:2])]
+        ranks[mutant] = met[mutant.line]
+        met[mutant.line] += 1
+    return sorted(ranks, key=lambda mutant: ranks[mutant])
 
 
 class Source:

@@ -1,14 +1,12 @@
 """Plant small errors in the changed lines of one variant, and see which are noticed.
 
-Cases are run as `verify` runs them, with the same bounds: an error is seen where one compares
-unequal.  A case that crashes says nothing: everybody notices a crash who runs the file.  Only cases
-that run a mutant's line are run for it, the most telling first, until one compares unequal.  Where
-the first few do not, every case is run, in every dtype, as far as the time goes: an error makes no
-difference where they give the same, bit for bit.
+An error is seen where a case compares unequal, by its usual bound; a crash says nothing.  Cases
+that run its line are tried, the most telling first.  Where the first few do not see it, every case
+is run, as far as the time goes: it makes no difference where all give the same, bit for bit.
 
-The function that has an error is given the code that is compiled from the wrong text, so that
-classes, models and weights stay as they are.  Models are not copied: at another address kernels may
-add in another order, and differences of one rounding would look like an error where there is none.
+The function that has an error is given the code that is compiled from the wrong text.  Models are
+not copied: at another address kernels may add in another order, and differences of one rounding
+would look like an error where there is none.
 """
 
 from __future__ import annotations
@@ -208,8 +206,8 @@ class Watched:
 
     @property
     def is_digested(self) -> bool:
-        """Whether the digest is there: it has to be taken before an error is planted."""
-        return "digest" in vars(self) and bool(self.digest)
+        """It has to be taken before an error is planted."""
+        return bool(vars(self).get("digest"))
 
     @property
     def limit(self) -> float:

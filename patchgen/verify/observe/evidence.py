@@ -205,10 +205,6 @@ def _path(name: str, modules: Mapping[str, nn.Module]) -> tuple[nn.Module, ...]:
     return tuple(modules[".".join(steps[:n])] for n in range(len(steps) + 1 if name else 1))
 
 
-def has_gradient(module: nn.Module) -> bool:
-    return any(parameter.grad is not None for parameter in module.parameters())
-
-
 @dataclass(slots=True)
 class Work(Listener):
     """The matrix products of a step, those inside operators written in Python too."""

@@ -1,20 +1,12 @@
 """Tell listeners what torch does: functions that Python calls, operations that run, tensors saved.
 
-    class Count(Listener):
-        operations = 0
-
-        def ran(self, operation, args, given, out):
-            self.operations += 1
-
-    with listening(count := Count()):
+    with listening(count := Count()):  # a `Listener`; only what it overrides is recorded
         step()
-
-Only what a listener overrides is recorded.
 
 `compute_in_float64()` computes all in float64, also what a model deliberately computes in float32:
 Llama its norm, its softmax and its rotary embedding.  Two float64 models that differ in the last
-bit before a norm would otherwise differ by a float32 rounding behind it.  It is for comparisons
-only: it hides a difference between casts to float32, which the comparison in bfloat16 shows.
+bit before a norm would otherwise differ by a float32 rounding behind it.  It hides a difference
+between casts to float32, which the comparison in bfloat16 shows.
 """
 
 from __future__ import annotations

@@ -18,13 +18,7 @@ from transformers import PreTrainedModel, set_seed
 
 from patchgen.facts.modules import CACHES
 from patchgen.runtime.checkpointing import is_on, switch_off, switch_on
-from patchgen.verify.inputs.arguments import (
-    BOUNDARY,
-    OF_ARGUMENTS,
-    CannotBuild,
-    Inputs,
-    takes,
-)
+from patchgen.verify.inputs.arguments import BOUNDARY, OF_ARGUMENTS, CannotBuild, Inputs, takes
 from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.parts.part_check import Scenario
 
@@ -43,9 +37,7 @@ def observe_step(
     """Every floating output of `model` by path, and the gradient of every parameter, in `scenario`.
 
     Outputs per token are kept at real tokens.  Without a loss, the gradients are those of a fixed
-    random sum of the outputs.  A parameter without a gradient has no entry.  A float64 model
-    computes everything in float64.  Afterwards buffers, such as the running statistics of a norm,
-    and whatever the model remembers are as before.
+    random sum of the outputs.  A parameter without a gradient has no entry.
     """
     model.train(scenario.train or model.config.model_type in TRAINED_ONLY)
     if is_on(model):

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from patchgen.verify.differences import REORDERED, loosest
+from patchgen.verify.differences import REORDERED
 from patchgen.verify.parts.attention import FLASH, INTERFACE, SDPA
 from patchgen.verify.parts.layers import CHECKPOINT, FAST, GELU, LIGER, LOSS, NORM, TILES
 from patchgen.verify.parts.mixture import GROUPED, MOE, STACKED
@@ -59,7 +59,7 @@ def _merge(routes: list[tuple[PartCheck, Route]]) -> Route:
                     values = f"{into[name]!r} and {value!r}"
                     raise ValueError(f"part checks disagree about {name}: {values}")
     name = " + ".join(dict.fromkeys(route.name for _, route in routes))
-    return Route(name, loosest(route.bound for _, route in routes), parent, variant)
+    return Route(name, max(route.bound for _, route in routes), parent, variant)
 
 
 def both_eager(route: Route) -> Route:

@@ -21,7 +21,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from patchgen.runtime.checkpointing import keep_products
 from patchgen.verify.differences import EQUAL, IN_FLOAT32, REFORMULATED, REORDERED
 from patchgen.verify.models.build import is_interpreted
-from patchgen.verify.observe.evidence import Evidence, has_gradient
+from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import PairFacts, PartCheck, Route, Scenario, beside_eager
 
 # Leaving out the usual epsilon, a millionth, would not show.
@@ -53,7 +53,8 @@ def norm_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
         sum(each.bytes for each in side.saved_storages if len(each.shape) > 1)
         for side in (variant, parent)
     )
-    if (fused or any(map(has_gradient, layer_norms))) and ours >= theirs:
+    learn = any(each.grad is not None for norm in layer_norms for each in norm.parameters())
+    if (fused or learn) and ours >= theirs:
         yield f"{ours} bytes of rows were saved where the parent saves {theirs}"
 
 

@@ -1,16 +1,13 @@
 """Mixtures and weights in another layout: the parts `moe`, `grouped` and `stacked`.
 
-moe: a mixture whose experts are copies of the FFN computes what the dense model does.  The dense
-model cannot tell one copy from another, and its loss does not depend on the router.  So the experts
-are made different without changing their function: each has its inner features in another order.
-In addition, each time a variant is observed, one of its mixtures runs with experts that differ, and
-is compared with a formula that runs every expert on every token in float64.
-
-grouped: grouped GEMMs run the experts, and give each token what the parent's loop gives it.  This
-is no part of patchgen: it is checked if a diff uses transformers' grouped experts.
-
-stacked: weights have another layout, and checkpoints stay the parent's.  Gradients are compared in
-the parent's terms: they are split as transformers splits weights that it saves.
+moe: a mixture whose experts are copies of the FFN computes what the dense model does.  That cannot
+tell one copy from another, and its loss does not depend on the router.  So each expert has its
+inner features in another order; and whenever a variant is observed, one of its mixtures runs with
+experts that differ, beside a formula that runs every expert on every token in float64. grouped:
+grouped GEMMs run the experts, and give each token what the parent's loop gives it.  This is no part
+of patchgen: it is checked if a diff uses transformers' grouped experts. stacked: weights have
+another layout, and checkpoints stay the parent's.  Gradients are compared in the parent's terms:
+they are split as transformers splits weights that it saves.
 """
 
 from __future__ import annotations
@@ -29,13 +26,7 @@ from transformers.core_model_loading import revert_weight_conversion
 from patchgen.verify.differences import NARROW, REFORMULATED, REORDERED
 from patchgen.verify.models.build import GAIN, draw_weights
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import (
-    DoesNotLoad,
-    Observation,
-    PairFacts,
-    PartCheck,
-    Route,
-)
+from patchgen.verify.parts.part_check import DoesNotLoad, Observation, PairFacts, PartCheck, Route
 
 _LOOP = {"experts_implementation": "eager"}
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
@@ -220,8 +211,7 @@ def grouped_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Ite
         yield f"{ours} other products where the parent has {theirs}"
 
 
-# The parent's own experts, against the variant's grouped GEMMs and against its eager loop.  Sums of
-# more than two terms are in another order, and rounded once.
+# Sums of more than two terms are in another order, and rounded once.
 GROUPED = PartCheck(
     part="grouped",
     routes=lambda parent_class: (

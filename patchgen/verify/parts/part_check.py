@@ -26,8 +26,6 @@ from patchgen.verify.observe.evidence import Evidence
 Rows = Literal["full", "right", "left", "packed", "short", "several"]
 # Outputs and gradients by name: see `observe.step.observe_step`.
 Observation = Mapping[str, Tensor]
-# A context in which a model is wrong.
-Plant = Callable[[PreTrainedModel], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class PlantedError:
 
     name: str  # "mask off by one"
     says: str
-    apply: Plant
+    apply: Callable[[PreTrainedModel], AbstractContextManager[None]]
     scenario: Scenario = Scenario()
     fits: Callable[[PairFacts], bool] = lambda facts: True
 
