@@ -86,20 +86,20 @@ def differences(
     gradients = [tensor for name, tensor in reference.items() if _is_gradient(name)]
     tops, sizes = map(_top, gradients), map(_rms, gradients)
     floors = GRADIENT_FLOOR * max(tops, default=0.0), GRADIENT_FLOOR * max(sizes, default=0.0)
-    found = []
+    gaps = []
     for name in {**reference, **candidate}:
         both, floor = (reference.get(name), candidate.get(name)), (0.0, 0.0)
-        found.append(_difference(name, *both, floors if _is_gradient(name) else floor))
-    return _sorted(found)
+        gaps.append(_difference(name, *both, floors if _is_gradient(name) else floor))
+    return _sorted(gaps)
 
 
-def _sorted(found: Iterable[Difference]) -> tuple[Difference, ...]:
-    return tuple(sorted(found, key=lambda difference: -difference.largest))
+def _sorted(gaps: Iterable[Difference]) -> tuple[Difference, ...]:
+    return tuple(sorted(gaps, key=lambda difference: -difference.largest))
 
 
-def worst(found: Iterable[Difference]) -> float:
+def worst(gaps: Iterable[Difference]) -> float:
     """The largest relative difference; 0.0 means bit for bit equal."""
-    return max((difference.largest for difference in found), default=math.inf)
+    return max((difference.largest for difference in gaps), default=math.inf)
 
 
 def find_other_dtypes(
@@ -115,7 +115,7 @@ def find_other_dtypes(
 
 
 def measure_in_noise(
-    found: Iterable[Difference], *noises: Iterable[Difference]
+    gaps: Iterable[Difference], *noises: Iterable[Difference]
 ) -> tuple[Difference, ...]:
     """The same differences with `largest` in units of each tensor's noise, the largest first.
 
@@ -125,36 +125,34 @@ def measure_in_noise(
     at least a quarter of the median counts, and the whole median for gradients near zero.  If a
     bias has no gradient, both sides are the rounding of a sum: its matrix's noise counts.
     """
-    every = [each for noise in noises for each in noise]
+    every = [gap for noise in noises for gap in noise]
     own: dict[str, float] = {}
     absolute: dict[str, float] = {}
-    for each in every:
-        own[each.name] = max(own.get(each.name, 0.0), each.rms)
-        absolute[each.name] = max(absolute.get(each.name, 0.0), each.rms * each.size)
-    vanishing = {each.name for each in every if each.vanishes}
+    for gap in every:
+        own[gap.name] = max(own.get(gap.name, 0.0), gap.rms)
+        absolute[gap.name] = max(absolute.get(gap.name, 0.0), gap.rms * gap.size)
+    vanishing = {gap.name for gap in every if gap.vanishes}
     # The reference has it in one of its dtypes only, such as the gradient of an expert.
-    missing = {each.name for each in every if each.missing}
+    missing = {gap.name for gap in every if gap.missing}
     finite = [size for size in own.values() if math.isfinite(size)]
     median = statistics.median(finite) if finite else 0.0
     measured = []
-    for one in (one for one in found if one.name not in missing):
-        size = max(own.get(one.name, 0.0), median if one.tiny else median / 4)
-        if one.name in vanishing and one.size:
-            weight = f"{one.name.removesuffix('bias')}weight"
-            size = max(size, absolute.get(weight, 0.0) / one.size)
+    for gap in (gap for gap in gaps if gap.name not in missing):
+        size = max(own.get(gap.name, 0.0), median if gap.tiny else median / 4)
+        if gap.name in vanishing and gap.size:
+            weight = f"{gap.name.removesuffix('bias')}weight"
+            size = max(size, absolute.get(weight, 0.0) / gap.size)
         # Without noise, or if the reference is not a number, nothing may differ.
         is_measure = size and math.isfinite(size)
-        times = one.rms / size if is_measure else (math.inf if one.rms else 0.0)
-        measured.append(replace(one, largest=times))
+        times = gap.rms / size if is_measure else (math.inf if gap.rms else 0.0)
+        measured.append(replace(gap, largest=times))
     return _sorted(measured)
 
 
-def nearer(found: Iterable[Difference], other: Iterable[Difference]) -> tuple[Difference, ...]:
+def nearer(gaps: Iterable[Difference], other: Iterable[Difference]) -> tuple[Difference, ...]:
     """Of each name the smaller of both, the largest first; what `other` lacks stays as found."""
-    beside = {each.name: each for each in other}
-    return _sorted(
-        min(one, beside.get(one.name, one), key=lambda each: each.largest) for one in found
-    )
+    beside = {gap.name: gap for gap in other}
+    return _sorted(min(gap, beside.get(gap.name, gap), key=lambda gap: gap.largest) for gap in gaps)
 
 
 def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:
@@ -164,12 +162,12 @@ def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Dif
     wrong.
     """
     drawn: dict[str, list[float]] = {}
-    for each in (each for draw in others for each in draw):
-        if math.isfinite(each.rms):  # else one dtype only has it there, as an expert's gradient
-            drawn.setdefault(each.name, []).append(each.rms)
+    for gap in (gap for draw in others for gap in draw):
+        if math.isfinite(gap.rms):  # else one dtype only has it there, as an expert's gradient
+            drawn.setdefault(gap.name, []).append(gap.rms)
     return tuple(
-        replace(one, rms=max(one.rms, statistics.median([one.rms, *drawn.get(one.name, [])])))
-        for one in own
+        replace(gap, rms=max(gap.rms, statistics.median([gap.rms, *drawn.get(gap.name, [])])))
+        for gap in own
     )
 
 

@@ -240,7 +240,7 @@ class Compared:
 def compared(model: Any, parent: Any) -> Compared:
     """The plans of `model` beside those of the model that it was made from, of equal sizes."""
     wrong, inherited = _own_faults(find_plan_faults(model), parent)
-    lost = [one for kind in KINDS for one in lost_findings(model, parent, kind)]
+    lost = [fault for kind in KINDS for fault in lost_findings(model, parent, kind)]
     refused = tuple(f"{CALLED[each]}: {why}" for each in KINDS if (why := refusal_of(model, each)))
     checked = sum(len(plan_of(model, kind)) for kind in KINDS) + len({*_undivided(model)})
     return Compared((*wrong, *lost), tuple(inherited), checked, refused)
@@ -248,10 +248,10 @@ def compared(model: Any, parent: Any) -> Compared:
 
 def _own_faults(faults: Iterable[Finding], parent: Any) -> tuple[list[Finding], list[Finding]]:
     """Those of `faults` that the parent does not have, and those that it has."""
-    theirs = {(one.kind, one.rule, one.code) for one in find_plan_faults(parent)}
+    theirs = {(fault.kind, fault.rule, fault.code) for fault in find_plan_faults(parent)}
     own, inherited = list[Finding](), list[Finding]()
-    for one in faults:
-        (inherited if (one.kind, one.rule, one.code) in theirs else own).append(one)
+    for fault in faults:
+        (inherited if (fault.kind, fault.rule, fault.code) in theirs else own).append(fault)
     return own, inherited
 
 
@@ -273,16 +273,16 @@ def require_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding,
         hint = "run the same model on one process, or under FSDP2, which needs no plan"
         what = f"has no plan for {CALLED[which]}{': ' if reason else ''}{reason}"
         raise PatchgenError("PG842", Location(name), what, "" if reason else hint)
-    faults = [one for one in find_plan_faults(model) if one.kind == which]
+    faults = [fault for fault in find_plan_faults(model) if fault.kind == which]
     parent = parent_on_meta(model) if parent is None else parent
     if parent is not None:
         wrong, passed = _own_faults(faults, parent)
         wrong += lost_findings(model, parent, which)
     else:
-        passed = [one for one in faults if one.code == "PG840"]
-        wrong = [one for one in faults if one not in passed]
+        passed = [fault for fault in faults if fault.code == "PG840"]
+        wrong = [fault for fault in faults if fault not in passed]
     if len(passed) >= len(plan):
         wrong, passed = [*wrong, *passed], []
     if wrong:
-        raise Refusals(one.at(name) for one in wrong)
+        raise Refusals(fault.at(name) for fault in wrong)
     return tuple(passed)

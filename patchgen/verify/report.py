@@ -226,14 +226,14 @@ def describe_run(command: str, device: str) -> RunDescription:
 
 
 def as_json(
-    results: Sequence[Result], made: RunDescription, commands: Mapping[str, str] | None = None
+    results: Sequence[Result], origin: RunDescription, commands: Mapping[str, str] | None = None
 ) -> str:
     """Every case with its numbers; `commands` gives the command of each variant."""
     data: dict[str, Any] = {
-        "command": made.command,
+        "command": origin.command,
         "commands": commands or {},
-        "device": made.device,
-        "versions": dict(made.versions),
+        "device": origin.device,
+        "versions": dict(origin.versions),
         "counts": counts(results),
         "cases": [result.as_json() for result in results],
     }
@@ -243,14 +243,14 @@ def as_json(
 def as_markdown(
     variants: Iterable[Variant],
     results: Sequence[Result],
-    made: RunDescription,
+    origin: RunDescription,
     commands: Sequence[str] = (),
 ) -> str:
     """The page; `commands` gave the results, if several did."""
-    gpu = f"The kernels of {made.device} ran."
-    if made.device == "cpu":
+    gpu = f"The kernels of {origin.device} ran."
+    if origin.device == "cpu":
         gpu = "No GPU was here: this is the CPU's arithmetic."
-    lines = ["# Parity", "", f"{_made_by(made, commands)}. {gpu}", "", _LEGEND, ""]
+    lines = ["# Parity", "", f"{_made_by(origin, commands)}. {gpu}", "", _LEGEND, ""]
     rows, pages = [], list[str]()
     for variant in variants:
         found = [result for result in results if result.variant == variant.name]
@@ -270,9 +270,9 @@ def as_markdown(
     return "\n".join([*lines, *pages]) + "\n"
 
 
-def _made_by(made: RunDescription, commands: Sequence[str]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in made.versions)
-    return f"{', '.join(f'`{command}`' for command in commands or (made.command,))}, {versions}"
+def _made_by(origin: RunDescription, commands: Sequence[str]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in origin.versions)
+    return f"{', '.join(f'`{command}`' for command in commands or (origin.command,))}, {versions}"
 
 
 def format_lines(results: Iterable[Result]) -> str:
@@ -316,14 +316,14 @@ def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) 
         yield f"```diff\n{fate.diff}\n```\n"
 
 
-def read_record(path: Path, made: RunDescription) -> tuple[list[Result], dict[str, str]]:
+def read_record(path: Path, origin: RunDescription) -> tuple[list[Result], dict[str, str]]:
     """The results of a parity.json, and the command of each variant's.
 
     Nothing if it is of another device, of other versions or unreadable: one page never mixes them.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if (data["device"], data["versions"]) != (made.device, dict(made.versions)):
+        if (data["device"], data["versions"]) != (origin.device, dict(origin.versions)):
             return [], {}
         results = [from_json(case) for case in data["cases"]]
         names = dict.fromkeys(each.variant for each in results)
@@ -333,22 +333,22 @@ def read_record(path: Path, made: RunDescription) -> tuple[list[Result], dict[st
 
 
 def write_report(
-    folder: Path, gallery: Sequence[Variant], results: Sequence[Result], made: RunDescription
+    folder: Path, gallery: Sequence[Variant], results: Sequence[Result], origin: RunDescription
 ) -> None:
     """What `gallery` has no results of stays as the report said it before."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [variant.name for variant in gallery]
-    newer = dict.fromkeys((each.variant for each in results), made.command)
-    before, commands = read_record(folder / "parity.json", made)
+    newer = dict.fromkeys((each.variant for each in results), origin.command)
+    before, commands = read_record(folder / "parity.json", origin)
     kept = [each for each in before if each.variant in names and each.variant not in newer]
     commands = {name: each for name, each in {**commands, **newer}.items() if name in names}
     ordered = sorted([*kept, *results], key=lambda result: names.index(result.variant))
     reported = [variant for variant in gallery if variant.name in commands]
     every = tuple(dict.fromkeys(commands.values()))
     pages = {
-        "parity.json": as_json(ordered, made, commands),
-        "parity.md": as_markdown(reported, ordered, made, every),
-        "mutants.md": format_mutants_page(reported, ordered, _made_by(made, every)),
+        "parity.json": as_json(ordered, origin, commands),
+        "parity.md": as_markdown(reported, ordered, origin, every),
+        "mutants.md": format_mutants_page(reported, ordered, _made_by(origin, every)),
     }
     for name, text in pages.items():
         replace_file(folder / name, text.encode())

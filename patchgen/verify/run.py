@@ -263,9 +263,8 @@ def _prove(
             proof.watch(case)
     say(begun="lines of a model that is built")
     say(lines=proof.lines_run())
-    # Which of them run is found out by running them all: where cases did not fit, they do not.
-    if _is_late(plan, FOR_CASES):
-        return plan.mutants if plan.mutants is not None else len(proof.mutants(None)[0])
+    # Then one of the cases that did not fit may see what these do not.
+    are_left_out = _is_late(plan, FOR_CASES)
     chosen, others = proof.mutants(plan.mutants)
     todo = list(chosen)
     for mutant in todo:
@@ -280,6 +279,9 @@ def _prove(
         following = next(others, None) if fate.outcome == "crashed" else None
         if following is not None:  # it has the place of what nobody can overlook
             todo.append(following)
+            say(left=fate.name)
+        elif are_left_out and fate.outcome != "seen":
+            unplanted += 1
             say(left=fate.name)
         else:
             say(fate=fate)

@@ -182,10 +182,10 @@ def check_cache(context: CheckContext) -> Verdict:
         if pair.variant.replaced:  # the parent has the variant's class, and perhaps its fault
             parent = pair.plain_parent.to(pair.device)
         pieces = _pieces_for(parent, inputs, REORDERED.at(context.dtype), static=static)
-        found = _in_chunks(variant, inputs, pieces, static=static)
-    if found is None:
+        gaps = _in_chunks(variant, inputs, pieces, static=static)
+    if gaps is None:
         return Verdict("FAIL", "it gives no cache, and the parent does")
-    return decide(context, found, route, "what the whole text gives")
+    return decide(context, gaps, route, "what the whole text gives")
 
 
 def _pieces_for(
@@ -194,12 +194,12 @@ def _pieces_for(
     """Where the text is cut.  State-space models cannot read several tokens after a cache."""
     for pieces in CUTS:
         try:
-            found = _in_chunks(parent, inputs, pieces, static=static)
+            gaps = _in_chunks(parent, inputs, pieces, static=static)
         except Exception as error:  # each model has its own
             raise NothingToCompare(f"the parent itself does not run so: {error}") from error
-        if found is None:
+        if gaps is None:
             raise NothingToCompare("it gives no cache")
-        if found[0].largest <= REORDERING * bound:
+        if gaps[0].largest <= REORDERING * bound:
             return pieces
     raise NothingToCompare("what the parent reads by its cache is not what it reads at once")
 

@@ -37,32 +37,32 @@ def check_numbers(context: CheckContext) -> Verdict:
         raise NothingToCompare(what)
     require_scenario(pair, view.scenario)
     view.parent()  # first: the variant need not do what the parent cannot
-    found = view.compare(_of_variant(context, view), enough=view.allowed)
-    if found[0].largest > view.allowed and _sums_anew(view):
+    gaps = view.compare(_of_variant(context, view), enough=view.allowed)
+    if gaps[0].largest > view.allowed and _sums_anew(view):
         bound = max(view.route.bound, REORDERED)
         view = replace(view, route=replace(view.route, bound=bound))
-    if found[0].largest > view.allowed:
-        found, view = _beside_eager(context, found, view)
+    if gaps[0].largest > view.allowed:
+        gaps, view = _beside_eager(context, gaps, view)
     if view.is_narrow:
-        found = _of_other_draws(context, found, view)
-    return decide(context, found, view.route)
+        gaps = _of_other_draws(context, gaps, view)
+    return decide(context, gaps, view.route)
 
 
 def _of_other_draws(
-    context: CheckContext, found: tuple[Difference, ...], view: View
+    context: CheckContext, gaps: tuple[Difference, ...], view: View
 ) -> tuple[Difference, ...]:
     """What rounding makes is of one draw, an error is in all: the smallest counts."""
     for seed in DRAWS[1:]:
-        bound = view.allowed if found[0].largest <= view.allowed else view.measure_bound()
-        if found[0].largest <= bound or math.isinf(found[0].largest):
+        bound = view.allowed if gaps[0].largest <= view.allowed else view.measure_bound()
+        if gaps[0].largest <= bound or math.isinf(gaps[0].largest):
             break
         again = view.compare(_of_variant(context, view, seed), seed=seed)
-        found = min(found, again, key=lambda each: each[0].largest)
-    return found
+        gaps = min(gaps, again, key=lambda each: each[0].largest)
+    return gaps
 
 
 def _beside_eager(
-    context: CheckContext, found: tuple[Difference, ...], view: View
+    context: CheckContext, gaps: tuple[Difference, ...], view: View
 ) -> tuple[tuple[Difference, ...], View]:
     """Beside the parent's eager attention, where that is as far from the parent as the variant is.
 
@@ -70,18 +70,18 @@ def _beside_eager(
     attention a mean.  Both are the parent, and a head may read them.
     """
     if view.is_narrow or context.case.route or context.pair.is_neutral:
-        return found, view
+        return gaps, view
     eager = replace(view, route=context.pair.eager_route)
     try:
         if differences(view.parent(), eager.parent())[0].largest <= view.allowed:
-            return found, view
+            return gaps, view
     except (CannotBuild, ValueError):  # it has no other
-        return found, view
+        return gaps, view
     for ours in (view, eager) if view.scenario.rows == "left" else (view,):
         beside = eager.compare(_of_variant(context, ours))
         if beside[0].largest <= eager.allowed:
             return beside, eager
-    return found, view
+    return gaps, view
 
 
 def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation:

@@ -293,15 +293,15 @@ def _alike(one: Tensor, two: Tensor) -> bool:
 
 def check_plans(context: CheckContext) -> Verdict:
     """FAIL for a name that matches nothing in the variant and something in the parent."""
-    found = compared(*reversed(both_on_meta(context.pair)))
-    if found.wrong:
-        return Verdict("FAIL", shorten(found.wrong))
-    if found.inherited:
-        too = f"the parent has these too: {shorten(found.inherited)}"
-        return Verdict("WARN", f"{found.checked} rules and names; {too}")
-    refused = "".join(f"; no {why}" for why in found.refused)
+    plans = compared(*reversed(both_on_meta(context.pair)))
+    if plans.wrong:
+        return Verdict("FAIL", shorten(plans.wrong))
+    if plans.inherited:
+        too = f"the parent has these too: {shorten(plans.inherited)}"
+        return Verdict("WARN", f"{plans.checked} rules and names; {too}")
+    refused = "".join(f"; no {why}" for why in plans.refused)
     return Verdict(
-        "PASS", f"{found.checked} rules and names, each of something that is there{refused}"
+        "PASS", f"{plans.checked} rules and names, each of something that is there{refused}"
     )
 
 

@@ -49,11 +49,11 @@ def tiny_config(
         owners = [part for part in default.sub_configs if _has(getattr(default, part), name)]
         if len(owners) == 1:
             inner[f"{owners[0]}.{name}"] = outer.pop(name)
-    made = _build_accepted(default, tiny, outer)
+    config = _build_accepted(default, tiny, outer)
     for name, value in inner.items():  # of a configuration inside it: "ffn_config.moe_top_k"
         path, _, last = name.rpartition(".")
-        setattr(operator.attrgetter(path)(made), last, value)
-    return made
+        setattr(operator.attrgetter(path)(config), last, value)
+    return config
 
 
 def _build_accepted(default: PreTrainedConfig, tiny: Changes, wanted: Changes) -> PreTrainedConfig:
@@ -85,7 +85,7 @@ def _find_name(config: PreTrainedConfig, name: str, value: Any) -> Changes:
 def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
     """What to change in `default`, and in the configurations inside it."""
     family = FAMILIES.get(default.model_type, {})
-    known = {**family, **SET_BY_CHECKPOINTS.get(default.model_type, {})}
+    fixed = {**family, **SET_BY_CHECKPOINTS.get(default.model_type, {})}
     changes = _find_sizes(default)
     # No two rates are equal, so that one cannot stand for another.
     values = default.to_dict()
@@ -95,10 +95,10 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
     if "per_layer_config" in values:
         changes["per_layer_config"] = {}  # all layers of one kind
     for name in default.sub_configs:
-        part = getattr(default, name) if name not in known else None
+        part = getattr(default, name) if name not in fixed else None
         if isinstance(part, PreTrainedConfig):  # not all are there by default
             changes[name] = _shrink_part(part, dropout)
-    return {**changes, **known}
+    return {**changes, **fixed}
 
 
 def _shrink_part(part: PreTrainedConfig, dropout: float) -> PreTrainedConfig:

@@ -131,7 +131,7 @@ OF_ARGUMENTS = frozenset({*_TAKEN, *_GIVEN, AS_TUPLE})
 
 def apply_argument_styles(
     ways: tuple[str, ...],
-    made: Inputs,
+    drawn: Inputs,
     model_class: type[PreTrainedModel],
     config: PreTrainedConfig,
 ) -> Inputs:
@@ -139,20 +139,20 @@ def apply_argument_styles(
         if way in _TAKEN and _TAKEN[way] not in takes(model_class):
             raise CannotBuild(f"its forward takes no {_TAKEN[way]}")
         name, missing = _GIVEN.get(way, ("", ""))
-        if name and name not in made.given:
+        if name and name not in drawn.given:
             raise CannotBuild(f"there is no {missing}")
         if way in ("num_items_in_batch", AS_TUPLE):
             option = {"return_dict": False} if way == AS_TUPLE else {way: ITEMS}
-            made = replace(made, options={**made.options, **option})
+            drawn = replace(drawn, options={**drawn.options, **option})
         elif way == WHOLE_ENCODER:
-            del made.given[name]
+            del drawn.given[name]
         elif way in OF_ARGUMENTS:
-            made = _of_text(way, made, config)
-    return made
+            drawn = _of_text(way, drawn, config)
+    return drawn
 
 
-def _of_text(way: str, made: Inputs, config: PreTrainedConfig) -> Inputs:
-    given = dict(made.given)
+def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:
+    given = dict(drawn.given)
     if "input_ids" not in given or given["input_ids"].dim() != 2:
         raise CannotBuild("there is no text")
     ids = given["input_ids"]
@@ -190,5 +190,5 @@ def _of_text(way: str, made: Inputs, config: PreTrainedConfig) -> Inputs:
     else:  # a label that the caller chooses
         new["labels"] = given["labels"].masked_fill(given["labels"] == -100, IGNORED)
         new["labels"][:, ::4] = IGNORED
-        made = replace(made, options={**made.options, "ignore_index": IGNORED})
-    return replace(made, given={**given, **new})
+        drawn = replace(drawn, options={**drawn.options, "ignore_index": IGNORED})
+    return replace(drawn, given={**given, **new})

@@ -47,15 +47,15 @@ GRIDS = ((1, 4, 4), (1, 4, 8), (1, 8, 4))
 def make_inputs(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int = 0
 ) -> Inputs:
-    made = _made(model_class, config, scenario, seed)
+    drawn = _made(model_class, config, scenario, seed)
     if "MultipleChoice" in model_class.__name__:
-        made = _choices(made)
+        drawn = _choices(drawn)
     elif scenario.labels and not _raises_at_labels(inspect.unwrap(model_class.forward)):
-        made.given.update(_targets(model_class, made, config, seed))
+        drawn.given.update(_targets(model_class, drawn, config, seed))
     else:
-        made.given.pop("labels", None)
-    made = apply_argument_styles(scenario.ways, made, model_class, config)
-    return made.rows(1, 2) if config.model_type in ONE_ROW else made
+        drawn.given.pop("labels", None)
+    drawn = apply_argument_styles(scenario.ways, drawn, model_class, config)
+    return drawn.rows(1, 2) if config.model_type in ONE_ROW else drawn
 
 
 def _drawn(seed: int, *shape: int) -> Tensor:
@@ -178,7 +178,7 @@ def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -
 
 
 def _targets(
-    model_class: type[PreTrainedModel], made: Inputs, config: PreTrainedConfig, seed: int
+    model_class: type[PreTrainedModel], drawn: Inputs, config: PreTrainedConfig, seed: int
 ) -> Iterator[tuple[str, Tensor]]:
     names, name = takes(model_class), model_class.__name__
     draw = torch.Generator().manual_seed(seed + 3)
@@ -206,19 +206,19 @@ def _targets(
             yield "labels", torch.randint(0, classes, (ROWS,), generator=draw)
     elif "TokenClassification" in name:
         chosen = torch.randint(0, classes, (ROWS, LENGTH), generator=draw)
-        yield "labels", chosen.masked_fill(~made.real[0], -100)
+        yield "labels", chosen.masked_fill(~drawn.real[0], -100)
     elif "ForPreTraining" in name and "Electra" in name:
         yield "labels", torch.randint(0, 2, (ROWS, LENGTH), generator=draw)
 
 
-def _choices(made: Inputs) -> Inputs:
+def _choices(drawn: Inputs) -> Inputs:
     """Two texts a row, of which one is right.  A choice is a row inside."""
     text = {
         name: torch.stack([tensor, tensor.flip(0)], 1)
-        for name, tensor in made.given.items()
+        for name, tensor in drawn.given.items()
         if name in ("input_ids", "attention_mask")
     }
-    real = tuple(torch.stack([mask, mask.flip(0)], 1).flatten(0, 1) for mask in made.real)
+    real = tuple(torch.stack([mask, mask.flip(0)], 1).flatten(0, 1) for mask in drawn.real)
     return Inputs({**text, "labels": torch.zeros(ROWS, dtype=torch.long)}, real)
 
 
@@ -228,16 +228,16 @@ def _choices(made: Inputs) -> Inputs:
 def _seen(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Inputs:
     """Images or frames, and what is asked about them."""
     names = takes(model_class)
-    made = images(config, seed, pair="KeypointMatching" in model_class.__name__)
+    drawn = images(config, seed, pair="KeypointMatching" in model_class.__name__)
     if "pixel_values" not in names:
-        frames = made.given["pixel_values"]
+        frames = drawn.given["pixel_values"]
         return Inputs({"pixel_values_videos": torch.stack([frames, frames.flip(-1)], 1)})
     asked = batch("none", rows=ROWS, length=LENGTH, seed=seed).input_ids
     texts = dict.fromkeys(("task_inputs", "tasks_input_ids", "classes_input_ids"), asked)
     masks = ("tasks_attention_mask", "classes_attention_mask")
     more = {**texts, **dict.fromkeys(masks, torch.ones_like(asked))}
     more["classes_structure"] = torch.ones(ROWS, dtype=torch.long)
-    return Inputs({**made.given, **{name: each for name, each in more.items() if name in names}})
+    return Inputs({**drawn.given, **{name: each for name, each in more.items() if name in names}})
 
 
 def images(config: PreTrainedConfig, seed: int, *, pair: bool = False) -> Inputs:

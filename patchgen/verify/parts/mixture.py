@@ -119,18 +119,18 @@ def moe_terms(observation: Observation, variant: PreTrainedModel) -> Observation
 
 def insist_on_formula(mixture: Any) -> None:
     """Raise ValueError if `mixture`, with different experts, does not compute `formula`."""
-    made = copy.deepcopy(mixture).eval()
-    draw_weights(made)
-    own = dict(made.named_parameters())
+    mixed = copy.deepcopy(mixture).eval()
+    draw_weights(mixed)
+    own = dict(mixed.named_parameters())
     router, draw = own["router.weight"], torch.Generator().manual_seed(1)
     drawn = torch.randn(2, 11, router.shape[1], generator=draw, dtype=torch.float64)
     x_TD, weights_TD = drawn.to(router)
     x_TD.requires_grad_()
-    ours = made(x_TD[None])[0]
+    ours = mixed(x_TD[None])[0]
     (ours * weights_TD).sum().backward()
     wide = {name: each.detach().double().requires_grad_() for name, each in own.items()}
     wide_x = x_TD.detach().double().requires_grad_()
-    theirs = formula(wide, wide_x, mixture.experts.config, made.experts.act_fn)
+    theirs = formula(wide, wide_x, mixture.experts.config, mixed.experts.act_fn)
     (theirs * weights_TD.double()).sum().backward()
     pairs = {"output": (ours, theirs), "gradient of its input": (x_TD.grad, wide_x.grad)}
     pairs |= {f"gradient of {name}": (own[name].grad, wide[name].grad) for name in own}
