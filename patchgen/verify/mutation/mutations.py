@@ -221,8 +221,8 @@ _PASSES = frozenset(
 )
 # Of shapes: what comes behind them would crash with another one.
 _SHAPES = frozenset(
-    "expand flatten pad permute repeat reshape size split squeeze stack transpose unflatten "
-    "unsqueeze view".split()
+    "expand flatten index_select pad permute repeat reshape size split squeeze stack transpose "
+    "unflatten unsqueeze view".split()
 )
 # Functions of two values whose order says nothing, or whose values have no kind before they run.
 _SYMMETRIC = ("promote_types", "maximum", "minimum", "equal", "logical_and", "logical_or", "zip")
@@ -294,7 +294,8 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
                 yield f"sides of {_sign(op)} swapped", ast.BinOp(right, op, left)
         case ast.Compare() if _is_about_none(node):
             # The other way round what is not there would be used: a crash.
-            yield "taken for None", ast.Constant(isinstance(node.ops[0], ast.Is))
+            if site.field != "test" or isinstance(node.ops[0], ast.IsNot):
+                yield "taken for None", ast.Constant(isinstance(node.ops[0], ast.Is))
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             for at, operator in enumerate(ops):
                 for other in _others(operator):
@@ -326,8 +327,8 @@ def _of_value(node: ast.expr, site: Site) -> _Replaced:
     match node:
         case ast.Constant(value=bool() | int()) if isinstance(site.parent, ast.UnaryOp):
             return  # it is handled with its sign
-        case ast.Constant(value=int()) if _called(site.parent) in _SHAPES:
-            return  # an axis
+        case ast.Constant(value=int()) if _called(site.parent) in _SHAPES or site.field == "slice":
+            return  # an axis, or which of several
         case ast.Constant(value=bool(value)):
             yield f"{value} becomes {not value}", ast.Constant(not value)
         case ast.Constant(value=int(value)):
@@ -383,15 +384,16 @@ def _of_arguments(node: ast.Call, source: Source) -> _Rewritten:
             yield says, (spans[0][0], spans[1][0] if len(spans) > 1 else spans[0][1]), ""
     for at, (first, second) in enumerate(itertools.pairwise(node.args)):
         (start, middle), (after, end) = source.span(first), source.span(second)
-        are_names = isinstance(first, ast.Name) and isinstance(second, ast.Name)
-        if are_names and _called(node) not in _SYMMETRIC:
+        names = [getattr(each, "id", "self") for each in (first, second)]
+        if "self" not in names and _called(node) not in _SYMMETRIC:
             swapped = f"{text[after:end]}{text[middle:after]}{text[start:middle]}"
             yield f"arguments {at + 1} and {at + 2} swapped", (start, end), swapped
 
 
 def _of_statement(site: Site, source: Source) -> _Rewritten:
     node: Any = site.node
-    for other in _others(node.op) if isinstance(node, ast.AugAssign) else ():
+    is_update = isinstance(node, ast.AugAssign) and not isinstance(node.value, ast.Dict)
+    for other in _others(node.op) if is_update else ():
         updated = f"{source.of(node.target)} {_sign(other)}= {source.of(node.value)}"
         yield f"becomes {_sign(other)}=", source.span(node), updated
     if isinstance(node, ast.With) and len(node.items) == 1 and node.items[0].optional_vars is None:
