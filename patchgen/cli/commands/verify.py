@@ -193,8 +193,7 @@ def _unseen(result: Result) -> str:
     """Each mutant that no case found, as a diff."""
     unseen = [fate for fate in result.fates if fate.outcome == "unseen"]
     return "".join(
-        f"  {fate.place} in {fate.function} ({fate.note})\n{fate.diff}\n"
-        for fate in unseen
+        f"  {fate.place} in {fate.function} ({fate.note})\n{fate.diff}\n" for fate in unseen
     )
 
 
