@@ -402,12 +402,13 @@ class MutationTest:
         return self._ordered([run for run in runs if run.case.kind != "compiled"] or runs)
 
     def _ordered(self, runs: Sequence[Watched]) -> list[Watched]:
-        """A few that tell most, the first of each kind, all effects, then others as they tell."""
+        """A few that tell most, the first of each kind and head, effects, then as they tell."""
         paths = [run.lines & self._can_run for run in runs]
         telling, rest = order_cases([run.case for run in runs], paths)
         ordered = [runs[at] for at in (*telling, *rest)]
-        firsts = {run.case.kind: run.case.name for run in reversed(ordered)}.values()
-        effects = {run.case.name for run in runs if run.case.kind == "effect"}
+        cases = [run.case for run in reversed(ordered)]
+        firsts = {key: case.name for case in cases for key in (case.kind, case.head)}.values()
+        effects = {case.name for case in cases if case.kind == "effect"}
         others = sorted(ordered[FEW:], key=lambda run: run.case.name not in {*firsts, *effects})
         return [*ordered[:FEW], *others]
 
