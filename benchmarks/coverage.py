@@ -51,13 +51,13 @@ table says *verified*, by numbers ({stated}, on CPU). Made by
 
     python benchmarks/coverage.py --verify
 
-which continues an interrupted run. [coverage.json](coverage.json) has the errors that were planted
-and found.
+which continues an interrupted run. [coverage.json](coverage.json) has what was seen of
+each: effects, and errors that were planted.
 
 - **verified**: in a project of its own the part was written by `patchgen new` (grouped experts that
   it refuses: taken from the gallery), converted, built as a tiny model and compared with its parent
   in float32, forward and gradient of every parameter; the effect of the part was measured, and
-  every error planted in that very model was found.
+  every error planted in the attention of that very model was found.
 - **written**: it converts; no model has run.
 - **redundant**: transformers does the same without a variant; `--force` writes it anyway.
 - **not applicable** (–): the file has nothing that the part could change.

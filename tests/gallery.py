@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from patchgen.verify.variants import find_variants
+from pathlib import Path
+
+from patchgen.verify.variants import Variant, find_variants, home_of
 from tests.toytree import REPOSITORY
 
 GALLERY = find_variants(REPOSITORY)
 BY_NAME = {variant.name: variant for variant in GALLERY}
+
+
+def variant_at(path: Path) -> Variant:
+    """The variant of a modular file or an output of any project."""
+    (variant,) = find_variants(home_of([str(path)]), [str(path)])
+    return variant

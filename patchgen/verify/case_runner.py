@@ -1,11 +1,7 @@
 """Run the cases of one variant, and say of what they fail.  Pairs are built once and kept.
 
 A wrong scale in one attention changes nearly every tensor of a step.  Which of them differs most
-says little; which module computes it says all::
-
-    model.layers.0.self_attn.q_proj   equal inputs, equal outputs
-    model.layers.0.self_attn          equal inputs, other outputs: it is here
-    model.layers.0.mlp                other inputs
+says little; the first module that gives other outputs for equal inputs says all.
 """
 
 from __future__ import annotations
@@ -13,8 +9,9 @@ from __future__ import annotations
 import functools
 import re
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,7 @@ from torch.utils._pytree import tree_flatten_with_path
 from transformers import PreTrainedModel
 
 from patchgen.runtime.checkpointing import ChangedInPlace
-from patchgen.verify.checks import CHECKS
+from patchgen.verify.checks import interface, itself, numbers, running
 from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare, Verdict
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
@@ -33,6 +30,29 @@ from patchgen.verify.parts.part_check import DoesNotLoad
 from patchgen.verify.report import Result, Status
 from patchgen.verify.variants import SETTING, Variant
 
+# How each kind of case is decided.
+CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
+    "numbers": numbers.check_numbers,
+    "planted": numbers.check_planted_error,
+    "zeros": numbers.check_padding,
+    "drops": numbers.check_dropout,
+    "loss beside logits": numbers.check_loss_beside_logits,
+    "norms": numbers.check_norms,
+    "itself": itself.check_itself,
+    "weights": interface.check_attention_weights,
+    "cache": interface.check_cache,
+    "generated": interface.check_generation,
+    "attention": interface.check_attn_implementation,
+    "interface": interface.check_interface,
+    "effect": running.check_effect,
+    "work": running.check_work,
+    "choices": running.check_choices,
+    "operators": running.check_operators,
+    "compiled": running.check_compiled,
+    "checkpoints": running.check_checkpoints,
+    "fresh": running.check_initialization,
+    "plans": running.check_plans,
+}
 # Kinds that hold the variant against itself: what its parent fails of too is no fault of its own.
 WITHOUT_PARENT = frozenset({"cache", "compiled", "operators", "itself"})
 
@@ -44,13 +64,9 @@ class CaseRunner:
     variant: Variant
     device: str = "cpu"
     seed: int = 0
-
-    @functools.cached_property
-    def _pairs(self) -> dict[Any, Pair]:
-        return {}
+    _pairs: dict[Any, Pair] = field(default_factory=dict, init=False, repr=False)
 
     def pair(self, case: Case) -> Pair:
-        """The parent and the variant of the case's class."""
         # Some values are dictionaries.
         key = (case.head, f"{case.changes!r}{' at its neutral point' if case.neutral else ''}")
         if key not in self._pairs:
@@ -65,7 +81,6 @@ class CaseRunner:
         return self._pairs[key]
 
     def run(self, case: Case) -> Result:
-        """The result of one case."""
         begun = time.perf_counter()
         verdict = self._verdict(case)
         seconds = round(time.perf_counter() - begun, 3)
@@ -76,7 +91,7 @@ class CaseRunner:
         try:
             self._require_compared(case)
             pair = self.pair(case)
-            verdict = self._check(case, pair)
+            verdict = CHECKS[case.kind](CheckContext(pair, case))
         except (NothingToCompare, CannotBuild, ChangedInPlace) as reason:
             return Verdict("NONE", str(reason))
         except Exception as error:  # a model raises what it likes
@@ -91,7 +106,7 @@ class CaseRunner:
         if verdict.status != "FAIL":
             return verdict
         is_variant = self.variant.module != self.variant.parent
-        if is_variant and case.kind in WITHOUT_PARENT and self._fails(case, pair.of_parent()):
+        if is_variant and case.kind in WITHOUT_PARENT and _fails(case, pair.of_parent()):
             status: Status = "NONE" if case.kind == "itself" else "WARN"
             return Verdict(status, f"the parent fails of it too: {verdict.note}")
         return replace(verdict, cause=verdict.cause or _find_cause(case, pair))
@@ -106,26 +121,21 @@ class CaseRunner:
             if name == mode or name in changed:
                 raise NothingToCompare(f"{name} differs on purpose: {why}")
 
-    def _check(self, case: Case, pair: Pair) -> Verdict:
-        return CHECKS[case.kind](CheckContext(pair, case))
 
-    def _fails(self, case: Case, pair: Pair) -> bool:
-        try:
-            return self._check(case, pair).status == "FAIL"
-        except (NothingToCompare, CannotBuild):
-            return False
-        except Exception:  # a model raises what it likes
-            return True
+def _fails(case: Case, pair: Pair) -> bool:
+    try:
+        return CHECKS[case.kind](CheckContext(pair, case)).status == "FAIL"
+    except (NothingToCompare, CannotBuild):
+        return False
+    except Exception:  # a model raises what it likes
+        return True
 
 
 # --- causes
 
 
 def say_error(error: Exception, *, in_short: bool = False) -> str:
-    """An error in a line, with the innermost file and line that it was raised at.
-
-    In short it ends before the first name or list, which differ from case to case.
-    """
+    """An error in a line, with its innermost place; in short without what differs by case."""
     words = " ".join(str(error).split())[:400]
     if isinstance(error, DoesNotLoad):
         return "" if in_short else words
@@ -160,27 +170,25 @@ def _say_ties(*models: PreTrainedModel) -> str:
         first: dict[int, str] = {}
         named = model.named_parameters(remove_duplicate=False)
         earlier = {name: first.setdefault(id(parameter), name) for name, parameter in named}
-        ties.append({name: one for name, one in earlier.items() if one != name})
+        ties.append({name: origin for name, origin in earlier.items() if origin != name})
     theirs, ours = ties
-    for name, one in {**ours, **theirs}.items():
+    for name, origin in {**ours, **theirs}.items():
         if ours.get(name) != theirs.get(name):
             side, other = ("variant", "parent") if name in ours else ("parent", "variant")
-            return f"`{name}` is `{one}` in the {side}, and not in the {other}"
+            return f"`{name}` is `{origin}` in the {side}, and not in the {other}"
     return ""
 
 
 # Relative to the largest entry: far above what sums round, and below any error.
-CLOSE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.bfloat16: 5e-2}
-# Floating tensors and masks by where they stand.
+CLOSE = {torch.float64: 1e-8, torch.float32: 1e-3}
+COARSE = 5e-2
+# Floating tensors by where they stand, and masks as what is visible.
 Placed = dict[str, Tensor]
 
 
 def _say_where(parent: PreTrainedModel, variant: PreTrainedModel, pair: Pair, scenario: Any) -> str:
     """The first module of both that computes other outputs from equal inputs, in words."""
-    inputs, close = (
-        pair.inputs(scenario, variant.dtype),
-        CLOSE.get(variant.dtype, CLOSE[torch.bfloat16]),
-    )
+    inputs, close = pair.inputs(scenario, variant.dtype), CLOSE.get(variant.dtype, COARSE)
     theirs, ours = (_record_calls(model, inputs, scenario) for model in (parent, variant))
     for name, (given, out) in ours.items():
         if name in theirs and _are_close(given, theirs[name][0], close):
@@ -194,12 +202,11 @@ def _say_where(parent: PreTrainedModel, variant: PreTrainedModel, pair: Pair, sc
 def _record_calls(
     model: PreTrainedModel, inputs: Any, scenario: Any
 ) -> dict[str, tuple[Placed, Placed]]:
-    """The inputs and outputs of the first call of each module, in the order in which they end."""
     calls: dict[str, tuple[Placed, Placed]] = {}
 
     def note(name: str, module: Any, given: Any, named: Any, out: Any) -> None:
         if name not in calls:
-            calls[name] = _floats((given, named)), _floats(out)
+            calls[name] = _placed((given, named)), _placed(out)
 
     with ExitStack() as stack:
         for name, module in model.named_modules():
@@ -209,30 +216,26 @@ def _record_calls(
     return calls
 
 
-def _floats(values: Any) -> Placed:
+def _placed(values: Any) -> Placed:
+    placed = {str(path): leaf for path, leaf in tree_flatten_with_path(values)[0]}
+    tensors = {path: leaf for path, leaf in placed.items() if isinstance(leaf, Tensor)}
     return {
-        str(path): tensor.detach().clone()
-        for path, tensor in tree_flatten_with_path(values)[0]
-        if isinstance(tensor, Tensor) and (tensor.is_floating_point() or tensor.dtype == torch.bool)
+        path: tensor > -1e4 if tensor.dim() == 4 and tensor.shape[1] == 1 else tensor.clone()
+        for path, tensor in tensors.items()
+        if tensor.is_floating_point() or tensor.dtype == torch.bool
     }
 
 
 def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:
-    """Whether what both have is the same; masks are compared where both have one of a form.
-
-    One side alone may have attention weights, or pass something by another name.
-    """
-    masks = (
-        [_visible(each) for each in side.values() if _is_mask(each)] for side in (ours, theirs)
-    )
-    for one, two in zip(*masks, strict=False):
-        if one.shape == two.shape and not torch.equal(one, two):
-            return False
+    """Whether what both have is the same; masks are compared where both have one of a form."""
+    masks = ([t for t in side.values() if t.dtype == torch.bool] for side in (ours, theirs))
+    if any(a.shape == b.shape and not a.equal(b) for a, b in zip(*masks, strict=False)):
+        return False
     first, second = (
-        {path: each for path, each in side.items() if not _is_mask(each)} for side in (ours, theirs)
+        {path: t for path, t in side.items() if t.dtype != torch.bool} for side in (ours, theirs)
     )
     both = [(first[path], second[path]) for path in first if path in second]
-    if not both and (first or second):
+    if not both:
         both = list(zip(first.values(), second.values(), strict=False))
     for one, two in both:
         top = float(two.abs().max()) if two.numel() else 0.0
@@ -240,11 +243,3 @@ def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:
         if one.shape != two.shape or not torch.allclose(one.double(), two.double(), **how):
             return False
     return bool(both) or not (first or second)
-
-
-def _is_mask(tensor: Tensor) -> bool:
-    return tensor.dtype == torch.bool or (tensor.dim() == 4 and tensor.shape[1] == 1)
-
-
-def _visible(mask: Tensor) -> Tensor:
-    return mask if mask.dtype == torch.bool else mask > -1e4

@@ -1,12 +1,9 @@
 """Which cases are run for a variant, selected from its text and its parts before a model is built.
 
-A case can turn out to have nothing to compare: a head without a loss, a parent that mixes packed
-texts.  Its result is then `NONE`, with the reason.
-
-The order is the one that finds errors soonest, and depends on no clock.  Two cases that differ in
-nothing but a setting that an error does not touch show the same.  So each case comes next that
-brings most that is new (another padding, head, configuration, way to call the model, changed line)
-for what it costs.  Behind them come the errors of parts, then those cases that bring nothing new.
+A case can turn out to have nothing to compare; its result is then `NONE`, with the reason.  Each
+case comes next that brings most that is new (another padding, head, configuration, way to call the
+model, changed line) for what it costs.  Behind them come planted errors, then what brings nothing
+new.
 """
 
 from __future__ import annotations
@@ -26,11 +23,9 @@ from patchgen.verify.parts.part_check import PartCheck, Rows, Scenario
 from patchgen.verify.variants import SETTING, Plan, Variant
 
 ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
-UNPACKED_ROWS = ROWS[:3]  # many models cannot keep packed texts apart
 EVAL_ROWS: tuple[Rows, ...] = ("full", "left")
 # Texts of one token and no full row; rows of one, two and three texts.
 ODD_ROWS: tuple[Rows, ...] = ("short", "several")
-ROUTES = ("closest", "independent")
 DROPOUT = 0.2
 # Tokens: longer than any window, so that scores become larger than what they are made of.
 LONG = 37
@@ -45,8 +40,7 @@ def compare_numbers(
 
 # --- ways to call a model
 
-# `Scenario.ways` are keys of `OF_ARGUMENTS` and `OF_MODELS`.  All run in float64, the most
-# sensitive dtype.
+# All run in float64, the most sensitive dtype.
 _OF_TOKENS = ("types of tokens", "positions", "embeddings")
 CALLS: Mapping[str, Scenario] = {
     "typed": Scenario(rows="right", ways=("types of tokens",)),
@@ -102,10 +96,7 @@ IN_DTYPES = dict.fromkeys(("float16", "autocast", "bfloat16"), "bfloat16") | {"f
 def select_cases(
     variant: Variant, checks: tuple[PartCheck, ...], plan: Plan | None = None
 ) -> tuple[Case, ...]:
-    """Every case of `variant`.  Cheap cases that find most errors come first.
-
-    Raises LookupError if the variant has no class to run: nothing would be compared.
-    """
+    """Every case of `variant`.  Raises LookupError if it has no class to run."""
     if not variant.heads:
         raise LookupError(f"{variant.module} has no public model class")
     selection = _Selection(variant, checks, plan or Plan())
@@ -121,8 +112,6 @@ def select_cases(
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """The cases of one variant."""
-
     variant: Variant
     checks: tuple[PartCheck, ...]
     plan: Plan
@@ -144,12 +133,13 @@ class _Selection:
 
     def whole(self) -> Iterator[Case]:
         yield from self.loading(self.head)
-        yield from self.effects()
+        for check in self.checks:
+            yield self.case(f"effect of {check.part}", "effect", detail=check.part)
         yield from self.operations()
         yield from self.promises(self.head, read_of(self.variant).classes)
         for dtype in self.plan.dtypes:
             for rows in ROWS:
-                for route, called in enumerate(ROUTES):
+                for route, called in enumerate(("closest", "independent")):
                     yield from self.numbers(dtype, (rows,), f"{{}} {called}", route)
             for rows in EVAL_ROWS:
                 yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
@@ -188,11 +178,6 @@ class _Selection:
 
     # --- what parts ask for
 
-    def effects(self) -> Iterator[Case]:
-        """The effect of each part."""
-        for check in self.checks:
-            yield self.case(f"effect of {check.part}", "effect", detail=check.part)
-
     def operations(self) -> Iterator[Case]:
         """The variant's own operators, its products, and whether a recompute chooses again."""
         padded = Scenario(rows="right", train=True)
@@ -211,22 +196,19 @@ class _Selection:
             yield self.case("work under autocast", "work", scenario=wide)
 
     def promises(self, head: str, changed: Sequence[str] = ()) -> Iterator[Case]:
-        """Two ways to run the variant that must give the same, as its parts promise.
-
-        A norm that is `changed` is held against the parent's alone.
-        """
+        """What parts promise of one head; `changed` norms are held against the parent's alone."""
         if self.has("loss"):  # a narrow dtype shows what is not summed in float32
             how: Any = {"head": head, "scenario": Scenario(train=True)}
             yield self.case("bfloat16 loss beside logits", "loss beside logits", "bfloat16", **how)
         if self.has("norm") or any("Norm" in name for name in changed):
             yield self.case("bfloat16 norms alone", "norms", "bfloat16", head=head)
-        # Other heads give one result a row, whatever is in it.
-        if self.has("flash") and head.endswith(("Model", "ForMaskedLM", "ForCausalLM")):
-            how = {"head": head, "scenario": Scenario(labels=False)}
-            yield self.case("texts in one row", "isolation", "float64", **how)
+        # Other heads give one result a row, whatever is in it; the main one has all such cases.
+        of_tokens = head.endswith(("Model", "ForMaskedLM", "ForCausalLM"))
+        if self.has("flash") and of_tokens and head != self.head:
+            how = {"head": head, "detail": "packed rows"}
+            yield self.case("itself: packed rows", "itself", "float64", **how)
 
     def planted(self) -> Iterator[Case]:
-        """Each error that a part lists.  The comparison must notice it."""
         for dtype in self.plan.dtypes:
             for check in self.checks:
                 for error in check.planted_errors:
@@ -239,7 +221,7 @@ class _Selection:
         if not any(check.by_flags for check in self.checks):
             return
         for detail in INTERFACE:
-            for rows in UNPACKED_ROWS:
+            for rows in ROWS[:3]:  # many models cannot keep packed texts apart
                 how: Any = {"scenario": self.training(rows), "detail": detail}
                 yield self.case(f"float64 {rows} by {detail}", "interface", "float64", **how)
         how = {"scenario": Scenario(rows="left"), "detail": "eager"}
@@ -260,7 +242,6 @@ class _Selection:
     # --- ways to train and to call
 
     def ways_to_train(self) -> Iterator[Case]:
-        """Dropout, accumulation, autocast and checkpointing, each along the closest route."""
         padded = Scenario(rows="right", train=True)
         scenarios = {
             "without labels": Scenario(labels=False),
@@ -288,7 +269,6 @@ class _Selection:
         yield self.case(f"{name}, dropout", kind, scenario=replace(padded, dropout=DROPOUT))
 
     def calls(self) -> Iterator[Case]:
-        """A case for each way to call the model, in training with every part active."""
         for name, scenario in CALLS.items():
             yield compare_numbers(self.head, "float64", name, scenario)
         checkpointing = self.training().checkpointing
@@ -309,16 +289,12 @@ class _Selection:
 
     # --- other configurations
 
-    @property
-    def decoder(self) -> str:
-        """The head that generates text, or the main one if there is none."""
-        endings = ("LMHeadModel", "ForCausalLM")
-        return next((head for head in self.variant.heads if head.endswith(endings)), self.head)
-
     def settings(self) -> Iterator[Case]:
         """Settings of checkpoints, and what changed lines read."""
+        decoders = (h for h in self.variant.heads if h.endswith(("LMHeadModel", "ForCausalLM")))
+        decoder = next(decoders, self.head)
         for each in find_settings(self.variant):
-            head = self.decoder if "is_decoder" in each.changes else head_for(self.variant, each)
+            head = decoder if "is_decoder" in each.changes else head_for(self.variant, each)
             for case in self.of_setting(each, head):
                 changes = tuple(each.changes.items())
                 yield replace(case, changes=changes, drawn=each.drawn)
@@ -362,7 +338,6 @@ class _Selection:
     # --- usage, and the variant against itself
 
     def usage(self) -> Iterator[Case]:
-        """The cache, generation, each attention, and `torch.compile`."""
         full = self.plan.full
         yield from self.read_by_cache()
         for way in ("greedy", "sampled", "beams", "static cache") if full else ("greedy",):
@@ -389,7 +364,6 @@ class _Selection:
                     yield self.case(name, "cache", "float64", attention=how, **asked)
 
     def itself(self) -> Iterator[Case]:
-        """Each other way of running that must give the same."""
         for way in WAYS:
             if way not in IN_DTYPES or IN_DTYPES[way] in self.plan.dtypes:
                 yield self.case(f"itself: {way}", "itself", "float64", detail=way)
@@ -412,24 +386,20 @@ class _Selection:
 # What a case of each kind costs, in steps of a tiny model.
 COSTS: Mapping[str, float] = {
     **{"weights": 1.2, "cache": 2, "effect": 2, "choices": 3, "operators": 3, "zeros": 1},
-    **{"work": 2, "loss beside logits": 2, "isolation": 2, "attention": 3},
+    **{"work": 2, "loss beside logits": 2, "attention": 3},
     **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 12, "compiled": 60, "itself": 3},
 }
 NARROW = 3  # times as much: the parent's noise is measured
 
 
 def cost_of(case: Case) -> float:
-    """The estimated cost of a run, in steps of a tiny model."""
     return COSTS.get(case.kind, 1.0) * (NARROW if case.dtype == "bfloat16" else 1)
 
 
 def order_cases(
     cases: Sequence[Case], paths: Sequence[frozenset[int]]
 ) -> tuple[list[int], list[int]]:
-    """The places of those that bring something new, and of the rest.
-
-    `paths` are the changed lines that each case runs.
-    """
+    """The places of those that bring something new, and of the rest; `paths` are their lines."""
     traits = [_traits(case, path) for case, path in zip(cases, paths, strict=True)]
     left, met, telling = list(range(len(cases))), set[tuple[object, ...]](), list[int]()
     while left:

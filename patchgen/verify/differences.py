@@ -43,18 +43,12 @@ NARROW = frozenset({torch.bfloat16, torch.float16})
 # Both paths run the same operations in the same order: nothing may differ, in any dtype.
 EQUAL = Bound(0, 0, "bit-equal")
 # The same formula with sums in another order.  In a narrow dtype two such paths are each one noise
-# from the truth and 1.4 from each other.  SDPA against eager, in four models and three paddings,
-# needs 1.6 at most.
+# from the truth and 1.4 from each other; SDPA against eager needs 1.6 at most.
 REORDERED = Bound(ROUNDINGS, 2, "reordered")
 # Another formula for the same function, such as a mean over experts.
 REFORMULATED = Bound(4 * ROUNDINGS, 3, "reformulated")
 # Kernels that compute in float32, also in a float64 model.
 IN_FLOAT32 = Bound(4 * ROUNDINGS, 3, "reformulated in float32", torch.float32)
-
-
-def loosest(bounds: Iterable[Bound]) -> Bound:
-    """The bound of several parts together."""
-    return max(bounds)
 
 
 # A gradient far below the largest may be only rounding.  A bias on the keys has no gradient, for
@@ -74,7 +68,6 @@ class Difference:
 
     name: str
     largest: float
-    mean: float
     where: tuple[int, ...]
     rms: float = 0.0  # root mean square of the difference, relative to that of the reference
     size: float = 0.0  # what `rms` is relative to
@@ -83,7 +76,7 @@ class Difference:
     missing: bool = False  # on one side, or of another shape there
 
     def __str__(self) -> str:
-        return f"{self.name}: max {self.largest:.2e} at {self.where}, mean {self.mean:.2e}"
+        return f"{self.name}: max {self.largest:.2e} at {self.where}"
 
 
 def differences(
@@ -93,93 +86,88 @@ def differences(
     gradients = [tensor for name, tensor in reference.items() if _is_gradient(name)]
     tops, sizes = map(_top, gradients), map(_rms, gradients)
     floors = GRADIENT_FLOOR * max(tops, default=0.0), GRADIENT_FLOOR * max(sizes, default=0.0)
-    found = []
+    gaps = []
     for name in {**reference, **candidate}:
         both, floor = (reference.get(name), candidate.get(name)), (0.0, 0.0)
-        found.append(_difference(name, *both, floors if _is_gradient(name) else floor))
-    return _sorted(found)
+        gaps.append(_difference(name, *both, floors if _is_gradient(name) else floor))
+    return _sorted(gaps)
 
 
-def _sorted(found: Iterable[Difference]) -> tuple[Difference, ...]:
-    return tuple(sorted(found, key=lambda difference: -difference.largest))
+def _sorted(gaps: Iterable[Difference]) -> tuple[Difference, ...]:
+    return tuple(sorted(gaps, key=lambda difference: -difference.largest))
 
 
-def worst(found: Iterable[Difference]) -> float:
+def worst(gaps: Iterable[Difference]) -> float:
     """The largest relative difference; 0.0 means bit for bit equal."""
-    return max((difference.largest for difference in found), default=math.inf)
+    return max((difference.largest for difference in gaps), default=math.inf)
 
 
 def find_other_dtypes(
     reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
 ) -> tuple[Difference, ...]:
     """An infinite difference for each tensor of another dtype, which values do not show."""
-    both = {
-        name: (t.dtype, candidate[name].dtype) for name, t in reference.items() if name in candidate
-    }
-    described = [
-        f"{name}, {ours} for {theirs}," for name, (theirs, ours) in both.items() if ours != theirs
-    ]
-    return tuple(Difference(name, math.inf, math.inf, (), math.inf) for name in described)
+    dtypes = {name: candidate[name].dtype for name in reference if name in candidate}
+    return tuple(
+        Difference(f"{name}, {dtype} for {reference[name].dtype},", math.inf, (), math.inf)
+        for name, dtype in dtypes.items()
+        if dtype != reference[name].dtype
+    )
 
 
 def measure_in_noise(
-    found: Iterable[Difference], *noises: Iterable[Difference]
+    gaps: Iterable[Difference], *noises: Iterable[Difference]
 ) -> tuple[Difference, ...]:
     """The same differences with `largest` in units of each tensor's noise, the largest first.
 
     Each of `noises` holds a reference's differences between two dtypes.  Of several, the larger
     counts: a computation that chooses, such as a router, may choose otherwise along one path only.
-
-    The noise of one tensor may be small by chance, above all that of a loss, which is one number.
-    So at least a quarter of the median counts, and the whole median for gradients near zero.  If a
-    bias has no gradient, both sides are the rounding of a sum over its matrix's gradient: then that
-    matrix's noise counts.
+    The noise of one tensor may be small by chance, above all that of a loss, which is one number:
+    at least a quarter of the median counts, and the whole median for gradients near zero.  If a
+    bias has no gradient, both sides are the rounding of a sum: its matrix's noise counts.
     """
-    every = [each for noise in noises for each in noise]
+    every = [gap for noise in noises for gap in noise]
     own: dict[str, float] = {}
     absolute: dict[str, float] = {}
-    for each in every:
-        own[each.name] = max(own.get(each.name, 0.0), each.rms)
-        absolute[each.name] = max(absolute.get(each.name, 0.0), each.rms * each.size)
-    vanishing = {each.name for each in every if each.vanishes}
+    for gap in every:
+        own[gap.name] = max(own.get(gap.name, 0.0), gap.rms)
+        absolute[gap.name] = max(absolute.get(gap.name, 0.0), gap.rms * gap.size)
+    vanishing = {gap.name for gap in every if gap.vanishes}
     # The reference has it in one of its dtypes only, such as the gradient of an expert.
-    missing = {each.name for each in every if each.missing}
+    missing = {gap.name for gap in every if gap.missing}
     finite = [size for size in own.values() if math.isfinite(size)]
     median = statistics.median(finite) if finite else 0.0
     measured = []
-    for one in (one for one in found if one.name not in missing):
-        size = max(own.get(one.name, 0.0), median if one.tiny else median / 4)
-        if one.name in vanishing and one.size:
-            weight = f"{one.name.removesuffix('bias')}weight"
-            size = max(size, absolute.get(weight, 0.0) / one.size)
+    for gap in (gap for gap in gaps if gap.name not in missing):
+        size = max(own.get(gap.name, 0.0), median if gap.tiny else median / 4)
+        if gap.name in vanishing and gap.size:
+            weight = f"{gap.name.removesuffix('bias')}weight"
+            size = max(size, absolute.get(weight, 0.0) / gap.size)
         # Without noise, or if the reference is not a number, nothing may differ.
         is_measure = size and math.isfinite(size)
-        times = one.rms / size if is_measure else (math.inf if one.rms else 0.0)
-        measured.append(replace(one, largest=times))
+        times = gap.rms / size if is_measure else (math.inf if gap.rms else 0.0)
+        measured.append(replace(gap, largest=times))
     return _sorted(measured)
 
 
-def nearer(found: Iterable[Difference], other: Iterable[Difference]) -> tuple[Difference, ...]:
+def nearer(gaps: Iterable[Difference], other: Iterable[Difference]) -> tuple[Difference, ...]:
     """Of each name the smaller of both, the largest first; what `other` lacks stays as found."""
-    beside = {each.name: each for each in other}
-    return _sorted(
-        min(one, beside.get(one.name, one), key=lambda each: each.largest) for one in found
-    )
+    beside = {gap.name: gap for gap in other}
+    return _sorted(min(gap, beside.get(gap.name, gap), key=lambda gap: gap.largest) for gap in gaps)
 
 
 def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:
     """`own` noise, but for each tensor at least the median over all draws.
 
-    One draw may be small by chance.  Among many tensors some are, and they would then be the
-    furthest apart in units of their noise, with nothing wrong.
+    Of many tensors some have little in one draw, and would be the furthest apart with nothing
+    wrong.
     """
     drawn: dict[str, list[float]] = {}
-    for each in (each for draw in others for each in draw):
-        if math.isfinite(each.rms):  # else one dtype only has it there, as an expert's gradient
-            drawn.setdefault(each.name, []).append(each.rms)
+    for gap in (gap for draw in others for gap in draw):
+        if math.isfinite(gap.rms):  # else one dtype only has it there, as an expert's gradient
+            drawn.setdefault(gap.name, []).append(gap.rms)
     return tuple(
-        replace(one, rms=max(one.rms, statistics.median([one.rms, *drawn.get(one.name, [])])))
-        for one in own
+        replace(gap, rms=max(gap.rms, statistics.median([gap.rms, *drawn.get(gap.name, [])])))
+        for gap in own
     )
 
 
@@ -202,11 +190,11 @@ def _difference(
     if (reference is None or candidate is None) and _is_gradient(name):
         # A layer that nothing reached, such as an expert, has no gradient, or zeros in a stack.
         if there is not None and not there.any():
-            return Difference(name, 0.0, 0.0, ())
+            return Difference(name, 0.0, ())
     if reference is None or candidate is None or reference.shape != candidate.shape:
-        return Difference(name, math.inf, math.inf, (), math.inf, missing=True)
+        return Difference(name, math.inf, (), math.inf, missing=True)
     if torch.equal(reference, candidate):
-        return Difference(name, 0.0, 0.0, ())
+        return Difference(name, 0.0, ())
     difference = (reference.double() - candidate.double()).abs()
     relative = difference / max(_top(reference), floors[0])
     relative = torch.where(relative.isfinite(), relative, math.inf)
@@ -216,7 +204,6 @@ def _difference(
     return Difference(
         name,
         float(relative.max()),
-        float(relative.mean()),
         tuple(int(i) for i in where),
         rms if math.isfinite(rms) else math.inf,
         max(own, floor),

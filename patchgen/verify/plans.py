@@ -1,10 +1,8 @@
 """Check that the plans a model carries match its modules and parameters.
 
 A model of transformers says by name which layers are split over processes and how (`_tp_plan`,
-`_ep_plan`), and which layers stay on one device (`_no_split_modules`).  transformers skips a name
-that matches nothing, with a warning at most; the layer is then whole on every process.  Here each
-name is compared with the modules and parameters of a model, which may be on the meta device, and
-with those of its parent.
+`_ep_plan`), and which stay on one device (`_no_split_modules`).  transformers skips a name that
+matches nothing.  Here each is compared with a model, on the meta device too, and with its parent.
 """
 
 from __future__ import annotations
@@ -43,11 +41,7 @@ def parent_on_meta(model: Any) -> Any | None:
 
 
 def parent_class(kind: type) -> Any | None:
-    """The parent's class that a class of a generated file stands for, by the file's banner.
-
-    None for a class of any other file, of a file whose parent is not in transformers, and for a new
-    class.
-    """
+    """The parent's class that a generated one stands for, by the file's banner; else None."""
     path = Path(inspect.getsourcefile(kind) or "")
     if not (path.is_file() and is_generated(path.read_text(encoding="utf-8"))):
         return None
@@ -72,15 +66,6 @@ ROWS = ("rowwise", "rowwise_rep", "rowwise_split_input")
 EMBEDDINGS = ("embedding_rowwise", "embedding_colwise")
 # Styles that split a parameter.  The others only change the inputs and outputs of a module.
 SPLITTING = (*COLUMNS, *ROWS, *EMBEDDINGS, "packed_colwise", "packed_rowwise", "grouped_gemm")
-
-
-def known_styles() -> frozenset[str]:
-    """The styles of the installed transformers; empty if its list is not found."""
-    try:
-        from transformers.distributed.parallel_utils import ALL_PARALLEL_STYLES
-    except ImportError:
-        return frozenset()
-    return frozenset(ALL_PARALLEL_STYLES)
 
 
 def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str:
@@ -110,7 +95,6 @@ def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str
 
 
 def unfit_parameter(style: str, owner: nn.Module, name: str) -> str:
-    """What is wrong with the parameter `name` of `owner` under `style`."""
     size = tuple(owner.get_parameter(name).shape)
     if style == "grouped_gemm" and size[0] != getattr(owner, "num_experts", size[0]):
         return f"its first axis, {size[0]}, is not that of the {owner.num_experts} experts"
@@ -172,7 +156,11 @@ def find_plan_faults(model: Any) -> tuple[Finding, ...]:
         modules.setdefault(generic(path), []).append(module)
         for name, _ in module.named_parameters(recurse=False):
             owners.setdefault(generic(f"{path}.{name}".lstrip(".")), []).append((module, name))
-    faults, styles = [], known_styles()
+    faults = list[Finding]()
+    try:
+        from transformers.distributed.parallel_utils import ALL_PARALLEL_STYLES as styles
+    except ImportError:  # then none is known
+        styles = {}
     for kind in KINDS:
         plan = plan_of(model, kind)
         for rule, style in plan.items():
@@ -203,7 +191,6 @@ def _undivided(model: Any) -> Iterable[str]:
 
 
 def splits(model: nn.Module, plan: Mapping[str, Any]) -> dict[str, str]:
-    """The style that splits each parameter, by full name, without those that stay whole."""
     # As transformers: a parameter's own rule, else its module's (`_get_parameter_plan`, 5.23).
     named = {name: generic(name) for name, _ in model.named_parameters()}
     styles = {
@@ -253,7 +240,7 @@ class Compared:
 def compared(model: Any, parent: Any) -> Compared:
     """The plans of `model` beside those of the model that it was made from, of equal sizes."""
     wrong, inherited = _own_faults(find_plan_faults(model), parent)
-    lost = [one for kind in KINDS for one in lost_findings(model, parent, kind)]
+    lost = [fault for kind in KINDS for fault in lost_findings(model, parent, kind)]
     refused = tuple(f"{CALLED[each]}: {why}" for each in KINDS if (why := refusal_of(model, each)))
     checked = sum(len(plan_of(model, kind)) for kind in KINDS) + len({*_undivided(model)})
     return Compared((*wrong, *lost), tuple(inherited), checked, refused)
@@ -261,10 +248,10 @@ def compared(model: Any, parent: Any) -> Compared:
 
 def _own_faults(faults: Iterable[Finding], parent: Any) -> tuple[list[Finding], list[Finding]]:
     """Those of `faults` that the parent does not have, and those that it has."""
-    theirs = {(one.kind, one.rule, one.code) for one in find_plan_faults(parent)}
+    theirs = {(fault.kind, fault.rule, fault.code) for fault in find_plan_faults(parent)}
     own, inherited = list[Finding](), list[Finding]()
-    for one in faults:
-        (inherited if (one.kind, one.rule, one.code) in theirs else own).append(one)
+    for fault in faults:
+        (inherited if (fault.kind, fault.rule, fault.code) in theirs else own).append(fault)
     return own, inherited
 
 
@@ -274,30 +261,28 @@ def _own_faults(faults: Iterable[Finding], parent: Any) -> tuple[list[Finding], 
 def require_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding, ...]:
     """Refuse a model with a wrong plan for `which`, before anything is split.
 
-    A generated model is compared with its `parent` of equal sizes, which is built if it is not
-    given.  A rule that matches nothing in the parent either is no reason to refuse; a layer that
-    the parent splits must be split.  In a model of transformers itself, rules that match nothing
-    are an error only if all do: some are for other sizes.
+    A rule that matches nothing in the parent either is no reason to refuse; a layer that the
+    parent splits must be split.  In a model of transformers, rules that match nothing are an error
+    only if all do: some are for other sizes.  Returns the faults that were let pass.
 
-    Returns the faults that were let pass.  Raises PatchgenError: PG842 for a model without a plan
-    or with one that a part refuses, PG840 for a rule that matches nothing, PG841 for one that does
-    not fit, PG843 for a layer that stays whole.
+    Raises PatchgenError: PG842 for a model without a plan, PG840 for a rule that matches nothing,
+    PG841 for one that does not fit, PG843 for a layer that stays whole.
     """
     name, plan = type(model).__name__, plan_of(model, which)
     if (reason := refusal_of(model, which)) or not plan:
         hint = "run the same model on one process, or under FSDP2, which needs no plan"
         what = f"has no plan for {CALLED[which]}{': ' if reason else ''}{reason}"
         raise PatchgenError("PG842", Location(name), what, "" if reason else hint)
-    faults = [one for one in find_plan_faults(model) if one.kind == which]
+    faults = [fault for fault in find_plan_faults(model) if fault.kind == which]
     parent = parent_on_meta(model) if parent is None else parent
     if parent is not None:
         wrong, passed = _own_faults(faults, parent)
         wrong += lost_findings(model, parent, which)
     else:
-        passed = [one for one in faults if one.code == "PG840"]
-        wrong = [one for one in faults if one not in passed]
+        passed = [fault for fault in faults if fault.code == "PG840"]
+        wrong = [fault for fault in faults if fault not in passed]
     if len(passed) >= len(plan):
         wrong, passed = [*wrong, *passed], []
     if wrong:
-        raise Refusals(one.at(name) for one in wrong)
+        raise Refusals(fault.at(name) for fault in wrong)
     return tuple(passed)

@@ -19,7 +19,7 @@ from patchgen.project.write import replace_file
 from patchgen.verify.variants import Variant
 
 Outcome = Literal["seen", "unseen", "no difference", "crashed"]
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
 # NONE: there is nothing to compare, and `note` says why.
 Status = Literal["PASS", "WARN", "FAIL", "NONE"]
 LINES = "changed lines"
@@ -30,12 +30,7 @@ NAMED = 6  # of what is missing, in a note
 
 @dataclass(frozen=True, slots=True)
 class MutantResult:
-    """One mutant.
-
-    seen: a case compared unequal.  unseen: none did, and some ran other operations.  no difference:
-    all cases that run its line, in every dtype, ran the same operations on the same data.  crashed:
-    it raises an exception in some case, and none sees it before; neither seen nor unseen.
-    """
+    """One small error in a changed line, and what became of it."""
 
     place: str  # "modeling_llama_loss.py:233"
     function: str
@@ -69,28 +64,16 @@ class LinesRun:
     unplanted: int = 0  # that can be made of lines that did not run: none of them is planted
 
 
-def lines_from_json(fields: Mapping[str, Any]) -> LinesRun:
-    """What `asdict` gave, through JSON."""
-    texts = {name: tuple(map(tuple, fields[name])) for name in ("not_run", "refusals")}
-    return LinesRun(**{**fields, **texts})
-
-
-def counted(fates: Iterable[MutantResult]) -> Mapping[Outcome, int]:
-    """The number of mutants with each outcome."""
-    found = Counter(fate.outcome for fate in fates)
-    return {outcome: found[outcome] for outcome in OUTCOMES}
+def counted(fates: Iterable[MutantResult]) -> Mapping[str, int]:
+    return dict.fromkeys(OUTCOMES, 0) | Counter(fate.outcome for fate in fates)
 
 
 def format_counts(fates: Iterable[MutantResult], lines: LinesRun | None = None) -> str:
-    """How many of the mutants were seen, in words.
-
-    "23 of 24 mutants seen, 2 more made no difference, 1 more crashed, 31 on lines that did not
-    run".
-    """
+    """ "23 of 24 mutants seen, 2 more made no difference, 31 on lines that did not run"."""
     found = counted(fates)
     text = f"{found['seen']} of {found['seen'] + found['unseen']} mutants seen"
     for outcome, what in (("no difference", "made no difference"), ("crashed", "crashed")):
-        text += f", {found[outcome]} more {what}" if found[outcome] else ""  # type: ignore[index]
+        text += f", {found[outcome]} more {what}" if found[outcome] else ""
     if lines is None or not (lines.mutants or lines.unplanted):
         return text
     text += f", {lines.unplanted} on lines that did not run" if lines.unplanted else ""
@@ -102,11 +85,7 @@ def format_counts(fates: Iterable[MutantResult], lines: LinesRun | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One case.
-
-    `unit` is "relative" (to a tensor's largest entry) or "noises" (of the parent, in a narrow
-    dtype).
-    """
+    """One case; `unit` is "relative" (to a tensor's largest entry) or "noises" (of the parent)."""
 
     variant: str
     case: str
@@ -137,10 +116,12 @@ class Result:
 
 
 def from_json(fields: dict[str, Any]) -> Result:
-    """The inverse of `Result.as_json`."""
     for name in ("difference", "bound"):
         fields[name] = None if fields[name] is None else float(fields[name])
-    lines = lines_from_json(fields["lines"]) if fields.get("lines") else None
+    lines = fields.get("lines")
+    if lines:
+        texts = {name: tuple(map(tuple, lines[name])) for name in ("not_run", "refusals")}
+        lines = LinesRun(**{**lines, **texts})
     fates = tuple(MutantResult(**fate) for fate in fields.get("fates", ()))
     return Result(**{**fields, "lines": lines, "fates": fates})
 
@@ -150,7 +131,7 @@ def make_lines_result(variant: str, lines: LinesRun) -> Result:
     note = f"{lines.ran} of {lines.changed} changed lines ran"
     note += f", {len(lines.refusals)} more only refuse" if lines.refusals else ""
     if lines.not_run:
-        note += f"; not run: {lines.file}:{_listed([str(number) for number, _ in lines.not_run])}"
+        note += f"; not run: {lines.file}:{shorten([number for number, _ in lines.not_run])}"
     return Result(variant, LINES, "WARN" if lines.not_run else "PASS", note=note, lines=lines)
 
 
@@ -160,13 +141,12 @@ def make_mutants_result(
     """PASS where each that runs was seen, or computes the same."""
     note = format_counts(fates, lines)
     if unseen := [f"{fate.place} {fate.says}" for fate in fates if fate.outcome == "unseen"]:
-        note += f"; unseen: {_listed(unseen)}"
+        note += f"; unseen: {shorten(unseen)}"
     status: Status = "WARN" if unseen else "PASS" if counted(fates)["seen"] else "NONE"
     return Result(variant, MUTANTS, status, note=note, fates=fates)
 
 
 def make_left_out_result(variant: str, cases: int, mutants: int) -> Result:
-    """What did not fit into the time of a run."""
     counts = {"cases": cases, "planted errors": mutants}
     what = " and ".join(f"{count} {name}" for name, count in counts.items() if count)
     note = f"{what} did not fit into the time of this run: --full runs all"
@@ -193,15 +173,13 @@ def causes(results: Iterable[Result]) -> list[tuple[str, list[Result]]]:
     return sorted(found.items(), key=lambda item: -len(item[1]))
 
 
-def _listed(names: list[str]) -> str:
+def shorten(names: Sequence[object]) -> str:
     more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(str, names[:NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 def counts(results: Iterable[Result]) -> dict[str, int]:
-    """How many of each status, in this order."""
-    found = Counter(result.status for result in results)
-    return {status: found[status] for status in get_args(Status)}
+    return dict.fromkeys(get_args(Status), 0) | Counter(result.status for result in results)
 
 
 def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
@@ -214,65 +192,23 @@ def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[s
 
 # --- the report
 
-_LEGEND = """\
-Each case compares the variant with its parent: loss, logits, every hidden state, and the gradient
-of every parameter, at real tokens, in training with dropout off unless the case says otherwise.
-*closest* is the parent's nearest computation (its own SDPA, if it has that), *independent* another
-one (its eager attention).
-
-- **PASS**: the difference is within the bound; that of an error which is planted on purpose is at
-  least ten times larger than the bound.
-- **WARN**: a planted error is seen, but is not that much larger; or a plan names something that
-  does not exist, in the parent as well.
-- **NONE**: there is nothing to compare, for the reason that is given.
-
-Differences are relative to the largest entry of each tensor. In bfloat16 they are in units of the
-parent's own noise, which is measured in the same run, and are taken from the nearer of two
-references: the parent, and the parent in float32 (both round). *lines run*: how many of the lines
-that the variant adds or changes ran in some case. *mutants seen*: how many of the small errors
-planted in those lines some case noticed. [mutants.md](mutants.md) lists all others, with their
-diffs.
-"""
-_MUTANTS_LEGEND = """\
-A *mutant* is one small error in a line that the variant adds or changes: an operator, a constant,
-an index or a slice off by one, an argument or a keyword left out, two operands swapped, a term
-dropped, a condition inverted, a gradient detached, a statement removed. Each mutant is planted, and
-the cases of `patchgen verify` that run its line are run. Those come first that bring another
-padding, head, configuration, way to call the model or changed line. One that crashes says nothing,
-because nobody can overlook it: it gives its place to the next.
-
-- **seen**: one of the cases fails, by its usual bound.
-- **unseen**: no case fails, and some compute something else. Each is listed below.
-- **no difference**: all cases that run its line, in every dtype, give the same outputs and
-  gradients, bit for bit.
-- **crashed**: it crashes in some case, no case sees it before, and there was no other in its
-  place. It counts as neither seen nor unseen.
-
-Mutants are made only of lines that some case runs (*made*). *On lines not run* is the number of
-mutants that lines without a case would give; those lines are listed below. Of the first, a sample
-is planted. It is drawn by the digests of their texts and of the variant's name, so it is the same
-in every run: one of each line, then a second of each, up to the number that the command gives.
-"""
+_LEGEND = "`docs/verify.md` of patchgen says what each column means, and each outcome of an error."
 
 
 @dataclass(frozen=True, slots=True)
 class RunDescription:
-    """Where and how a report was made."""
-
     command: str
     device: str
     versions: tuple[tuple[str, str], ...]
 
 
 def find_best_device() -> str:
-    """Where models run if nobody says otherwise."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def describe_run(command: str, device: str) -> RunDescription:
-    """Of this run.  Asks torch, which is imported."""
     import torch
     import transformers
 
@@ -290,14 +226,14 @@ def describe_run(command: str, device: str) -> RunDescription:
 
 
 def as_json(
-    results: Sequence[Result], made: RunDescription, commands: Mapping[str, str] | None = None
+    results: Sequence[Result], origin: RunDescription, commands: Mapping[str, str] | None = None
 ) -> str:
     """Every case with its numbers; `commands` gives the command of each variant."""
     data: dict[str, Any] = {
-        "command": made.command,
+        "command": origin.command,
         "commands": commands or {},
-        "device": made.device,
-        "versions": dict(made.versions),
+        "device": origin.device,
+        "versions": dict(origin.versions),
         "counts": counts(results),
         "cases": [result.as_json() for result in results],
     }
@@ -307,14 +243,14 @@ def as_json(
 def as_markdown(
     variants: Iterable[Variant],
     results: Sequence[Result],
-    made: RunDescription,
+    origin: RunDescription,
     commands: Sequence[str] = (),
 ) -> str:
     """The page; `commands` gave the results, if several did."""
-    gpu = f"The kernels of {made.device} ran."
-    if made.device == "cpu":
+    gpu = f"The kernels of {origin.device} ran."
+    if origin.device == "cpu":
         gpu = "No GPU was here: this is the CPU's arithmetic."
-    lines = ["# Parity", "", f"{_made_by(made, commands)}. {gpu}", "", _LEGEND]
+    lines = ["# Parity", "", f"{_made_by(origin, commands)}. {gpu}", "", _LEGEND, ""]
     rows, pages = [], list[str]()
     for variant in variants:
         found = [result for result in results if result.variant == variant.name]
@@ -329,14 +265,14 @@ def as_markdown(
         heads = ("difference", "bound")
         pages += ["", f"## {variant.name}", ""]
         pages += table_lines(("case", "", *heads, ""), cases, numbers=heads)
-    heads_of = ("PASS", "WARN", "FAIL", "NONE", "lines run", "mutants seen")
-    lines += table_lines(("variant", "parent", "parts", *heads_of), rows, numbers=heads_of)
+    numbers = (*get_args(Status), "lines run", "mutants seen")
+    lines += table_lines(("variant", "parent", "parts", *numbers), rows, numbers=numbers)
     return "\n".join([*lines, *pages]) + "\n"
 
 
-def _made_by(made: RunDescription, commands: Sequence[str]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in made.versions)
-    return f"{', '.join(f'`{command}`' for command in commands or (made.command,))}, {versions}"
+def _made_by(origin: RunDescription, commands: Sequence[str]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in origin.versions)
+    return f"{', '.join(f'`{command}`' for command in commands or (origin.command,))}, {versions}"
 
 
 def format_lines(results: Iterable[Result]) -> str:
@@ -360,55 +296,34 @@ def format_mutants_page(
     variants: Iterable[Variant], results: Sequence[Result], made_by: str
 ) -> str:
     """What became of errors in the changed lines; `made_by` is Markdown."""
-    rows, pages, every, sums = [], list[str](), list[MutantResult](), [0, 0]
+    every, pages = [fate for result in results for fate in result.fates], list[str]()
     for name in (variant.name for variant in variants):
         own = [result for result in results if result.variant == name]
         run = next((result.lines for result in own if result.lines is not None), None)
-        fates = [fate for result in own for fate in result.fates]
-        every += fates
-        ran = ("", "", "")
-        if run is not None:
-            ran = f"{run.ran} of {run.changed}", f"{run.unplanted:,}", f"{run.mutants:,}"
-            sums = [sums[0] + run.unplanted, sums[1] + run.mutants]
-        rows.append((name, *ran, *(f"{n:,}" for n in (len(fates), *counted(fates).values()))))
-        pages += _of_variant(name, fates, run)
-    total = counted(every)
-    decided = total["seen"] + total["unseen"]
-    part = f"{100 * total['seen'] / decided:.1f} %" if decided else "none"
-    of = f"of {len(rows)} variant{'s' if len(rows) != 1 else ''}, those of the table"
-    seen = f"Seen: {total['seen']:,} of {decided:,} that run and make a difference, {part}."
-    rows.append(("**all**", "", *(f"{n:,}" for n in (*sums, len(every), *total.values()))))
-    heads = ("lines run", "on lines not run", "made", "planted", *OUTCOMES)
-    table = table_lines(("variant", *heads), rows, numbers=heads)
-    opening = ["# Mutants", "", f"{made_by}: {of}.", "", _MUTANTS_LEGEND, seen, ""]
-    return "\n".join([*opening, *table, *pages]) + "\n"
+        pages += _of_variant(name, [fate for result in own for fate in result.fates], run)
+    opening = ["# Mutants", "", f"{made_by}.", "", _LEGEND, "", f"{format_counts(every)}."]
+    return "\n".join([*opening, *pages]) + "\n"
 
 
 def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) -> Iterator[str]:
     unseen = [fate for fate in fates if fate.outcome == "unseen"]
-    missed = {
-        "Lines that did not run": run.not_run if run else (),
-        "Lines that only refuse, and did not run": run.refusals if run else (),
-    }
-    if unseen or any(missed.values()):
+    missed = ", ".join(str(number) for number, _ in run.not_run) if run else ""
+    if unseen or missed:
         yield from ("", f"## {name}", "")
-    for heading, lines in missed.items():
-        if lines:
-            yield f"{heading}: {', '.join(str(number) for number, _ in lines)}.\n"
+        yield f"{format_counts(fates, run)}. Lines that did not run: {missed or 'none'}.\n"
     for fate in unseen:
         yield f"`{fate.place}`, {fate.says}: {fate.note}.\n"
         yield f"```diff\n{fate.diff}\n```\n"
 
 
-def read_record(path: Path, made: RunDescription) -> tuple[list[Result], dict[str, str]]:
-    """The results of `path`, a parity.json, and the command that gave those of each variant.
+def read_record(path: Path, origin: RunDescription) -> tuple[list[Result], dict[str, str]]:
+    """The results of a parity.json, and the command of each variant's.
 
-    Nothing if it is of another device or of other versions: one page never mixes them.  A file that
-    cannot be read is replaced, as one that is not there.
+    Nothing if it is of another device, of other versions or unreadable: one page never mixes them.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if (data["device"], data["versions"]) != (made.device, dict(made.versions)):
+        if (data["device"], data["versions"]) != (origin.device, dict(origin.versions)):
             return [], {}
         results = [from_json(case) for case in data["cases"]]
         names = dict.fromkeys(each.variant for each in results)
@@ -418,25 +333,22 @@ def read_record(path: Path, made: RunDescription) -> tuple[list[Result], dict[st
 
 
 def write_report(
-    folder: Path, gallery: Sequence[Variant], results: Sequence[Result], made: RunDescription
+    folder: Path, gallery: Sequence[Variant], results: Sequence[Result], origin: RunDescription
 ) -> None:
-    """`parity.md`, `parity.json` and `mutants.md` in `folder`.
-
-    Of the variants of `gallery` without results, the report keeps what it said before.
-    """
+    """What `gallery` has no results of stays as the report said it before."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [variant.name for variant in gallery]
-    newer = dict.fromkeys((each.variant for each in results), made.command)
-    before, commands = read_record(folder / "parity.json", made)
+    newer = dict.fromkeys((each.variant for each in results), origin.command)
+    before, commands = read_record(folder / "parity.json", origin)
     kept = [each for each in before if each.variant in names and each.variant not in newer]
     commands = {name: each for name, each in {**commands, **newer}.items() if name in names}
     ordered = sorted([*kept, *results], key=lambda result: names.index(result.variant))
     reported = [variant for variant in gallery if variant.name in commands]
     every = tuple(dict.fromkeys(commands.values()))
     pages = {
-        "parity.json": as_json(ordered, made, commands),
-        "parity.md": as_markdown(reported, ordered, made, every),
-        "mutants.md": format_mutants_page(reported, ordered, _made_by(made, every)),
+        "parity.json": as_json(ordered, origin, commands),
+        "parity.md": as_markdown(reported, ordered, origin, every),
+        "mutants.md": format_mutants_page(reported, ordered, _made_by(origin, every)),
     }
     for name, text in pages.items():
         replace_file(folder / name, text.encode())

@@ -22,8 +22,7 @@ from patchgen.project.places import LOCK
 from patchgen.syntax.errors import did_you_mean
 
 DTYPES = ("float64", "float32", "bfloat16")
-# Of the processor, for one variant, unless everything is asked for: a minute with what is begun
-# by then, and with the process that shows it.
+# Of the processor, for one variant, unless everything is asked for: a minute with what is begun.
 SECONDS = 50.0
 
 
@@ -49,7 +48,6 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 def find_added_lines(diff: str) -> frozenset[int]:
-    """The numbers of the lines that a unified diff adds, in the new file."""
     return frozenset(new for sign, _, new in _marked(diff) if sign == "+")
 
 
@@ -74,51 +72,34 @@ def _marked(diff: str) -> Iterator[tuple[str, int, int]]:
             new += not line.startswith("-")
 
 
-# What shows in a diff that transformers' grouped GEMMs run the experts.
-_EXPERTS = re.compile(r"@use_experts_implementation|\b_grouped_linear\(")
-_LOOKUP = "ALL_ATTENTION_FUNCTIONS.get_interface"
-_FLAGS = {
-    "_supports_sdpa = True": "attention_interface",
-    "supports_gradient_checkpointing = True": "checkpoint",
+# The part checks that a variant written by hand asks for, and how a changed line does so: a class
+# that can run again, a flag, a call of the attention interface, grouped experts.
+_MARKS = {
+    "checkpoint": rf"class .*\b{CHECKPOINTED}\b|supports_gradient_checkpointing = True",
+    "attention_interface": r"_supports_sdpa = True|.*\bALL_ATTENTION_FUNCTIONS\.get_interface\(",
+    "grouped": r"@use_experts_implementation|.*\b_grouped_linear\(",
 }
 
 
 def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ...]:
-    """The part checks that the diff beside `output` asks for; `text` is the output's text.
-
-    What a variant written by hand changes without a part of patchgen: a class that becomes a
-    `GradientCheckpointingLayer`, a flag, a call of the attention interface, grouped experts.
-    """
-    diff = output.with_suffix(".diff")
+    """The part checks that the diff beside `output` asks for; `text` is the output's text."""
+    diff, lines = output.with_suffix(".diff"), text.splitlines()
     changed = find_added_lines(diff.read_text(encoding="utf-8")) if diff.is_file() else ()
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(text)) if changed else ():
-        if getattr(node, "lineno", None) not in changed:
-            continue
-        if isinstance(node, ast.ClassDef):
-            bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
-            found |= {"checkpoint"} if CHECKPOINTED in bases else set()
-        elif isinstance(node, ast.Assign):
-            found |= {_FLAGS.get(ast.unparse(node), "")}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == _LOOKUP:
-            found |= {"attention_interface"}
-    lines = text.splitlines()
-    if any(_EXPERTS.search(lines[number - 1]) for number in changed if number <= len(lines)):
-        found |= {"grouped"}
-    found -= {"checkpoint"} & {*parts} | ({"attention_interface"} if "sdpa" in parts else set())
-    order = ("checkpoint", "attention_interface", "grouped")
-    return tuple(name for name in order if name in found)
+    added = [lines[number - 1].strip() for number in changed if number <= len(lines)]
+    stated = {*parts} | ({"attention_interface"} if "sdpa" in parts else set())
+    return tuple(
+        name
+        for name, mark in _MARKS.items()
+        if name not in stated and any(re.match(mark, line) for line in added)
+    )
 
 
 # What a modular file declares, as plain values that no output gets (see `Variant`).
 DIFFERS, EQUAL_IF = "__differs__", "__equal_if__"
 MODES, SETTING = ("training", "eval"), "config."
+PARTS = "patchgen.parts."
 # Edits of heads that `liger` takes from the part `loss`: they alone do not make it a part.
-_SHARED = (
-    "patchgen.parts.loss.heads.",
-    "patchgen.parts.flash.lengths.",
-    "patchgen.parts.flash.decoder.LabelsWithinTexts",
-)
+_SHARED = ("loss.heads.", "flash.lengths.", "flash.decoder.LabelsWithinTexts")
 _HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
 
 
@@ -145,22 +126,24 @@ class Variant:
     equal_if: tuple[tuple[str, Any], ...] = ()
 
     @property
+    def path(self) -> Path:
+        return Path(self.home, *self.module.split(".")).with_suffix(".py")
+
+    @property
     def checked_parts(self) -> tuple[str, ...]:
         """The names of all part checks that apply: its parts, and changes without a part."""
         return (*self.parts, *self.changes)
 
     @property
     def replaced(self) -> tuple[str, ...]:
-        """The classes that differ on purpose."""
         names = (name for name, _ in self.differs)
         return tuple(n for n in names if n not in MODES and not n.startswith(SETTING))
 
 
 def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]:
-    """The variants recorded at `home`, or those that `wanted` names.
+    """The variants recorded at `home`, or those that `wanted` names: by name, file or folder.
 
-    A name is a variant, a modular file, an output or a folder.  Raises PatchgenError PG507 for an
-    unreadable lock, and LookupError if no record has a name or if there are no records.
+    Raises LookupError if there is none of a name or at all.
     """
     records = sorted(read_lock(home / LOCK).items())
     variants = [record for output, record in records if Path(output).name.startswith("modeling_")]
@@ -182,19 +165,6 @@ def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]
     return tuple(describe_variant(record, home) for record in chosen.values() or known)
 
 
-def find_variant_at(path: Path) -> Variant:
-    """The variant that a modular file or an output of any project is, by that project's record.
-
-    Raises LookupError where the project's lock does not have it, or has several of it.
-    """
-    home = find_config([path.resolve().parent]).home
-    found = find_variants(home, [str(path.resolve())])
-    if len(found) != 1:
-        names = ", ".join(variant.name for variant in found)
-        raise LookupError(f"{path} makes {len(found)} variants: {names}")
-    return found[0]
-
-
 def home_of(names: Iterable[str]) -> Path:
     """The project of the first path in `names`, or of the working directory if there is none."""
     paths = [Path(name).resolve() for name in names if Path(name).exists()]
@@ -203,20 +173,16 @@ def home_of(names: Iterable[str]) -> Path:
 
 
 def describe_variant(record: Record, home: Path) -> Variant:
-    """The variant that `record` describes."""
     symbols = [used.symbol for used in record.parents]
     modules = Counter(symbol.rpartition(".")[0] for symbol in symbols)
     models = [n for n in modules if n.startswith("transformers.models.") and ".modeling_" in n]
-    parts = {
-        symbol.split(".")[2]
-        for symbol in symbols
-        if symbol.startswith("patchgen.parts.") and not symbol.startswith(_SHARED)
-    }
+    used = (n.removeprefix(PARTS) for n in symbols if n.startswith(PARTS))
+    parts = {name.partition(".")[0] for name in used if not name.startswith(_SHARED)}
     output = home / record.output
     text = output.read_text(encoding="utf-8")
     return Variant(
         _name_of(record),
-        _module_of(record),
+        record.output.removesuffix(".py").replace("/", "."),
         max(models, key=lambda name: (modules[name], name)),
         tuple(sorted(parts)),
         find_heads(text),
@@ -229,11 +195,7 @@ def describe_variant(record: Record, home: Path) -> Variant:
 
 
 def _read_declared(modular: Path, output: str) -> dict[str, Any]:
-    """What the modular file declares: see `Variant.differs`.
-
-    Raises LookupError for a name that is no class of the output, no mode and no setting, or for
-    what is no plain value.
-    """
+    """See `Variant.differs`.  Raises LookupError for what is no plain value, or names nothing."""
     values: dict[str, dict[str, Any]] = {DIFFERS: {}, EQUAL_IF: {}}
     text = modular.read_text(encoding="utf-8") if modular.is_file() else ""
     for node in ast.parse(text).body if DIFFERS in text else ():
@@ -267,20 +229,13 @@ def find_heads(text: str) -> tuple[str, ...]:
 
 
 def find_towers(text: str) -> tuple[str, ...]:
-    """The public model classes that are no heads, such as the encoder of images in a larger model.
-
-    VoxtralEncoder, Idefics3VisionTransformer
-    """
+    """The public model classes that are no heads, such as VoxtralEncoder."""
     listed = [name for name in _listed(text) if not _HEAD.search(name)]
     return tuple(name for name in listed if f"\nclass {name}(" in text and "Config" not in name)
 
 
 def _listed(text: str) -> list[str]:
-    """The names in `__all__`.
-
-    `__all__` is the last statement of a modeling module; parsing the whole module would take twenty
-    times as long.
-    """
+    """The names in `__all__`, the last statement of a modeling module: parsing all takes long."""
     _, assigned, rest = f"\n{text}".rpartition("\n__all__ = ")
     if not assigned:
         return []
@@ -288,15 +243,10 @@ def _listed(text: str) -> list[str]:
     return list(ast.literal_eval(first.value)) if isinstance(first, ast.Assign) else []
 
 
-# A class trained as a language model shows most of a variant.  A decoder's head on an encoder, as
-# BertLMHeadModel or RobertaForCausalLM, comes after the head that the encoder is trained with.
-# Where images are seen, the language model alone is ForCausalLM, and not the second.
+# A class trained as a language model shows most of a variant.  A decoder's head on an encoder comes
+# after the head that this is trained with.  Where images are seen, ForCausalLM does not see them.
 _RANKS = (
-    "ForMaskedLM",
-    "ForConditionalGeneration",
-    "ForCausalLM",
-    "LMHeadModel",
-    "ForImageClassification",
+    "ForMaskedLM ForConditionalGeneration ForCausalLM LMHeadModel ForImageClassification".split()
 )
 
 
@@ -304,12 +254,9 @@ def _name_of(record: Record) -> str:
     return Path(record.output).stem.removeprefix("modeling_")
 
 
-def _module_of(record: Record) -> str:
-    return record.output.removesuffix(".py").replace("/", ".")
-
-
 def _is_named(record: Record, name: str, home: Path) -> bool:
     path = (Path.cwd() / name).resolve()
     places = [(home / each).resolve() for each in (record.output, record.modular)]
     is_within = any(path == place or path in place.parents for place in places)
-    return is_within or name in (_name_of(record), _module_of(record))
+    module = record.output.removesuffix(".py").replace("/", ".")
+    return is_within or name in (_name_of(record), module)

@@ -179,7 +179,7 @@ MODULES = {module_of(path) for path in FILES}
 
 
 def part_of(module: str) -> str:
-    """ "verify" for `patchgen.verify.run.children`, "compiler.plan" for `patchgen.compiler.plan.model`."""
+    """ "verify" for `patchgen.verify.run`, "compiler.plan" for `patchgen.compiler.plan.model`."""
     names = module.split(".")[1:]
     if ".".join(names[:3]) in ON_THEIR_OWN:
         return ".".join(names[:3])

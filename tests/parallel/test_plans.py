@@ -20,7 +20,8 @@ from transformers import (
 from patchgen.syntax.errors import PatchgenError, problems_of
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.checks.context import Case
-from patchgen.verify.checks.state import both_on_meta, on_meta
+from patchgen.verify.checks.running import both_on_meta
+from patchgen.verify.models.build import on_meta
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.plans import (
     compared,

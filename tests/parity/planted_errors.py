@@ -21,8 +21,8 @@ from patchgen.verify.cases import select_cases
 from patchgen.verify.checks.context import Case
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.report import Result
-from patchgen.verify.variants import Plan, Variant, find_variant_at
-from tests.gallery import BY_NAME
+from patchgen.verify.variants import Plan, Variant
+from tests.gallery import BY_NAME, variant_at
 from tests.toytree import REPOSITORY
 
 FOLDERS = ("planted", "unseen", "others", "fresh")
@@ -80,7 +80,7 @@ def converted(text: str, name: str, home: Path) -> Variant:
     command = [sys.executable, "-m", "patchgen", "convert"]
     done = subprocess.run(command, cwd=home, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return find_variant_at(modular)
+    return variant_at(modular)
 
 
 def planted(error: Error, home: Path) -> Variant:

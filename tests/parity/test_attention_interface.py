@@ -23,8 +23,8 @@ from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.differences import differences, worst
 from patchgen.verify.inputs.arguments import Batch, batch
 from patchgen.verify.models.build import draw_weights, flash_reference, flex_on_cpu, registered
-from patchgen.verify.observe.evidence import traced
-from patchgen.verify.observe.recorder import compute_in_float64
+from patchgen.verify.observe.evidence import Trace
+from patchgen.verify.observe.recorder import compute_in_float64, listening
 from tests.parity.observed import observe, rounding
 
 LAYERS = SIZES["num_hidden_layers"]
@@ -135,7 +135,7 @@ def test_eager_is_the_parent_to_the_last_bit(case, padding):
 @each_padding
 def test_sdpa_trains_as_the_parent(case, padding):
     reference = case.observe_side("parent", "eager", batch(padding))
-    with traced() as trace, counted("sdpa") as calls:
+    with listening(trace := Trace()), counted("sdpa") as calls:
         by_sdpa = case.observe_side("variant", None, batch(padding))
     assert len(calls) == len(trace.sdpa) == LAYERS and not trace.softmaxes_over(
         batch(padding).input_ids.shape[1]
@@ -201,7 +201,7 @@ def test_the_function_can_be_changed(case):
     model, given = case.build("variant", "eager", torch.float32), batch("left")
     before = model(**given.inputs()).logits
     model.set_attn_implementation("sdpa")
-    with traced() as trace:
+    with listening(trace := Trace()):
         after = model(**given.inputs()).logits
     assert len(trace.sdpa) == LAYERS
     assert (after - before)[given.real].abs().max() <= 1e-5 * before.abs().max()

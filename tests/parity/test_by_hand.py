@@ -13,7 +13,8 @@ from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases import select_cases
 from patchgen.verify.mutation.prove import MutationTest
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.variants import Plan, find_variant_at
+from patchgen.verify.variants import Plan
+from tests.gallery import variant_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -47,7 +48,7 @@ def converted(folder: Path, made: str, layer: str) -> CaseRunner:
     subprocess.run(
         [sys.executable, "-m", "patchgen", "convert"], cwd=folder, check=True, capture_output=True
     )
-    return CaseRunner(find_variant_at(modular))
+    return CaseRunner(variant_at(modular))
 
 
 def run_work(bench: CaseRunner):

@@ -5,10 +5,9 @@ named below.
 
 Quick are, by one rule for all variants, what a short plan has in float64: checkpoints, effects, and
 a step of training along the closest route with full rows and with rows padded at either side.  The
-first variant of each part, by name, has them in float32 too, with its planted errors; a bound
-stands beside the smallest of them in each variant all the same.  Slow are all cases in float32,
-but each part is compiled and timed in one variant alone: `make test-all` runs them.  `patchgen
-verify --all` runs the rest, in float64 and bfloat16 too.
+first variant of each part, by name, has them in float32 too, with errors planted in attention.
+Slow are all cases in float32, but each part is compiled and timed in one variant alone: `make
+test-all` runs them.  `patchgen verify --all` runs the rest, in float64 and bfloat16 too.
 """
 
 import functools
@@ -143,4 +142,6 @@ def test_the_quick_cases_are_of_every_variant_and_part():
     ]
     assert {variant for variant, case in quick if case.kind == "numbers"} == set(GALLERY)
     parts = {part for variant in GALLERY for part in variant.checked_parts}
-    assert {case.detail.partition(":")[0] for _, case in quick if case.kind == "planted"} == parts
+    assert {case.detail for _, case in quick if case.kind == "effect"} == parts
+    planted = {case.detail.partition(":")[0] for _, case in quick if case.kind == "planted"}
+    assert planted == {"sdpa", "attention_interface"} & parts

@@ -15,7 +15,8 @@ from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases import select_cases
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.report import Result
-from patchgen.verify.variants import Plan, find_variant_at
+from patchgen.verify.variants import Plan
+from tests.gallery import variant_at
 
 PYPROJECT = '[tool.patchgen]\nsources = ["mine"]\noutputs = {{ mine = "made_{name}" }}\n'
 PLAN = Plan(dtypes=("float64", "bfloat16"))
@@ -317,7 +318,7 @@ def failures(folder: Path, change: Change) -> list[Result]:
     command = [sys.executable, "-m", "patchgen", "convert"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    variant = find_variant_at(modular)
+    variant = variant_at(modular)
     output = Path(folder, *variant.module.split(".")).with_suffix(".py")
     assert "__differs__" not in output.read_text(encoding="utf-8")
     bench, found = CaseRunner(variant), []

@@ -1,6 +1,6 @@
 """Errors of every kind, planted in transformers' own classes, which are then held against themselves.
 
-What verify sees here it sees in a variant.  Errors of a part's own making are planted by its check,
+What verify sees here it sees in a variant.  Errors of attention are planted by the checks of its parts too,
 and run for every variant of the gallery (test_gallery).
 """
 

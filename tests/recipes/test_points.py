@@ -23,7 +23,8 @@ from patchgen.training import precision
 from patchgen.training.bench.cases import load_cases
 from patchgen.training.rate.flops import count_forward_flops
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.observe.evidence import traced
+from patchgen.verify.observe.evidence import Trace
+from patchgen.verify.observe.recorder import listening
 from tests.gallery import GALLERY
 
 
@@ -66,7 +67,7 @@ def test_operations_of_a_model_that_no_machine_holds():
 @pytest.mark.parametrize("form", [Form(True), Form(True, window=2), Form(False)], ids=str)
 def test_groups_of_heads_are_repeated_beside_a_mask(form):
     query, key = torch.randn(9, 4, 8), torch.randn(9, 2, 8)
-    with traced() as trace:
+    with listening(trace := Trace()):
         by_rows(query, key, key, Texts(torch.tensor([0, 4, 9]).int(), 5), form)
     (call,) = trace.sdpa
     assert call.native_gqa == (call.mask in ("causal", "none")), call

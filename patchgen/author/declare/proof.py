@@ -48,7 +48,7 @@ SHORT = ("full closest", "right closest", "full independent")
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """`heads` are the verified classes, `seen` the errors that were planted in them and found."""
+    """`heads` are the verified classes, `seen` effects and planted errors found in them."""
 
     status: Literal["verified", "cannot be built here", "failed"]
     why: str = ""
@@ -68,11 +68,9 @@ class _Trial:
 
     @property
     def seen(self) -> list[str]:
-        return [
-            result.case.partition("planted: ")[2]
-            for result in self.results
-            if "planted: " in result.case and result.status == "PASS"
-        ]
+        told = re.compile(r".* (?:planted: (.+)|(effect of .+))")
+        named = (told.fullmatch(each.case) for each in self.results if each.status == "PASS")
+        return [match[1] or match[2] for match in named if match]
 
 
 def prove(draft: Draft, home: Path) -> Proof:
@@ -136,7 +134,7 @@ def _judged(trials: Sequence[_Trial]) -> Proof:
         reasons = dict.fromkeys(trial.missing for trial in trials)
         return Proof("cannot be built here", "; ".join(reasons) or "needs a public class")
     for trial in shown:
-        # Without an error that was found, nothing shows that the part ran.
+        # Without its effect or an error that was found, nothing shows that the part ran.
         if not trial.seen and not trial.is_base:
             return Proof("cannot be built here", _unreached(trial.head))
     seen = tuple(dict.fromkeys(name for trial in shown for name in trial.seen))

@@ -146,8 +146,8 @@ def _is_proved(draft: Draft) -> bool:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             proof = prove(draft, Path(home))
     if proof.status == "verified":
-        heads, errors = " and ".join(proof.heads), f"{len(proof.seen)} planted errors were seen"
-        click.echo(f"verified in {heads}: the same as the parent; {errors}", err=True)
+        heads, seen = " and ".join(proof.heads), ", ".join(proof.seen)
+        click.echo(f"verified in {heads}: the same as the parent; seen: {seen}", err=True)
     elif proof.status == "failed":
         click.echo(f"nothing is written, since it is wrong here: {proof.why}", err=True)
         click.echo("hint: --no-proof writes it all the same; please report this", err=True)

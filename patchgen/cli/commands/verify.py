@@ -81,8 +81,8 @@ def verify(
       patchgen verify llama_loss --dtype float32 --report report
     """
     from patchgen.verify.report import describe_run, find_best_device, find_unproven
-    from patchgen.verify.run.children import Limits, Wanted
-    from patchgen.verify.run.children import verify as run
+    from patchgen.verify.run import Limits, Wanted
+    from patchgen.verify.run import verify as run
     from patchgen.verify.variants import SECONDS, Plan
 
     chosen, gallery = _choose(names, everything)
@@ -187,8 +187,7 @@ def _unseen(result: Result) -> str:
     """Each mutant that no case found, as a diff."""
     unseen = [fate for fate in result.fates if fate.outcome == "unseen"]
     return "".join(
-        f"  {fate.place} in {fate.function or 'the module'} ({fate.note})\n{fate.diff}\n"
-        for fate in unseen
+        f"  {fate.place} in {fate.function} ({fate.note})\n{fate.diff}\n" for fate in unseen
     )
 
 

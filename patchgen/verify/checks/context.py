@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from inspect import Parameter, signature
 from typing import Any
 
 import torch
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from patchgen.verify.differences import (
     NARROW,
-    Bound,
     Difference,
     differences,
     find_other_dtypes,
@@ -25,9 +27,9 @@ from patchgen.verify.differences import (
     usual,
     worst,
 )
-from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.inputs.arguments import CannotBuild, Inputs
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.parts.part_check import Observation, Route, Scenario
+from patchgen.verify.parts.part_check import Observation, Route, Rows, Scenario
 from patchgen.verify.report import Status
 
 DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, the case's own first
@@ -42,7 +44,7 @@ class NothingToCompare(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One question about a variant.  `kind` is a key of `checks.CHECKS`."""
+    """One question about a variant.  `kind` is a key of `case_runner.CHECKS`."""
 
     name: str
     kind: str
@@ -74,15 +76,9 @@ class Verdict:
     cause: str = ""
 
 
-def judge(
-    is_right: bool,
-    note: str,
-    difference: float | None = None,
-    bound: float | None = None,
-    unit: str = "",
-) -> Verdict:
-    """PASS or FAIL."""
-    return Verdict("PASS" if is_right else "FAIL", note, difference, bound, unit)
+def judge(is_right: bool, note: str, *measured: Any) -> Verdict:
+    """PASS or FAIL; `measured` are a difference, its bound and their unit."""
+    return Verdict("PASS" if is_right else "FAIL", note, *measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +102,13 @@ class View:
         also = [torch.bfloat16] if self.scenario.autocast else []
         return self.route.bound.at(self.dtype, *also)
 
-    def bounded(self, bound: Bound) -> View:
-        return replace(self, route=replace(self.route, bound=bound))
-
     def parent(self, seed: int = 0) -> Observation:
         asked = self.route, self.dtype, self.scenario
         return self.pair.observe_parent(*asked, weights=self.weights, seed=seed)
 
-    def variant(self, seed: int = 0) -> Observation:
+    def variant(self, seed: int = 0, model: PreTrainedModel | None = None) -> Observation:
         asked = self.route, self.dtype, self.scenario
-        return self.pair.observe_variant(*asked, weights=self.weights, seed=seed)
+        return self.pair.observe_variant(*asked, weights=self.weights, seed=seed, model=model)
 
     def exact(self, seed: int = 0) -> Observation:
         """The parent in float64, or in float32 where it does not run in that."""
@@ -126,15 +119,11 @@ class View:
             return replace(plain, dtype=torch.float32).parent(seed)
 
     def noise(self, *seeds: int) -> tuple[Difference, ...]:
-        """The rounding noise of the narrow dtype in the parent, on draws of inputs."""
         draws = [differences(self.exact(seed), self.parent(seed)) for seed in seeds]
         return usual(draws[0], *draws[1:])
 
     def measure_bound(self) -> float:
-        """What the bound allows, or what the parent's own rounding does if that is more.
-
-        A bound of nothing stays so.
-        """
+        """What the bound allows, or what the parent's own rounding does if that is more."""
         bound = self.route.bound
         if not bound.roundings:
             return self.allowed
@@ -160,12 +149,12 @@ class View:
         """The differences between the parent's observation and `observed`, the largest first.
 
         In a narrow dtype they are in units of noise, and each tensor is compared with the nearer of
-        two: the parent's own, and the parent's in float64, which that rounds.  A variant as near to
-        the truth as its parent, but on the other side, is not wrong, though it is two roundings
-        from the parent.  A tensor of another dtype is infinitely far, unless a part declares it.
+        the parent's own and the parent's in float64: a variant as near to the truth as its parent,
+        on the other side, is not wrong.  A tensor of another dtype is infinitely far, unless a part
+        declares it.
 
-        Each draw of inputs and each route on which noise is measured may add to it, and takes time:
-        where the first alone shows differences of at most `enough`, that is the answer.
+        Each draw of inputs and each route on which noise is measured takes time: where the first
+        alone shows differences of at most `enough`, that is the answer.
         """
         pair, scenario, ours = self.pair, self.scenario, dict(observed)
         reference = pair.without_hidden(self.parent(seed), scenario, observed)
@@ -194,8 +183,6 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """One case, and its two models."""
-
     pair: Pair
     case: Case
 
@@ -204,18 +191,27 @@ class CheckContext:
         return getattr(torch, self.case.dtype)
 
     def view(self, route: Route | None = None, *, weights: bool = False) -> View:
-        """The case's own way to observe the pair."""
         route = route or self.pair.route(self.case.route)
         return View(self.pair, route, self.dtype, self.case.scenario, weights)
+
+    def model(self, *, fresh: bool = False) -> PreTrainedModel:
+        """The variant along the closest route; a `fresh` one may be spoilt."""
+        return self.pair.models(self.pair.routes[0], self.dtype, fresh=fresh)[1]
+
+    def inputs(self, scenario: Scenario | None = None) -> Inputs:
+        """Those of the case's scenario, unless another is given."""
+        return self.pair.inputs(scenario or self.case.scenario, self.dtype)
+
+    def given(self, rows: Rows = "full", *, labels: bool = False) -> dict[str, Tensor]:
+        return self.inputs(Scenario(rows=rows, labels=labels)).given
 
 
 def decide(
     context: CheckContext, found: tuple[Difference, ...], route: Route, against: str = ""
 ) -> Verdict:
-    """PASS if the largest difference is within the route's bound.
+    """PASS if the largest of `found`, which is the first, is within the route's bound.
 
-    `found` has the largest difference first.  `against` names what was compared with, if that is
-    not the parent under the route.
+    `against`: what was compared with, if not the parent under the route.
     """
     first, view = found[0], context.view(route)
     bound = view.allowed if first.largest <= view.allowed else view.measure_bound()
@@ -236,17 +232,13 @@ def require_scenario(pair: Pair, scenario: Scenario) -> None:
     own_order = any(not part_check.same_rng_order for part_check in pair.part_checks)
     if scenario.train and scenario.dropout and own_order:
         raise NothingToCompare("random numbers are drawn in another order")
-    hides = (hidden for part_check in pair.part_checks for hidden in part_check.hides)
-    if "a tuple" in scenario.ways and any(each.when(scenario, pair.changes) for each in hides):
+    if "a tuple" in scenario.ways and pair.hides_logits(scenario):
         raise NothingToCompare("what it hides moves the others in a tuple")
     if scenario.accumulate > 1:
         labelled = "labels" in pair.inputs(scenario, torch.float32).given
-        if not labelled or not pair.parent_scales_its_loss:
+        kinds = {p.kind for p in signature(pair.parent_class.forward).parameters.values()}
+        if not labelled or Parameter.VAR_KEYWORD not in kinds:  # as `Trainer` finds out
             raise NothingToCompare("its loss takes no num_items_in_batch")
-    if scenario.checkpointing is not None:
-        require_checkpointing(pair)
-
-
-def require_checkpointing(pair: Pair) -> None:
-    if not pair.variant_class.supports_gradient_checkpointing:
+    checkpoints = pair.variant_class.supports_gradient_checkpointing
+    if scenario.checkpointing is not None and not checkpoints:
         raise NothingToCompare("it has no gradient checkpointing")

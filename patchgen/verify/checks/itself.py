@@ -9,12 +9,12 @@ Where the parent does not do so either, there is nothing to prove.
 from __future__ import annotations
 
 import copy
-import functools
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +28,15 @@ from patchgen.verify.checks.context import (
     Verdict,
     decide,
     judge,
-    require_checkpointing,
+    require_scenario,
 )
 from patchgen.verify.differences import EQUAL, REORDERED, Bound, differences
-from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, Inputs, takes
+from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
 from patchgen.verify.models.build import draw_weights, silence_progress
-from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.recorder import compute_in_float64
-from patchgen.verify.observe.step import is_causal, observe_step, run, takes_cache
+from patchgen.verify.observe.step import is_causal, observe_step, outputs, run, takes_cache
 from patchgen.verify.parts.part_check import (
     DoesNotLoad,
-    Rows,
     Scenario,
     load_strictly,
     nan_where_not_drawn,
@@ -56,44 +54,14 @@ SHARD = "20KB"
 COARSER = 16.0
 
 
-@dataclass(frozen=True, slots=True)
-class Itself:
-    """One model, and the inputs that it is called with."""
-
-    context: CheckContext
-
-    @property
-    def pair(self) -> Pair:
-        return self.context.pair
-
-    def both(self, dtype: torch.dtype, dropout: float = 0.0) -> tuple[PreTrainedModel, ...]:
-        return self.pair.models(self.pair.routes[0], dtype, dropout)
-
-    def model(self, dtype: torch.dtype | None = None, *, fresh: bool = False) -> PreTrainedModel:
-        pair = self.pair
-        return pair.models(pair.routes[0], dtype or self.context.dtype, fresh=fresh)[1]
-
-    def step(self, rows: Rows) -> Scenario:
-        """A step that draws no random numbers, which depend on the dtype."""
-        differs = [name for name, _ in self.pair.variant.differs]
-        return Scenario(rows=rows, train="training" not in differs)
-
-    def inputs(self, scenario: Scenario) -> Inputs:
-        return self.pair.inputs(scenario, self.context.dtype)
-
-    def given(self, rows: Rows = "full", *, labels: bool = False) -> dict[str, Tensor]:
-        return self.inputs(Scenario(rows=rows, labels=labels)).given
-
-
-Way = Callable[[Itself], Both | Verdict]
+Way = Callable[[CheckContext], Both | Verdict]
 
 
 def check_itself(context: CheckContext) -> Verdict:
-    """Run the way that the case's detail names."""
     way, bound = WAYS[context.case.detail]
     pair = context.pair
     pair.observe_parent(pair.routes[0], context.dtype, Scenario())  # raises where it does not run
-    found = way(Itself(context))
+    found = way(context)
     if isinstance(found, Verdict):
         return found
     route = replace(pair.routes[0], bound=bound)
@@ -111,29 +79,21 @@ def _of_both(
 # --- rows and lengths
 
 
-def _alone(itself: Itself) -> Both:
-    """Each row of a batch as a batch of one."""
-    given, model = itself.given("right"), itself.model()
-    whole = run(model, given)
+def _in_parts(parts: Callable[[int], list[list[int]]], context: CheckContext) -> Both:
+    """Some rows of a batch at a time."""
+    given, model = context.given("right"), context.model()
     rows = len(next(iter(given.values())))
-    alone = [run(model, {name: t[n : n + 1] for name, t in given.items()}) for n in range(rows)]
-    wanted, _ = _of_both(whole, whole, lambda t: t.dim() > 0 and len(t) == rows)
-    return wanted, {name: torch.cat([each[name] for each in alone]) for name in wanted}
+    picked = parts(rows)
+    made = [run(model, {name: t[part] for name, t in given.items()}) for part in picked]
+    whole, order = run(model, given), [row for part in picked for row in part]
+    wanted = {name: t[order] for name, t in whole.items() if t.dim() > 0 and len(t) == rows}
+    return wanted, {name: torch.cat([each[name] for each in made]) for name in wanted}
 
 
-def _reordered(itself: Itself) -> Both:
-    """The rows of a batch in another order."""
-    given, model = itself.given("right"), itself.model()
-    flipped = run(model, {name: tensor.flip(0) for name, tensor in given.items()})
-    rows = len(next(iter(given.values())))
-    wanted, ours = _of_both(run(model, given), flipped, lambda t: t.dim() > 0 and len(t) == rows)
-    return wanted, {name: tensor.flip(0) for name, tensor in ours.items()}
-
-
-def _first_token(itself: Itself) -> Both:
+def _first_token(context: CheckContext) -> Both:
     """The first token of a text of which nothing else is there."""
-    given, model = itself.given(), itself.model()
-    if set(given) != {"input_ids"} or not itself.pair.is_causal:
+    given, model = context.given(), context.model()
+    if set(given) != {"input_ids"} or not context.pair.is_causal:
         raise NothingToCompare("it is no decoder of texts")
     length = given["input_ids"].shape[1]
     one = run(model, {"input_ids": given["input_ids"][:, :1]})
@@ -141,74 +101,84 @@ def _first_token(itself: Itself) -> Both:
     return {name: tensor[:, :1] for name, tensor in whole.items()}, ours
 
 
-def _sees_earlier_tokens(itself: Itself) -> Verdict:
+def _sees_earlier_tokens(context: CheckContext) -> Verdict:
     """Nothing depends on later tokens, where nothing does in the parent as transformers has it."""
-    inputs = itself.inputs(Scenario(labels=False))
-    on_cpu = inputs.to("cpu", itself.context.dtype)
-    if "input_ids" not in inputs.given or not is_causal(itself.pair.plain_parent, on_cpu):
+    inputs = context.inputs(Scenario(labels=False))
+    on_cpu = inputs.to("cpu", context.dtype)
+    if "input_ids" not in inputs.given or not is_causal(context.pair.plain_parent, on_cpu):
         raise NothingToCompare("its parent is no decoder of texts")
-    if is_causal(itself.model(), inputs):
+    if is_causal(context.model(), inputs):
         return Verdict("PASS", "no output depends on a later token")
     # A class that differs may be meant to see both ways.
     return Verdict("WARN", "outputs depend on later tokens, and none of the parent's does")
 
 
-def _packed(itself: Itself) -> Both:
-    """Several rows of two texts, which positions tell apart, and each text alone."""
-    pair, model = itself.pair, itself.model()
-    if "position_ids" not in takes(type(model)) or not pair.isolates_packed_texts:
+def _packed(context: CheckContext) -> Both | Verdict:
+    """Three texts in a row, which positions tell apart, and each text alone.
+
+    One is of one token, and the longest one is not the first.  Where a part promises it, what is
+    given for each text, as a pooler does, is compared too.
+    """
+    pair, model, given = context.pair, context.model(), context.given()
+    promised = any(check.part == "flash" for check in pair.part_checks)
+    takes_positions = "position_ids" in takes(type(model)) and "input_ids" in given
+    if not takes_positions or not (promised or pair.isolates_packed_texts):
         raise NothingToCompare("positions do not keep texts apart in the parent")
-    given = itself.given("packed")
-    first, second = (
-        run(model, {name: tensor[:, part] for name, tensor in given.items()})
-        for part in (slice(None, BOUNDARY), slice(BOUNDARY, None))
-    )
-    packed, length = run(model, given), given["input_ids"].shape[1]
-    ours, _ = _of_both(packed, packed, lambda t: t.dim() > 2 and t.shape[1] == length)
-    return {name: torch.cat([first[name], second[name]], 1) for name in ours}, ours
+    ids = given["input_ids"] if pair.isolates_packed_texts else given["input_ids"][:1]
+    texts = (ids[:, :BOUNDARY], ids[:, BOUNDARY : BOUNDARY + 1], ids[:, BOUNDARY:])
+    tables = (each for n, each in model.named_modules() if n.endswith("position_embeddings"))
+    paddings = [getattr(table, "padding_idx", None) for table in tables]
+    # RoBERTa's positions start after that of padding.
+    start = next((int(each) + 1 for each in paddings if each is not None), 0)
+    places = [start + torch.arange(t.shape[1], device=ids.device).expand_as(t) for t in texts]
+
+    def of(text: Tensor, place: Tensor) -> Observed:
+        return run(model, {"input_ids": text, "position_ids": place})
+
+    joined, tokens = of(torch.cat(texts, 1), torch.cat(places, 1)), sum(t.shape[1] for t in texts)
+    alone = [of(*each) for each in zip(texts, places, strict=True)]
+    of_tokens = {name: t.dim() > 2 and t.shape[1] == tokens for name, t in joined.items()}
+    ours = {name: tensor for name, tensor in joined.items() if promised or of_tokens[name]}
+    wanted = {n: torch.cat([each[n] for each in alone], int(of_tokens[n])) for n in ours}
+    if wrong := [name for name in ours if ours[name].shape != wanted[name].shape]:
+        shapes = (f"{name} is {tuple(ours[name].shape)}" for name in wrong)
+        return Verdict("FAIL", f"{', '.join(shapes)} for three texts in one row")
+    return wanted, ours
 
 
 # --- how it is called
 
 
-def _as_tuple(itself: Itself) -> Both:
-    """`return_dict=False` gives the same, in the same order."""
-    given, model = itself.given(labels=True), itself.model()
+def _as_tuple(context: CheckContext) -> Both:
+    """`return_dict=False` gives the same, in the same order; in training the loss first."""
+    given, model = context.given(labels=True), context.model()
     named, placed = run(model, given), run(model, given, return_dict=False)
     if len(named) != len(placed):
         raise NothingToCompare("a tuple has other parts than the names")
-    return named, dict(zip(named, placed.values(), strict=True))
-
-
-def _as_tuple_in_training(itself: Itself) -> Both:
-    """The loss of a training step, by name and first of a tuple."""
-    given, model = itself.given(labels=True), itself.model().train()
+    both = named, dict(zip(named, placed.values(), strict=True))
     asked = {"use_cache": False} if takes_cache(type(model)) else {}
-    with torch.no_grad(), compute_in_float64():
+    for side, is_named in zip(both, (True, False), strict=True):
         set_seed(0)
-        named = model(**given, return_dict=True, **asked)
-        set_seed(0)
-        placed = model(**given, return_dict=False, **asked)
-    if getattr(named, "loss", None) is None:
-        raise NothingToCompare("it has no loss")
-    return {"loss": named.loss}, {"loss": placed[0]}
+        with torch.no_grad(), compute_in_float64():
+            out = model.train()(**given, return_dict=is_named, **asked)
+        side["first in training"] = next(tensor for _, tensor in outputs(out))
+    return both
 
 
-def _states_by_configuration(itself: Itself) -> Both:
+def _states_by_configuration(context: CheckContext) -> Both:
     """`config.output_hidden_states` gives what the argument gives, at padding as well."""
     try:
-        given = itself.given("right")
+        given = context.given("right")
     except CannotBuild:
-        given = itself.given()
-    model = itself.model(fresh=True)
+        given = context.given()
+    model = context.model(fresh=True)
     asked = run(model, given, output_hidden_states=True)
     model.config.output_hidden_states = True
     return asked, run(model, given)
 
 
-def _last_logits(itself: Itself) -> Both:
-    """`logits_to_keep` gives those logits, by a number and by places."""
-    given, model = itself.given(), itself.model()
+def _last_logits(context: CheckContext) -> Both:
+    given, model = context.given(), context.model()
     if "logits_to_keep" not in takes(type(model)):
         raise NothingToCompare("its forward takes no logits_to_keep")
     whole, places = run(model, given)["logits"], torch.tensor([0, 3], device=model.device)
@@ -217,12 +187,12 @@ def _last_logits(itself: Itself) -> Both:
     return {"of one": whole[:, -1:], "of places": whole[:, places], "all": whole}, ours
 
 
-def _cache_by_default(itself: Itself) -> Both:
+def _cache_by_default(context: CheckContext) -> Both:
     """A training step that says nothing of a cache, also with checkpointing."""
-    if not takes_cache(type(itself.model())):
+    if not takes_cache(type(context.model())):
         raise NothingToCompare("it has no cache")
-    model, plain = itself.model(fresh=True), Scenario(train=True)
-    inputs = itself.inputs(plain)
+    model, plain = context.model(fresh=True), Scenario(train=True)
+    inputs = context.inputs(plain)
     unasked = replace(inputs, options={**inputs.options, "use_cache": None})
     # transformers switches the cache off where layers are checkpointed.
     ways: list[Any] = [None, {}] if model.supports_gradient_checkpointing else [None]
@@ -235,9 +205,9 @@ def _cache_by_default(itself: Itself) -> Both:
     return found
 
 
-def _resized(itself: Itself) -> Both:
+def _resized(context: CheckContext) -> Both:
     """With more words in its vocabulary it gives the same for those that it had."""
-    given, model = itself.given(), itself.model(fresh=True)
+    given, model = context.given(), context.model(fresh=True)
     words = model.config.get_text_config().vocab_size
     if "input_ids" not in given or model.get_input_embeddings().weight.shape[0] != words:
         raise NothingToCompare("it has no vocabulary")
@@ -253,22 +223,23 @@ def _resized(itself: Itself) -> Both:
 # --- how it is trained
 
 
-def _checkpointed(itself: Itself) -> Both:
+def _checkpointed(context: CheckContext) -> Both:
     """Layers that run again in the backward pass, dropout included."""
-    require_checkpointing(itself.pair)
     scenario = Scenario(rows="right", train=True, dropout=0.2)
-    model, inputs = itself.both(itself.context.dtype, 0.2)[1], itself.inputs(scenario)
     again = replace(scenario, checkpointing={})
+    require_scenario(context.pair, Scenario(checkpointing={}))
+    _, model = context.pair.models(context.pair.routes[0], context.dtype, 0.2)
+    inputs = context.inputs(scenario)
     return observe_step(model, inputs, scenario), observe_step(model, inputs, again)
 
 
-def _finite(itself: Itself) -> Verdict:
+def _finite(context: CheckContext) -> Verdict:
     """Each parameter has a finite gradient, and one that the parent lacks is reached by one."""
     training = Scenario(train=True)
-    observed = observe_step(itself.model(), itself.inputs(training), training)
+    observed = observe_step(context.model(), context.inputs(training), training)
     if wrong := [name for name, tensor in observed.items() if not tensor.isfinite().all()]:
         return Verdict("FAIL", f"{shorten_names(wrong)} is not finite")
-    new = itself.pair.new_parameters
+    new = context.pair.new_parameters
     reached = {name.removeprefix("gradient of ") for name, t in observed.items() if t.any()}
     if missed := [name for name in new if name not in reached]:
         return Verdict("FAIL", f"no gradient reaches {shorten_names(missed)}")
@@ -276,16 +247,21 @@ def _finite(itself: Itself) -> Verdict:
     return Verdict("PASS", f"{len(observed)} outputs and gradients are finite{more}")
 
 
-def _in(itself: Itself, dtype: torch.dtype, side: int = 1, autocast: bool = False) -> Observed:
-    scenario = itself.step("left")
-    inputs = itself.pair.inputs(scenario, dtype)
-    return observe_step(itself.both(dtype)[side], inputs, replace(scenario, autocast=autocast))
+def _in(
+    context: CheckContext, dtype: torch.dtype, side: int = 1, autocast: bool = False
+) -> Observed:
+    pair = context.pair
+    # A step that draws no random numbers, which depend on the dtype.
+    draws = "training" in dict(pair.variant.differs)
+    scenario = Scenario(rows="left", train=not draws, autocast=autocast)
+    return observe_step(
+        pair.models(pair.routes[0], dtype)[side], pair.inputs(scenario, dtype), scenario
+    )
 
 
-def _float32(itself: Itself) -> Verdict:
-    """In float32 beside its own float64, and no more so than many times the parent."""
+def _float32(context: CheckContext) -> Verdict:
     theirs, ours = (
-        differences(_in(itself, torch.float64, side), _in(itself, torch.float32, side))[0]
+        differences(_in(context, torch.float64, side), _in(context, torch.float32, side))[0]
         for side in (0, 1)
     )
     bound = COARSER * max(theirs.largest, torch.finfo(torch.float32).eps)
@@ -293,11 +269,11 @@ def _float32(itself: Itself) -> Verdict:
     return judge(ours.largest <= bound, note, ours.largest, bound, "relative")
 
 
-def _narrow(dtype: torch.dtype, autocast: bool, itself: Itself) -> Verdict:
+def _narrow(dtype: torch.dtype, autocast: bool, context: CheckContext) -> Verdict:
     """Beside its own float64, in units of its own float32 as coarse as this dtype."""
-    exact, fine = _in(itself, torch.float64), _in(itself, torch.float32)
+    exact, fine = _in(context, torch.float64), _in(context, torch.float32)
     try:
-        narrow = _in(itself, torch.float32 if autocast else dtype, autocast=autocast)
+        narrow = _in(context, torch.float32 if autocast else dtype, autocast=autocast)
     except RuntimeError as error:
         if "not implemented for" not in str(error):
             raise
@@ -323,13 +299,12 @@ def _narrow(dtype: torch.dtype, autocast: bool, itself: Itself) -> Verdict:
 # --- generation
 
 
-def _generated(itself: Itself) -> Both:
-    """Generated with a cache and without."""
-    model = itself.model()
-    is_decoder = itself.pair.is_causal or model.config.is_encoder_decoder
+def _generated(context: CheckContext) -> Both:
+    model = context.model()
+    is_decoder = context.pair.is_causal or model.config.is_encoder_decoder
     if not type(model).can_generate() or not is_decoder:
         raise NothingToCompare("it generates no text")
-    given = itself.given("left")
+    given = context.given("left")
     made = [
         generate(model, given, NEW_TOKENS, use_cache=cache, do_sample=False) for cache in CACHES
     ]
@@ -364,29 +339,8 @@ def _load(kind: type[PreTrainedModel], folder: Path, like: PreTrainedModel) -> P
     return kind.from_pretrained(folder, dtype=like.dtype, attn_implementation=attention)
 
 
-def _of_common(one: PreTrainedModel, two: PreTrainedModel) -> Both:
-    """The weights of both by the names without a head's prefix; those of one alone left out."""
-    first, second = (
-        {n.removeprefix(f"{model.base_model_prefix}."): t for n, t in model.state_dict().items()}
-        for model in (one, two)
-    )
-    if first.keys().isdisjoint(second):
-        raise NothingToCompare("both have no weight in common")
-    return _of_both(first, second)
-
-
-def _base_class(itself: Itself, model: PreTrainedModel) -> type[PreTrainedModel]:
-    base = type(model.base_model)
-    if base is type(model) or not issubclass(base, PreTrainedModel):
-        if itself.pair.plain_parent.base_model is not itself.pair.plain_parent:
-            raise ValueError("`base_model_prefix` names no model inside it, and the parent's does")
-        raise NothingToCompare("it has no head")
-    return base
-
-
-def _sharded(itself: Itself) -> Both:
-    """Saved in several files, and loaded."""
-    model = itself.model()
+def _sharded(context: CheckContext) -> Both:
+    model = context.model()
     with _folder() as folder:
         model.save_pretrained(folder, max_shard_size=SHARD)
         if len(list(folder.glob("*.safetensors"))) < 2:
@@ -394,9 +348,9 @@ def _sharded(itself: Itself) -> Both:
         return model.state_dict(), _load(type(model), folder, model).state_dict()
 
 
-def _built(itself: Itself) -> Both:
+def _built(context: CheckContext) -> Both:
     """Built from a configuration, saved, and loaded by the variant and by its parent."""
-    pair, like = itself.pair, itself.model()
+    pair, like = context.pair, context.model()
     set_seed(0)
     attention = like.config._attn_implementation
     config = copy.deepcopy(like.config)
@@ -408,44 +362,37 @@ def _built(itself: Itself) -> Both:
         got = dict(_load(type(built), folder, like).state_dict())
         if pair.build is reload and not pair.variant.differs:
             parent = load_strictly(pair.parent_class, folder, dtype=like.dtype)
-            expected |= run(parent, itself.given(), output_hidden_states=True)
-            got |= run(built, itself.given(), output_hidden_states=True)
+            expected |= run(parent, context.given(), output_hidden_states=True)
+            got |= run(built, context.given(), output_hidden_states=True)
     return expected, got
 
 
-def _base_into_head(itself: Itself) -> Both:
-    """A checkpoint of the base model, loaded by the head."""
-    model = itself.model()
-    _base_class(itself, model)
-    with _folder() as folder:
-        model.base_model.save_pretrained(folder)
-        return _of_common(model.base_model, _load(type(model), folder, model).base_model)
-
-
-def _head_into_base(itself: Itself) -> Both:
-    """A checkpoint of the head, loaded by the base model."""
-    model = itself.model()
-    base = _base_class(itself, model)
-    with _folder() as folder:
-        model.save_pretrained(folder)
-        return _of_common(model.base_model, _load(base, folder, model))
-
-
-def _parents_base(itself: Itself) -> Both:
-    """A checkpoint of the parent's base model, loaded by the head."""
-    pair, model = itself.pair, itself.model()
-    if pair.build is not reload:
+def _loaded_by_the_other(saved: str, context: CheckContext) -> Both:
+    """A checkpoint of the head loaded by its base model, or of a base model by the head."""
+    pair, model = context.pair, context.model()
+    parent, base = pair.plain_parent, type(model.base_model)
+    if base is type(model) or not issubclass(base, PreTrainedModel):
+        if parent.base_model is not parent:
+            raise ValueError("`base_model_prefix` names no model inside it, and the parent's does")
+        raise NothingToCompare("it has no head")
+    if saved == "the parent's base" and pair.build is not reload:
         raise NothingToCompare("its part converts the parent's weights")
-    _base_class(itself, model)
+    source = {"base": model.base_model, "head": model}.get(saved, parent.base_model)
     with _folder() as folder:
-        pair.plain_parent.base_model.save_pretrained(folder)
-        ours = _load(type(model), folder, model).base_model.state_dict()
-        return _of_both(pair.plain_parent.base_model.state_dict(), ours)
+        source.save_pretrained(folder)
+        loaded = _load(base if saved == "head" else type(model), folder, model)
+    ours, theirs = (
+        {n.removeprefix(f"{each.base_model_prefix}."): t for n, t in each.state_dict().items()}
+        for each in (source.base_model, loaded.base_model)
+    )
+    if ours.keys().isdisjoint(theirs):
+        raise NothingToCompare("both have no weight in common")
+    return _of_both(ours, theirs)
 
 
-def _new_weights(itself: Itself) -> Both:
+def _new_weights(context: CheckContext) -> Both:
     """What the parent lacks is drawn where the parent's checkpoint is loaded, and is saved."""
-    pair, model = itself.pair, itself.model()
+    pair, model = context.pair, context.model()
     new = pair.new_parameters
     if not new:
         raise NothingToCompare("it has no parameters that its parent lacks")
@@ -462,13 +409,12 @@ def _new_weights(itself: Itself) -> Both:
 
 # What each way is called, what it does, and how far both may be apart.
 WAYS: Mapping[str, tuple[Way, Bound]] = {
-    "a batch of one": (_alone, REORDERED),
-    "rows in another order": (_reordered, REORDERED),
+    "a batch of one": (partial(_in_parts, lambda rows: [[n] for n in range(rows)]), REORDERED),
+    "rows in another order": (partial(_in_parts, lambda rows: [[*range(rows)][::-1]]), REORDERED),
     "a length of one": (_first_token, REORDERED),
     "earlier tokens alone": (_sees_earlier_tokens, EQUAL),
     "packed rows": (_packed, REORDERED),
     "a tuple": (_as_tuple, EQUAL),
-    "a tuple in training": (_as_tuple_in_training, EQUAL),
     "states by configuration": (_states_by_configuration, EQUAL),
     "logits_to_keep": (_last_logits, REORDERED),
     "more words": (_resized, REORDERED),
@@ -476,14 +422,14 @@ WAYS: Mapping[str, tuple[Way, Bound]] = {
     "checkpointed": (_checkpointed, REORDERED),
     "gradients": (_finite, EQUAL),
     "float32": (_float32, EQUAL),
-    "bfloat16": (functools.partial(_narrow, torch.bfloat16, False), EQUAL),
-    "float16": (functools.partial(_narrow, torch.float16, False), EQUAL),
-    "autocast": (functools.partial(_narrow, torch.bfloat16, True), EQUAL),
+    "bfloat16": (partial(_narrow, torch.bfloat16, False), EQUAL),
+    "float16": (partial(_narrow, torch.float16, False), EQUAL),
+    "autocast": (partial(_narrow, torch.bfloat16, True), EQUAL),
     "generated with a cache": (_generated, REORDERED),
     "saved in shards": (_sharded, EQUAL),
     "built, saved and loaded": (_built, REORDERED),
-    "base into head": (_base_into_head, EQUAL),
-    "head into base": (_head_into_base, EQUAL),
-    "the parent's base into head": (_parents_base, EQUAL),
+    "base into head": (partial(_loaded_by_the_other, "base"), EQUAL),
+    "head into base": (partial(_loaded_by_the_other, "head"), EQUAL),
+    "the parent's base into head": (partial(_loaded_by_the_other, "the parent's base"), EQUAL),
     "new parameters": (_new_weights, EQUAL),
 }

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from patchgen.verify.checks.context import (
@@ -20,17 +19,17 @@ from patchgen.verify.checks.context import (
     judge,
     require_scenario,
 )
-from patchgen.verify.differences import MARGIN, REORDERED, Difference, differences, loosest
-from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
+from patchgen.verify.differences import MARGIN, REORDERED, Difference, differences
+from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.step import observe_step, outputs, run
+from patchgen.verify.observe.step import observe_step, outputs
 from patchgen.verify.parts.part_check import Observation, PlantedError
+from patchgen.verify.report import Status
 
 # --- Check that one training step of the variant gives the same numbers as the parent's
 
 
 def check_numbers(context: CheckContext) -> Verdict:
-    """Compare along the case's route, in its scenario."""
     pair, view = context.pair, context.view()
     if context.case.route == 1 and pair.routes[0].name == pair.routes[1].name:
         name = view.route.name
@@ -38,34 +37,32 @@ def check_numbers(context: CheckContext) -> Verdict:
         raise NothingToCompare(what)
     require_scenario(pair, view.scenario)
     view.parent()  # first: the variant need not do what the parent cannot
-    found = view.compare(_of_variant(context, view), enough=view.allowed)
-    if found[0].largest > view.allowed and _sums_anew(view):
-        view = view.bounded(loosest([view.route.bound, REORDERED]))
-    if found[0].largest > view.allowed:
-        found, view = _beside_eager(context, found, view)
+    gaps = view.compare(_of_variant(context, view), enough=view.allowed)
+    if gaps[0].largest > view.allowed and _sums_anew(view):
+        bound = max(view.route.bound, REORDERED)
+        view = replace(view, route=replace(view.route, bound=bound))
+    if gaps[0].largest > view.allowed:
+        gaps, view = _beside_eager(context, gaps, view)
     if view.is_narrow:
-        found = _of_other_draws(context, found, view)
-    return decide(context, found, view.route)
+        gaps = _of_other_draws(context, gaps, view)
+    return decide(context, gaps, view.route)
 
 
 def _of_other_draws(
-    context: CheckContext, found: tuple[Difference, ...], view: View
+    context: CheckContext, gaps: tuple[Difference, ...], view: View
 ) -> tuple[Difference, ...]:
-    """The smallest of differences on several inputs, where those on the first are too large.
-
-    What rounding makes is of one draw, and what an error makes is of all.
-    """
+    """What rounding makes is of one draw, an error is in all: the smallest counts."""
     for seed in DRAWS[1:]:
-        bound = view.allowed if found[0].largest <= view.allowed else view.measure_bound()
-        if found[0].largest <= bound or math.isinf(found[0].largest):
+        bound = view.allowed if gaps[0].largest <= view.allowed else view.measure_bound()
+        if gaps[0].largest <= bound or math.isinf(gaps[0].largest):
             break
         again = view.compare(_of_variant(context, view, seed), seed=seed)
-        found = min(found, again, key=lambda each: each[0].largest)
-    return found
+        gaps = min(gaps, again, key=lambda each: each[0].largest)
+    return gaps
 
 
 def _beside_eager(
-    context: CheckContext, found: tuple[Difference, ...], view: View
+    context: CheckContext, gaps: tuple[Difference, ...], view: View
 ) -> tuple[tuple[Difference, ...], View]:
     """Beside the parent's eager attention, where that is as far from the parent as the variant is.
 
@@ -73,25 +70,22 @@ def _beside_eager(
     attention a mean.  Both are the parent, and a head may read them.
     """
     if view.is_narrow or context.case.route or context.pair.is_neutral:
-        return found, view
+        return gaps, view
     eager = replace(view, route=context.pair.eager_route)
     try:
         if differences(view.parent(), eager.parent())[0].largest <= view.allowed:
-            return found, view
+            return gaps, view
     except (CannotBuild, ValueError):  # it has no other
-        return found, view
+        return gaps, view
     for ours in (view, eager) if view.scenario.rows == "left" else (view,):
         beside = eager.compare(_of_variant(context, ours))
         if beside[0].largest <= eager.allowed:
             return beside, eager
-    return found, view
+    return gaps, view
 
 
 def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation:
-    """The variant's observation.
-
-    Raises NothingToCompare if it refuses a guessed setting, or what a part says that it refuses.
-    """
+    """Raises NothingToCompare if it refuses a guessed setting, or what a part says."""
     try:
         observed = view.variant(seed)
         refuses = any(check.refuses_a_loss(view.pair.changes) for check in view.pair.part_checks)
@@ -101,17 +95,14 @@ def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation
     except (ValueError, NotImplementedError) as error:
         ways, words = view.scenario.ways, str(error)
         refusals = [each for check in context.pair.part_checks for each in check.refuses]
-        announced = any(each.way in ways and each.words in words for each in refusals)
+        announced = any(way in ways and what in words for what, way in refusals)
         if not (context.case.drawn or (announced and isinstance(error, ValueError))):
             raise
         raise NothingToCompare(f"refused: {error}") from error
 
 
 def _sums_anew(view: View) -> bool:
-    """Whether checkpointing moves the parent's own gradients.
-
-    Gradients of what layers share, such as T5's position bias, are then summed in another order.
-    """
+    """Whether checkpointing moves the parent's own gradients, as of T5's position bias."""
     pair, scenario = view.pair, view.scenario
     if scenario.checkpointing is None or not pair.parent_class.supports_gradient_checkpointing:
         return False
@@ -137,43 +128,36 @@ def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.
     require_scenario(pair, scenario)
     view.parent()
     _, variant = pair.models(route, dtype, scenario.dropout, fresh=True)
-    observed: Observation | None
-    with planted_error.apply(variant):
-        try:
-            observed = pair.observe_variant(route, dtype, scenario, model=variant)
-        except (RuntimeError, ValueError):
-            observed = None
-    if observed is not None:
-        return view.compare(observed)[0].largest
     try:
-        view.variant()
-    except (RuntimeError, ValueError) as error:
-        what = f"the variant does not run so without the error either: {error}"
-        raise NothingToCompare(what) from error
-    return math.inf
+        with planted_error.apply(variant):
+            observed = view.variant(model=variant)
+    except (RuntimeError, ValueError):
+        try:
+            view.variant()
+        except (RuntimeError, ValueError) as error:
+            what = f"the variant does not run so without the error either: {error}"
+            raise NothingToCompare(what) from error
+        return math.inf
+    return view.compare(observed)[0].largest
 
 
 def check_planted_error(context: CheckContext) -> Verdict:
-    """Plant the error that the case's detail names, as PART:NAME."""
-    pair, dtype = context.pair, context.dtype
-    planted_error = next(
-        error
-        for part_check in pair.part_checks
-        for error in part_check.planted_errors
-        if f"{part_check.part}:{error.name}" == context.case.detail
+    pair, (part, _, name) = context.pair, context.case.detail.partition(":")
+    errors = (
+        each for check in pair.part_checks if check.part == part for each in check.planted_errors
     )
-    difference = measure_planted_error(pair, planted_error, dtype)
-    views = [View(pair, route, dtype, planted_error.scenario) for route in pair.routes]
+    planted_error = next(error for error in errors if error.name == name)
+    difference = measure_planted_error(pair, planted_error, context.dtype)
+    views = [View(pair, each, context.dtype, planted_error.scenario) for each in pair.routes]
     bound, is_narrow = max(view.allowed for view in views), views[0].is_narrow
-    verdict = Verdict("PASS", f"seen: {planted_error.says}", difference, bound)
-    verdict = replace(verdict, unit="noises" if is_narrow else "relative")
+    status: Status = "PASS"
+    note = f"seen: {planted_error.says}"
     if not difference > bound:  # rounding may hide it, on some inputs; a wide dtype hides nothing
-        note = f"not seen: {planted_error.says}"
-        return replace(verdict, status="WARN" if is_narrow else "FAIL", note=note)
-    if difference < MARGIN * bound:
+        status, note = "WARN" if is_narrow else "FAIL", f"not {note}"
+    elif difference < MARGIN * bound:
+        status = "WARN"
         note = f"seen, but less than {MARGIN} times the bound: {planted_error.says}"
-        return replace(verdict, status="WARN", note=note)
-    return verdict
+    return Verdict(status, note, difference, bound, "noises" if is_narrow else "relative")
 
 
 # --- Check that a loss without logits is as exact as the loss of the logits
@@ -193,8 +177,7 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
     require_scenario(pair, scenario)
     if not hasattr(pair.facts.module, "causal_loss"):
         raise NothingToCompare("it computes logits, of the labelled tokens alone")
-    _, variant = pair.models(pair.routes[0], context.dtype, fresh=True)
-    inputs = pair.inputs(scenario, context.dtype)
+    variant, inputs = context.model(fresh=True), context.inputs()
     short = observe_step(variant, inputs, scenario).get("loss")
     variant.config.loss_chunk_size = 0
     whole = observe_step(variant, inputs, scenario).get("loss")
@@ -214,18 +197,19 @@ ROWS = 64
 
 
 def check_norms(context: CheckContext) -> Verdict:
-    """The norms of the variant and of the parent, on the same rows.
-
-    In a whole model the noise of the narrow dtype hides one rounding too many.
-    """
+    """In a whole model the noise of the narrow dtype hides one rounding too many."""
     parent, variant = context.pair.models(context.pair.routes[0], context.dtype)
-    theirs, shares = dict(_find_norms(parent)), dict[str, float]()
-    for name, norm in _find_norms(variant):
-        if name in theirs:
-            weight, draw = norm.get_parameter("weight"), torch.Generator().manual_seed(0)
-            rows = torch.randn(ROWS, weight.shape[0], generator=draw).to(weight)
-            with torch.no_grad():
-                shares[name] = float((norm(rows) != theirs[name](rows)).float().mean())
+    theirs, shares = dict(parent.named_modules()), dict[str, float]()
+    for name, norm in variant.named_modules():
+        # Of the model's own file, with one weight for each place of a row.
+        is_own = type(norm).__module__ == type(variant).__module__
+        weight = getattr(norm, "weight", None)
+        if is_own and type(norm).__name__.endswith("Norm") and isinstance(weight, Tensor):
+            if name in theirs:
+                draw = torch.Generator().manual_seed(0)
+                rows = torch.randn(ROWS, weight.shape[0], generator=draw).to(weight)
+                with torch.no_grad():
+                    shares[name] = float((norm(rows) != theirs[name](rows)).float().mean())
     if not shares:
         raise NothingToCompare("it has no norm of its own")
     name, most = max(shares.items(), key=lambda item: item[1])
@@ -233,65 +217,12 @@ def check_norms(context: CheckContext) -> Verdict:
     return judge(most <= MAY_DIFFER, note, most, MAY_DIFFER, "share")
 
 
-def _find_norms(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
-    """The norms of the model's own file, with one weight for each place of a row."""
-    for name, module in model.named_modules():
-        weight = getattr(module, "weight", None)
-        is_own = type(module).__module__ == type(model).__module__
-        if is_own and type(module).__name__.endswith("Norm") and isinstance(weight, Tensor):
-            yield name, module
-
-
-# --- Check that texts packed into one row, as `position_ids` show, do not see each other
-
-
-def check_isolation(context: CheckContext) -> Verdict:
-    """Compare the variant on three texts in one row with itself on each text alone.
-
-    What it gives for each token is compared at that token, and what it gives for each text, as a
-    pooler does, at that text.
-    """
-    pair = context.pair
-    if "position_ids" not in takes(pair.variant_class):
-        raise NothingToCompare("its forward takes no position_ids")
-    _, variant = pair.models(pair.routes[0], context.dtype)
-    ids = pair.inputs(context.case.scenario, context.dtype).given["input_ids"][:1]
-    paddings = {
-        name: getattr(module, "padding_idx", None)
-        for name, module in variant.named_modules()
-        if name.endswith("position_embeddings")
-    }
-    # RoBERTa's positions start after that of padding.
-    start = next((int(each) + 1 for each in paddings.values() if each is not None), 0)
-    # One text is of one token, and the longest one is not the first.
-    texts = (ids[:, :BOUNDARY], ids[:, BOUNDARY : BOUNDARY + 1], ids[:, BOUNDARY:])
-    places = [start + torch.arange(text.shape[1], device=ids.device)[None] for text in texts]
-
-    def of(text: Tensor, place: Tensor) -> Mapping[str, Tensor]:
-        return run(variant, {"input_ids": text, "position_ids": place})
-
-    joined = of(torch.cat(texts, 1), torch.cat(places, 1))
-    isolated = [of(*each) for each in zip(texts, places, strict=True)]
-    tokens = sum(text.shape[1] for text in texts)
-    expected = {
-        name: torch.cat([one[name] for one in isolated], 1 if tensor.shape[1] == tokens else 0)
-        for name, tensor in joined.items()
-    }
-    if wrong := [name for name in joined if joined[name].shape != expected[name].shape]:
-        shapes = (f"{name} is {tuple(joined[name].shape)}" for name in wrong)
-        return Verdict("FAIL", f"{', '.join(shapes)} for three texts in one row")
-    route = replace(pair.routes[0], bound=REORDERED)
-    return decide(context, differences(expected, joined), route, "each text alone")
-
-
 # --- Check the outputs at padding in a variant that does not compute it
 
 
 def check_padding(context: CheckContext) -> Verdict:
-    """Check that the base model returns zeros at padding, as the part promises."""
     pair = context.pair
-    _, variant = pair.models(pair.routes[0], context.dtype)
-    inputs = pair.inputs(context.case.scenario, context.dtype)
+    variant, inputs = context.model(), context.inputs()
     if not pair.is_causal and not bool(inputs.real[0][:, 0].all()):
         raise NothingToCompare("heads read the first place of each row, which is padding here")
     given = {name: inputs.given[name] for name in ("input_ids", "attention_mask")}
@@ -301,20 +232,15 @@ def check_padding(context: CheckContext) -> Verdict:
     return judge(not wrong, f"{wrong} values are not zero at padding")
 
 
-# --- Check that each dropout rate moves the variant as far as it moves the parent
-#
-# For variants that draw random numbers in another order than the parent.  No single step can be
-# compared then, but how far dropout moves the outputs on average can.
+# --- Check that each dropout rate moves the variant as far as it moves the parent, on average
 
 RATE = 0.3
 STEPS = 24
-# The factor that two such means may differ by.  Twice the rate moves outputs by half as much again,
-# and no dropout moves nothing.
+# The factor that two such means may differ by: twice the rate moves outputs by half as much again.
 ALLOWED_FACTOR = 1.25
 
 
 def check_dropout(context: CheckContext) -> Verdict:
-    """Check the rate that the case's detail names, with all other rates zero."""
     pair, name = context.pair, context.case.detail
     if all(part_check.same_rng_order for part_check in pair.part_checks):
         raise NothingToCompare("it draws as the parent does, and is compared step by step")
@@ -340,6 +266,5 @@ def check_dropout(context: CheckContext) -> Verdict:
 
 @torch.no_grad()
 def _first(model: PreTrainedModel, given: dict[str, Tensor], *, train: bool = False) -> Tensor:
-    """The first floating output."""
     out = model.train(train)(**given, return_dict=True)
     return next(tensor for _, tensor in outputs(out))

@@ -1,14 +1,21 @@
-"""Check what a variant runs: the effect of each part, products, choices, operators, graphs."""
+"""Check what a variant runs: the effect of each part, products, choices, operators, graphs.
+
+And what it keeps: checkpoints, drawn weights, and plans with their names.
+"""
 
 from __future__ import annotations
 
+import copy
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.library import opcheck
 from torch.utils._pytree import tree_map_only
+from transformers import PreTrainedModel, set_seed
 
 from patchgen.verify.checks.context import (
     CheckContext,
@@ -19,17 +26,19 @@ from patchgen.verify.checks.context import (
     require_scenario,
 )
 from patchgen.verify.differences import REORDERED, differences
+from patchgen.verify.models.build import on_meta, silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.evidence import Work, compiling, gather_evidence
 from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 from patchgen.verify.observe.step import observe_step, takes_cache
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.parts.part_check import Scenario, load_strictly, nan_where_not_drawn, reload
+from patchgen.verify.plans import compared
+from patchgen.verify.report import shorten
 
 # --- Check that a part had its effect
 
 
 def check_effect(context: CheckContext) -> Verdict:
-    """Check the effect of the part that the case's detail names."""
     pair = context.pair
     part_check = next(each for each in pair.part_checks if each.part == context.case.detail)
     checkpoints = pair.variant_class.supports_gradient_checkpointing
@@ -37,17 +46,8 @@ def check_effect(context: CheckContext) -> Verdict:
         return Verdict("FAIL", "it has no gradient checkpointing")
     parent, variant = pair.evidence(part_check.effect_scenario)
     missing = list(part_check.effect(parent, variant, pair.facts))
-    calls, largest = variant.trace.sdpa, variant.largest_saved
-    masks = ", ".join(sorted({f"mask {call.mask}" for call in calls})) or "no mask"
-    named = sorted(name.removeprefix("aten.") for name in variant.kernels if "attention" in name)
-    backends = ", ".join(name for name in named if "backward" not in name)
-    ran = (
-        f"{len(calls)} SDPA calls ({masks}; {backends or 'no attention kernel'}), "
-        f"{variant.trace.softmaxes_over(*pair.facts.lengths)} softmaxes over scores, "
-        f"{variant.saved_bytes:,} bytes saved where the parent saves {parent.saved_bytes:,}, "
-        f"largest {'none' if largest is None else largest.shape}"
-    )
-    return judge(not missing, f"{'; '.join(missing)}: {ran}" if missing else ran)
+    bytes_saved = f"{variant.saved_bytes:,} bytes saved, {parent.saved_bytes:,} in the parent"
+    return judge(not missing, "; ".join([*missing, bytes_saved]))
 
 
 # --- Check that a variant has no more to compute than its parent
@@ -80,12 +80,12 @@ def check_work(context: CheckContext) -> Verdict:
 
 
 def _work_of(pair: Pair, side: int, scenario: Scenario) -> Work:
-    """Of a step, or of a forward pass where nothing is trained."""
     model = pair.models(pair.routes[0], torch.float32)[side]
     inputs = pair.inputs(scenario, torch.float32)
+    cuda = torch.backends.cuda
     # A CPU takes the plain backend for a learned bias, which casts to float32 where a GPU does not.
-    allowed = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
-    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
+    allowed = cuda.fp16_bf16_reduction_math_sdp_allowed()
+    cuda.allow_fp16_bf16_reduction_math_sdp(True)
     try:
         with listening(work := Work()):
             if scenario.train:
@@ -95,14 +95,14 @@ def _work_of(pair: Pair, side: int, scenario: Scenario) -> Work:
                 with torch.no_grad():
                     model.eval()(**inputs.given, **cache)
     finally:
-        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(allowed)
+        cuda.allow_fp16_bf16_reduction_math_sdp(allowed)
     return work
 
 
 # --- Check that a recompute does not choose experts again
 #
-# A router that runs again can choose other experts, where two of them score nearly the same.  So a
-# mixture that is checkpointed keeps what its routers chose, by torch's selective checkpointing.
+# A router that runs again can choose others, where two score nearly the same.  So a mixture that is
+# checkpointed keeps what its routers chose.
 
 # What a modeling file imports to keep them.
 KEEPS = "create_selective_checkpoint_contexts"
@@ -114,11 +114,10 @@ def check_choices(context: CheckContext) -> Verdict:
     pair, scenario = context.pair, context.case.scenario
     if not hasattr(pair.module, KEEPS):
         raise NothingToCompare("it does not choose what a recompute keeps")
-    _, variant = pair.models(pair.routes[0], torch.float32)
-    counts = []
+    variant, counts = context.model(), list[int]()
     for asked in (replace(scenario, checkpointing=None), scenario):
         with gather_evidence(variant) as evidence:
-            observe_step(variant, pair.inputs(asked, torch.float32), asked)
+            observe_step(variant, context.inputs(asked), asked)
         counts.append(evidence.kernels[CHOICE])
     plain, checkpointed = counts
     if not plain:
@@ -150,12 +149,10 @@ class _Calls(Listener):
 
 
 def check_operators(context: CheckContext) -> Verdict:
-    """Check each of the variant's own operators, as the case's step calls it."""
     pair, scenario = context.pair, context.case.scenario
     context.view(pair.routes[0]).parent()  # raises if the parent cannot
-    _, variant = pair.models(pair.routes[0], context.dtype)
     with listening(calls := _Calls()):
-        observe_step(variant, pair.inputs(scenario, context.dtype), scenario)
+        observe_step(context.model(), context.inputs(), scenario)
     if not calls.first:
         raise NothingToCompare("it runs no operator of its own")
     for operator, args, kwargs in calls.first.values():
@@ -200,3 +197,118 @@ def check_compiled(context: CheckContext) -> Verdict:
     verdict = decide(context, differences(reference, compared), route, "itself uncompiled")
     graphs = f"{ours.graphs} graphs of {ours.operations} operations"
     return replace(verdict, note=f"{verdict.note}; {graphs}")
+
+
+# --- Check that parent and variant load each other's checkpoints
+
+
+def check_checkpoints(context: CheckContext) -> Verdict:
+    """A checkpoint goes from the parent to the variant and back with all tensors equal."""
+    pair, route = context.pair, context.pair.routes[0]
+    with tempfile.TemporaryDirectory() as folder, silence_progress():
+        pair.master(torch.float32).save_pretrained(Path(folder, "parent"))
+        # Load the parent once: transformers itself then changes Funnel's padding row.
+        parent = load_strictly(pair.parent_class, Path(folder, "parent"), **route.parent)
+        place = Path(folder, "made")
+        place.mkdir()
+        variant = pair.build(parent, pair.variant_class, place, dict(route.variant))
+        variant.save_pretrained(Path(folder, "variant"))
+        again = load_strictly(pair.variant_class, Path(folder, "variant"), **route.variant)
+        wrong, what = _unequal(variant, again), "made by its own conversion, saved and loaded again"
+        if pair.build is reload:
+            back = load_strictly(pair.parent_class, Path(folder, "variant"), **route.parent)
+            wrong, what = wrong | _unequal(parent, back), "the parent's into the variant, and back"
+    note = f"{what}: differs in {', '.join(sorted(wrong)[:5])}" if wrong else what
+    return judge(not wrong, note)
+
+
+def _unequal(one: PreTrainedModel, two: PreTrainedModel) -> set[str]:
+    ours, theirs = one.state_dict(), two.state_dict()
+    both = ours.keys() & theirs.keys()
+    differ = {name for name in both if not torch.equal(ours[name].cpu(), theirs[name].cpu())}
+    return differ | (ours.keys() ^ theirs.keys())
+
+
+# --- Check that a model that is not loaded draws its weights from the parent's distributions
+
+SEED = 5
+# Differs from the default of every torch module, so a weight that is never drawn stands out.
+RANGE = 0.5
+# Standard errors that two samples of one distribution may be apart.
+ERRORS = 6.0
+
+
+def check_initialization(context: CheckContext) -> Verdict:
+    """Each tensor of a new variant has the mean and the spread that it has in the parent."""
+    pair = context.pair
+    if pair.variant_class.is_custom_code() != pair.parent_class.is_custom_code():
+        return Verdict("FAIL", "transformers initialises it by the rules of another kind of code")
+    laid_out, blank = _parent_as_variant(pair), _parent_as_variant(pair, blank=True).state_dict()
+    set_seed(SEED)
+    with nan_where_not_drawn():
+        variant = pair.variant_class(copy.deepcopy(laid_out.config))
+    theirs, ours = laid_out.state_dict(), variant.state_dict()
+    # A tensor that is not zero in a variant of zeros is no weight of the parent, such as a router;
+    # new parameters have a case of their own.
+    names = [
+        name
+        for name in ours
+        if name in theirs and name not in pair.new_parameters
+        if ours[name].is_floating_point() and not blank[name].any()
+    ]
+    if not names:
+        raise NothingToCompare("no tensor is in both")
+    if wrong := sorted(name for name in names if not _alike(theirs[name], ours[name])):
+        return Verdict("FAIL", f"drawn from other distributions: {', '.join(wrong[:5])}")
+    return Verdict("PASS", f"{len(names)} tensors are drawn as the parent's")
+
+
+def _parent_as_variant(pair: Pair, *, blank: bool = False) -> PreTrainedModel:
+    """A new parent's weights, or zeros in their place, laid out as the variant has them."""
+    config = pair.config()
+    for name in ("initializer_range", "init_std"):
+        if hasattr(config, name):
+            setattr(config, name, RANGE)
+    set_seed(SEED)
+    parent = pair.parent_class(config)
+    with torch.no_grad():
+        for parameter in parent.parameters() if blank else ():
+            parameter.zero_()
+    with tempfile.TemporaryDirectory() as folder, silence_progress():
+        return pair.build(parent, pair.variant_class, Path(folder), dict(pair.routes[0].variant))
+
+
+def _alike(one: Tensor, two: Tensor) -> bool:
+    """Whether both may be samples of one distribution, by mean and standard deviation."""
+    if one.shape != two.shape or one.numel() < 2:
+        return one.shape == two.shape and bool(torch.isfinite(two).all())
+    spreads, means = zip(*(torch.std_mean(each.double()) for each in (one, two)), strict=True)
+    error = ERRORS * float(max(spreads)) / (one.numel() ** 0.5) + 1e-6
+    apart = abs(float(spreads[0] - spreads[1]))
+    return abs(float(means[0] - means[1])) <= 2 * error and apart <= error
+
+
+# --- Check that the plans and lists of names that a class carries match the model
+
+
+def check_plans(context: CheckContext) -> Verdict:
+    """FAIL for a name that matches nothing in the variant and something in the parent."""
+    plans = compared(*reversed(both_on_meta(context.pair)))
+    if plans.wrong:
+        return Verdict("FAIL", shorten(plans.wrong))
+    if plans.inherited:
+        too = f"the parent has these too: {shorten(plans.inherited)}"
+        return Verdict("WARN", f"{plans.checked} rules and names; {too}")
+    refused = "".join(f"; no {why}" for why in plans.refused)
+    return Verdict(
+        "PASS", f"{plans.checked} rules and names, each of something that is there{refused}"
+    )
+
+
+def both_on_meta(pair: Pair) -> tuple[PreTrainedModel, PreTrainedModel]:
+    """Parent and variant without weights.  Raises CannotBuild."""
+    own, config = pair.variant_class.config_class, pair.config()
+    parent = on_meta(pair.parent_class, config)
+    if own is not pair.parent_class.config_class:
+        config = own(**config.to_dict())
+    return parent, on_meta(pair.variant_class, config)

@@ -1,15 +1,12 @@
 """Which other configurations and heads a variant is run with.
 
-Those of published checkpoints, what its parts read, and then whatever else its changed lines read.
-The text of the output and of its parent, and the diff between them, give the names of the
-configuration that a changed class or function reads, each with values under which it may compute
-something else:
+Those of published checkpoints, what its parts read, and then whatever else its changed lines or
+those of its parent read, each with values under which it may compute something else:
 
     if config.tie and self.share:          tie: not as by default, share: not as by default
     if config.kind == "sum":               kind: "sum"
     bias=config.attention_bias             attention_bias: not as by default
 
-What the parent reads counts as well: an option that a change forgets is in its lines alone.
 Nothing is imported.
 """
 
@@ -17,16 +14,14 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from patchgen.facts.published import OF_PARTS, PUBLISHED, Setting
 from patchgen.facts.sizes import MORE_SIZES, SIZES
-from patchgen.verify.mutation.lines import read_flat_text
+from patchgen.verify.mutation.lines import read_flat_text, source_of
 from patchgen.verify.variants import Variant, find_touched_lines
 
 Definition = ast.ClassDef | ast.FunctionDef
@@ -54,8 +49,6 @@ TIES = "_tied_weights_keys"  # a class that says which weights are tied reads wh
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What changed lines read."""
-
     classes: tuple[str, ...]  # that contain a changed line
     values: Mapping[str, tuple[Any, ...]]  # by the name in the configuration
     lengths: tuple[int, ...] = ()  # integers in changed lines that a text may be longer than
@@ -69,10 +62,7 @@ def find_reads(
     parent: str = "",
     replaced: frozenset[int] = frozenset(),
 ) -> Read:
-    """`lines` of `text` are changed, for those `replaced` in `parent`.
-
-    `defaults` are the configuration's own.
-    """
+    """What `lines` of `text` read, and `replaced` lines of `parent`."""
     changed = [node for node in ast.parse(text).body if _holds(node, lines)]
     theirs = [node for node in ast.parse(parent).body if _holds(node, replaced)]
     found: dict[str, list[Any]] = {}
@@ -98,7 +88,6 @@ def find_reads(
 
 
 def find_defaults(text: str) -> dict[str, Any]:
-    """The constant defaults that the classes of a configuration file give their fields."""
     classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
     found = {}
     for field_ in (field_ for node in classes for field_ in node.body):
@@ -215,7 +204,6 @@ def _bound(node: ast.AST) -> str:
 
 
 def _values(name: str, default: Any, others: _Others) -> Iterator[Any]:
-    """Values with which the code may compute something else."""
     if name in VALUES or others.values:
         yield from others.values or VALUES[name]
     elif isinstance(default, bool):
@@ -246,7 +234,7 @@ ELSEWHERE = re.compile(
 def find_settings(variant: Variant) -> tuple[Setting, ...]:
     """All known settings, those of checkpoints first, and what changed lines read beside them."""
     family = variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
-    path = _path(variant)
+    path = variant.path
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     named = (name for name in OF_PARTS if re.search(rf"\b{name}\b", text))
     known = [*PUBLISHED.get(family, ()), *(each for name in named for each in OF_PARTS[name])]
@@ -262,7 +250,6 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
 
 
 def changed_heads(variant: Variant) -> tuple[str, ...]:
-    """The heads that contain a changed line."""
     changed = read_of(variant).classes
     return tuple(head for head in variant.heads if head in changed)
 
@@ -277,7 +264,7 @@ def head_for(variant: Variant, setting: Setting) -> str:
 
 @functools.cache
 def read_of(variant: Variant) -> Read:
-    path = _path(variant)
+    path = variant.path
     diff = path.with_suffix(".diff")
     if not path.is_file():
         return Read((), {})
@@ -286,23 +273,8 @@ def read_of(variant: Variant) -> Read:
     if diff.is_file():
         changes = diff.read_text(encoding="utf-8")
         lines, replaced = find_touched_lines(changes), find_touched_lines(changes, of_old=True)
-    defaults = find_defaults(_source_of(variant.parent.replace(".modeling_", ".configuration_")))
+    defaults = find_defaults(source_of(variant.parent.replace(".modeling_", ".configuration_")))
     own = path.with_name(path.name.replace("modeling_", "configuration_"))
     if own.is_file():
         defaults |= find_defaults(own.read_text(encoding="utf-8"))
-    return find_reads(flat.text, lines, defaults, _source_of(variant.parent), replaced)
-
-
-def _source_of(module: str) -> str:
-    """The text of a module of the parent; nothing where there is none."""
-    try:
-        spec = importlib.util.find_spec(module)
-    except ModuleNotFoundError:
-        return ""
-    if spec is None or spec.origin is None:
-        return ""
-    return Path(spec.origin).read_text(encoding="utf-8")
-
-
-def _path(variant: Variant) -> Path:
-    return Path(variant.home, *variant.module.split(".")).with_suffix(".py")
+    return find_reads(flat.text, lines, defaults, source_of(variant.parent), replaced)

@@ -32,10 +32,9 @@ def tiny_config(
 ) -> PreTrainedConfig:
     """A tiny configuration of a model type or class, with all dropout rates at `dropout`.
 
-    A size is recognized by the names that transformers maps, that optimum knows for this model type
-    or that `MORE_SIZES` has; any other large value by the ending of its name.  If the configuration
-    refuses the sizes together, a few concessions are tried.  If it accepts none of them, its first
-    refusal is raised.
+    A size is recognized by the names that transformers maps, that optimum knows or that
+    `MORE_SIZES` has; any other large value by the ending of its name.  If the configuration refuses
+    the sizes together, a few concessions are tried; else its first refusal is raised.
     """
     config_class = CONFIG_MAPPING[model] if isinstance(model, str) else model
     default = config_class()
@@ -50,11 +49,11 @@ def tiny_config(
         owners = [part for part in default.sub_configs if _has(getattr(default, part), name)]
         if len(owners) == 1:
             inner[f"{owners[0]}.{name}"] = outer.pop(name)
-    made = _build_accepted(default, tiny, outer)
+    config = _build_accepted(default, tiny, outer)
     for name, value in inner.items():  # of a configuration inside it: "ffn_config.moe_top_k"
         path, _, last = name.rpartition(".")
-        setattr(operator.attrgetter(path)(made), last, value)
-    return made
+        setattr(operator.attrgetter(path)(config), last, value)
+    return config
 
 
 def _build_accepted(default: PreTrainedConfig, tiny: Changes, wanted: Changes) -> PreTrainedConfig:
@@ -79,7 +78,6 @@ def _build_accepted(default: PreTrainedConfig, tiny: Changes, wanted: Changes) -
 
 
 def _find_name(config: PreTrainedConfig, name: str, value: Any) -> Changes:
-    """The configuration's own name for `name`, if it has one, with `value`."""
     own = config.attribute_map.get(name, name)
     return {own: value} if _has(config, own) else {}
 
@@ -87,7 +85,7 @@ def _find_name(config: PreTrainedConfig, name: str, value: Any) -> Changes:
 def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
     """What to change in `default`, and in the configurations inside it."""
     family = FAMILIES.get(default.model_type, {})
-    known = {**family, **SET_BY_CHECKPOINTS.get(default.model_type, {})}
+    fixed = {**family, **SET_BY_CHECKPOINTS.get(default.model_type, {})}
     changes = _find_sizes(default)
     # No two rates are equal, so that one cannot stand for another.
     values = default.to_dict()
@@ -97,10 +95,10 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
     if "per_layer_config" in values:
         changes["per_layer_config"] = {}  # all layers of one kind
     for name in default.sub_configs:
-        part = getattr(default, name) if name not in known else None
+        part = getattr(default, name) if name not in fixed else None
         if isinstance(part, PreTrainedConfig):  # not all are there by default
             changes[name] = _shrink_part(part, dropout)
-    return {**changes, **known}
+    return {**changes, **fixed}
 
 
 def _shrink_part(part: PreTrainedConfig, dropout: float) -> PreTrainedConfig:
@@ -119,7 +117,6 @@ def _shrink_part(part: PreTrainedConfig, dropout: float) -> PreTrainedConfig:
 
 
 def _cut_layer_lists(default: PreTrainedConfig, kept: slice) -> Changes:
-    """Lists that have one entry a layer, cut."""
     layers = getattr(default, "num_hidden_layers", None)
     every = default.to_dict().items()
     return {
@@ -150,7 +147,6 @@ def _find_sizes(default: PreTrainedConfig) -> Changes:
 
 
 def _find_optimum_sizes(default: PreTrainedConfig) -> Changes:
-    """Sizes by the names that optimum knows for this model type."""
     if NormalizedConfigManager is None or default.model_type not in NormalizedConfigManager._conf:
         return {}
     normal = NormalizedConfigManager.get_normalized_config_class(default.model_type)(default)

@@ -38,7 +38,6 @@ class Inputs:
     options: Mapping[str, Any] = field(default_factory=dict)  # further ones, which are no tensors
 
     def to(self, device: str, dtype: torch.dtype) -> Inputs:
-        """Move all to `device`, and floating tensors to `dtype`."""
         given = {
             name: tensor.to(device, dtype if tensor.is_floating_point() else None)
             for name, tensor in self.given.items()
@@ -46,7 +45,6 @@ class Inputs:
         return replace(self, given=given, real=tuple(mask.to(device) for mask in self.real))
 
     def rows(self, first: int, last: int) -> Inputs:
-        """Some of the rows."""
         given = {name: tensor[first:last] for name, tensor in self.given.items()}
         return replace(self, given=given, real=tuple(mask[first:last] for mask in self.real))
 
@@ -57,7 +55,6 @@ class Inputs:
 
 
 def takes(model_class: type[PreTrainedModel]) -> frozenset[str]:
-    """The names that the forward takes."""
     return frozenset(inspect.signature(model_class.forward).parameters)
 
 
@@ -134,33 +131,28 @@ OF_ARGUMENTS = frozenset({*_TAKEN, *_GIVEN, AS_TUPLE})
 
 def apply_argument_styles(
     ways: tuple[str, ...],
-    made: Inputs,
+    drawn: Inputs,
     model_class: type[PreTrainedModel],
     config: PreTrainedConfig,
 ) -> Inputs:
-    """`made` changed by all of `ways` that change arguments."""
     for way in ways:
         if way in _TAKEN and _TAKEN[way] not in takes(model_class):
             raise CannotBuild(f"its forward takes no {_TAKEN[way]}")
         name, missing = _GIVEN.get(way, ("", ""))
-        if name and name not in made.given:
+        if name and name not in drawn.given:
             raise CannotBuild(f"there is no {missing}")
         if way in ("num_items_in_batch", AS_TUPLE):
             option = {"return_dict": False} if way == AS_TUPLE else {way: ITEMS}
-            made = replace(made, options={**made.options, **option})
+            drawn = replace(drawn, options={**drawn.options, **option})
         elif way == WHOLE_ENCODER:
-            made = _without(made, name)
+            del drawn.given[name]
         elif way in OF_ARGUMENTS:
-            made = _of_text(way, made, config)
-    return made
+            drawn = _of_text(way, drawn, config)
+    return drawn
 
 
-def _without(made: Inputs, name: str) -> Inputs:
-    return replace(made, given={n: tensor for n, tensor in made.given.items() if n != name})
-
-
-def _of_text(way: str, made: Inputs, config: PreTrainedConfig) -> Inputs:
-    given = made.given
+def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:
+    given = dict(drawn.given)
     if "input_ids" not in given or given["input_ids"].dim() != 2:
         raise CannotBuild("there is no text")
     ids = given["input_ids"]
@@ -176,7 +168,8 @@ def _of_text(way: str, made: Inputs, config: PreTrainedConfig) -> Inputs:
         text, draw = config.get_text_config(), torch.Generator().manual_seed(6)
         width = getattr(text, "embedding_size", None) or text.hidden_size
         states = torch.randn(*ids.shape, width, generator=draw, dtype=torch.float64)
-        made, new["inputs_embeds"] = _without(made, "input_ids"), states
+        new["inputs_embeds"] = states
+        del given["input_ids"]
     elif way == "positions":
         # As of a long text that is cut into rows: each goes on where the last one ends.
         new["position_ids"] = 2 + torch.arange(ids.numel()).view(ids.shape)
@@ -190,17 +183,12 @@ def _of_text(way: str, made: Inputs, config: PreTrainedConfig) -> Inputs:
     elif way.startswith("mask of "):
         dtype = torch.float64 if way == "mask of floats" else torch.bool
         new["attention_mask"] = given["attention_mask"].to(dtype)
-    else:
-        made, new = _with_labels(way, made, given["labels"])
-    return replace(made, given={**made.given, **new})
-
-
-def _with_labels(way: str, made: Inputs, labels: Tensor) -> tuple[Inputs, dict[str, Tensor]]:
-    if labels.shape != made.given["input_ids"].shape:
+    elif given["labels"].shape != ids.shape:
         raise CannotBuild("it has no label for each token")
-    if way == "shift_labels":  # by the caller, as for sequence parallelism; less than the model
-        return made, {"shift_labels": labels.roll(2, 1)}
-    ignored = labels.masked_fill(labels == -100, IGNORED)  # a label that the caller chooses
-    ignored[:, ::4] = IGNORED
-    options = {**made.options, "ignore_index": IGNORED}
-    return replace(made, options=options), {"labels": ignored}
+    elif way == "shift_labels":  # by the caller, as for sequence parallelism; less than the model
+        new["shift_labels"] = given["labels"].roll(2, 1)
+    else:  # a label that the caller chooses
+        new["labels"] = given["labels"].masked_fill(given["labels"] == -100, IGNORED)
+        new["labels"][:, ::4] = IGNORED
+        drawn = replace(drawn, options={**drawn.options, "ignore_index": IGNORED})
+    return replace(drawn, given={**given, **new})

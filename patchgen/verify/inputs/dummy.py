@@ -1,8 +1,4 @@
-"""Make dummy inputs for one class of a model: text, images, speech, time series.
-
-From the class and its tiny configuration come the arguments of the forward, and which of the tokens
-are real.  If nothing fits, `CannotBuild` is raised.
-"""
+"""Make dummy inputs for one class of a model: text, images, speech, time series."""
 
 from __future__ import annotations
 
@@ -37,15 +33,11 @@ from patchgen.verify.parts.part_check import Scenario
 
 # The lengths of the texts in each row.
 PACKED = {"packed": ((BOUNDARY, LENGTH - BOUNDARY),), "several": ((LENGTH,), (1, 5, 7), (4, 9))}
-# What is wanted of a text is then no class.
-FLOATING = ("regression", "multi_label_classification")
 # Classes that choose one of several for each row.
 CHOOSING = ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")
 ONE_ROW = ("tvp",)  # their forward is right for one row only, and takes labels of its own
-SQUARE = ("kimi_k25_vision",)  # whose patches are not flattened
 MEMORY = 7  # tokens of an encoder whose states are given
 FRAMES = 24  # of speech, as features
-SAMPLES = 4000  # of sound, as a wave
 # Pixels each way where a configuration does not say how many; above a backbone.
 IMAGE, PYRAMID = 32, 96
 # In time, height and width; heights and widths can be merged by two or by four.
@@ -55,16 +47,15 @@ GRIDS = ((1, 4, 4), (1, 4, 8), (1, 8, 4))
 def make_inputs(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int = 0
 ) -> Inputs:
-    """The inputs of `model_class` in `scenario`, on the CPU.  Raises CannotBuild."""
-    made = _made(model_class, config, scenario, seed)
+    drawn = _made(model_class, config, scenario, seed)
     if "MultipleChoice" in model_class.__name__:
-        made = _choices(made)
+        drawn = _choices(drawn)
     elif scenario.labels and not _raises_at_labels(inspect.unwrap(model_class.forward)):
-        made.given.update(_targets(model_class, made, config, seed))
+        drawn.given.update(_targets(model_class, drawn, config, seed))
     else:
-        made.given.pop("labels", None)
-    made = apply_argument_styles(scenario.ways, made, model_class, config)
-    return made.rows(1, 2) if config.model_type in ONE_ROW else made
+        drawn.given.pop("labels", None)
+    drawn = apply_argument_styles(scenario.ways, drawn, model_class, config)
+    return drawn.rows(1, 2) if config.model_type in ONE_ROW else drawn
 
 
 def _drawn(seed: int, *shape: int) -> Tensor:
@@ -111,9 +102,10 @@ def _text(
     padding: Any = scenario.rows if scenario.rows in ("right", "left", "short") else "none"
     text = batch(padding, rows=ROWS, length=scenario.length or LENGTH, seed=seed)
     real = [text.real]
-    given = {
-        "input_ids": _ended(text, config) if _is_pooled(model_class, config) else text.input_ids
-    }
+    # A text that becomes one vector, which most decoders read at its last token.
+    is_pooled = config.is_encoder_decoder and "SequenceClassification" in model_class.__name__
+    is_pooled = is_pooled or hasattr(model_class, "get_text_features")
+    given = {"input_ids": _ended(text, config) if is_pooled else text.input_ids}
     # None where the processor puts images into the text.
     token = getattr(config, "image_token_id", None)
     is_known = token is not None and token < SIZES["vocab_size"]
@@ -152,18 +144,13 @@ def _text(
     elif _wants_image(model_class, config):
         given.update(images(config, seed).given)
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
-        given.update(_memory(config, seed))
+        given["encoder_hidden_states"] = _drawn(seed + 2, ROWS, MEMORY, config.hidden_size)
+        given["encoder_attention_mask"] = torch.ones(ROWS, MEMORY, dtype=torch.long)
+        given["encoder_attention_mask"][1, -2:] = 0  # padding
     return Inputs(given, tuple(real))
 
 
-def _is_pooled(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
-    """Whether a text becomes one vector, which most decoders read at its last token."""
-    classified = config.is_encoder_decoder and "SequenceClassification" in model_class.__name__
-    return classified or hasattr(model_class, "get_text_features")
-
-
 def _ended(text: Batch, config: PreTrainedConfig) -> Tensor:
-    """Each row's tokens, the last real one of which ends it."""
     end = getattr(getattr(config, "text_config", config), "eos_token_id", None)
     ids = text.input_ids.clone()
     for row, real in zip(ids, text.real, strict=True):
@@ -190,18 +177,9 @@ def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -
     return both or pixels.default is inspect.Parameter.empty
 
 
-def _memory(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
-    """An encoder's states, some of which are padding."""
-    mask = torch.ones(ROWS, MEMORY, dtype=torch.long)
-    mask[1, -2:] = 0
-    states = _drawn(seed + 2, ROWS, MEMORY, config.hidden_size)
-    return {"encoder_hidden_states": states, "encoder_attention_mask": mask}
-
-
 def _targets(
-    model_class: type[PreTrainedModel], made: Inputs, config: PreTrainedConfig, seed: int
+    model_class: type[PreTrainedModel], drawn: Inputs, config: PreTrainedConfig, seed: int
 ) -> Iterator[tuple[str, Tensor]]:
-    """What is wanted of a class that is no language model."""
     names, name = takes(model_class), model_class.__name__
     draw = torch.Generator().manual_seed(seed + 3)
     if "start_positions" in names:
@@ -220,7 +198,7 @@ def _targets(
         return
     classes = max(config.num_labels, 2)
     if any(kind in name for kind in CHOOSING):
-        if config.problem_type in FLOATING:
+        if config.problem_type in ("regression", "multi_label_classification"):
             shape = (ROWS, config.num_labels) if config.num_labels > 1 else (ROWS,)
             wanted = torch.rand(shape, generator=draw, dtype=torch.float64)
             yield "labels", wanted.round() if config.num_labels > 1 else wanted
@@ -228,19 +206,19 @@ def _targets(
             yield "labels", torch.randint(0, classes, (ROWS,), generator=draw)
     elif "TokenClassification" in name:
         chosen = torch.randint(0, classes, (ROWS, LENGTH), generator=draw)
-        yield "labels", chosen.masked_fill(~made.real[0], -100)
+        yield "labels", chosen.masked_fill(~drawn.real[0], -100)
     elif "ForPreTraining" in name and "Electra" in name:
         yield "labels", torch.randint(0, 2, (ROWS, LENGTH), generator=draw)
 
 
-def _choices(made: Inputs) -> Inputs:
+def _choices(drawn: Inputs) -> Inputs:
     """Two texts a row, of which one is right.  A choice is a row inside."""
     text = {
         name: torch.stack([tensor, tensor.flip(0)], 1)
-        for name, tensor in made.given.items()
+        for name, tensor in drawn.given.items()
         if name in ("input_ids", "attention_mask")
     }
-    real = tuple(torch.stack([mask, mask.flip(0)], 1).flatten(0, 1) for mask in made.real)
+    real = tuple(torch.stack([mask, mask.flip(0)], 1).flatten(0, 1) for mask in drawn.real)
     return Inputs({**text, "labels": torch.zeros(ROWS, dtype=torch.long)}, real)
 
 
@@ -250,16 +228,16 @@ def _choices(made: Inputs) -> Inputs:
 def _seen(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Inputs:
     """Images or frames, and what is asked about them."""
     names = takes(model_class)
-    made = images(config, seed, pair="KeypointMatching" in model_class.__name__)
+    drawn = images(config, seed, pair="KeypointMatching" in model_class.__name__)
     if "pixel_values" not in names:
-        frames = made.given["pixel_values"]
+        frames = drawn.given["pixel_values"]
         return Inputs({"pixel_values_videos": torch.stack([frames, frames.flip(-1)], 1)})
     asked = batch("none", rows=ROWS, length=LENGTH, seed=seed).input_ids
     texts = dict.fromkeys(("task_inputs", "tasks_input_ids", "classes_input_ids"), asked)
     masks = ("tasks_attention_mask", "classes_attention_mask")
     more = {**texts, **dict.fromkeys(masks, torch.ones_like(asked))}
     more["classes_structure"] = torch.ones(ROWS, dtype=torch.long)
-    return Inputs({**made.given, **{name: each for name, each in more.items() if name in names}})
+    return Inputs({**drawn.given, **{name: each for name, each in more.items() if name in names}})
 
 
 def images(config: PreTrainedConfig, seed: int, *, pair: bool = False) -> Inputs:
@@ -285,7 +263,7 @@ def _patches(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Inpu
     called = ("in_channels", "in_chans", "num_channels")
     channels = [getattr(config, name) for name in called if hasattr(config, name)]
     shape = [(*channels, 3)[0], config.patch_size, config.patch_size]
-    if config.model_type not in SQUARE:
+    if config.model_type != "kimi_k25_vision":  # else they are not flattened
         shape = [math.prod(shape) * getattr(config, "temporal_patch_size", 1)]
     patches = _drawn(seed, sum(map(math.prod, GRIDS)), *shape)
     given = {"hidden_states" if "hidden_states" in names else "pixel_values": patches}
@@ -306,7 +284,7 @@ def _speech(names: frozenset[str], config: PreTrainedConfig, *, labels: bool) ->
         half = getattr(config, "max_source_positions", getattr(config, "n_window", FRAMES))
         shape = (ROWS, config.num_mel_bins, 2 * half)
     elif first == "input_values" and (hasattr(config, "conv_stride") or config.is_encoder_decoder):
-        shape = (ROWS, SAMPLES)
+        shape = (ROWS, 4000)  # a wave
     elif first == "hidden_states" and hasattr(config, "input_dim"):
         shape = (ROWS, FRAMES, config.input_dim)
     if first is None or not shape:
@@ -330,12 +308,11 @@ def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, label
         after = [getattr(config, name, None) for name in ("prediction_length", "horizon_length")]
         lengths["future"] = next(length for length in after if length)
     given: dict[str, Tensor] = {}
+    channels = getattr(config, "num_input_channels", 1)
     for at, (time, length) in enumerate(lengths.items()):
-        widths = [n for n in (getattr(config, "num_input_channels", 1),) if n > 1]
-        given[f"{time}_values"] = _drawn(seed + at, ROWS, length, *widths)
-        if f"{time}_time_features" in names:
-            features = _drawn(seed + at + 2, ROWS, length, config.num_time_features)
-            given[f"{time}_time_features"] = features
+        given[f"{time}_values"] = _drawn(seed + at, ROWS, length, *[channels] * (channels > 1))
+        if (name := f"{time}_time_features") in names:
+            given[name] = _drawn(seed + at + 2, ROWS, length, config.num_time_features)
     if "past_observed_mask" in names and "past_time_features" in names:
         given["past_observed_mask"] = torch.ones_like(given["past_values"])
     return Inputs(given)

@@ -60,15 +60,12 @@ def _scaled(normal: Tensor, owner: nn.Module, *, is_bias: bool) -> Tensor:
     inputs = normal.shape[-1]  # that add up to one value of the output
     if isinstance(owner, Conv1D | nn.modules.conv._ConvTransposeNd):
         inputs = normal.shape[0]
-    elif isinstance(
-        owner, nn.modules.conv._ConvNd
-    ):  # else each layer would be larger than the last
+    elif isinstance(owner, nn.modules.conv._ConvNd):  # else each layer would be larger
         inputs = normal.shape[1:].numel()
     return GAIN * inputs**-0.5 * normal
 
 
 def is_interpreted() -> bool:
-    """Whether Triton runs kernels in its interpreter."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -96,20 +93,21 @@ def complete_interpreter() -> None:
         module.tanh = lambda x: 2 * tl.sigmoid(2 * x) - 1
 
 
-def build_parent(
-    parent_class: type[PreTrainedModel],
-    config: PreTrainedConfig,
-    dtype: torch.dtype,
-    seed: int = 0,
-) -> PreTrainedModel:
-    """The parent with weights that show errors, on the CPU.  Raises CannotBuild."""
+def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> PreTrainedModel:
+    """A model that takes no memory.  Raises CannotBuild."""
     try:
         with torch.device("meta"):
-            size = sum(parameter.numel() for parameter in parent_class(config).parameters())
+            return model_class(config)
     except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError) as error:
-        what = f"{type(error).__name__}: {error}"
-        name = parent_class.__name__
+        name, what = model_class.__name__, f"{type(error).__name__}: {error}"
         raise CannotBuild(f"{name} does not take a tiny configuration: {what}") from error
+
+
+def build_parent(
+    parent_class: type[PreTrainedModel], config: PreTrainedConfig, dtype: torch.dtype, seed: int = 0
+) -> PreTrainedModel:
+    """The parent with weights that show errors, on the CPU.  Raises CannotBuild."""
+    size = sum(parameter.numel() for parameter in on_meta(parent_class, config).parameters())
     if size > LARGEST:
         raise CannotBuild(f"has {size:,} parameters at its tiniest, more than {LARGEST:,}")
     model = parent_class(config).to(dtype).eval()
@@ -131,7 +129,6 @@ def build_both(
 def build_variant(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> PreTrainedModel:
-    """The variant alone, as `build_both` makes it."""
     asked = {**route.variant, **_in_float64(master, variant_class)}
     with tempfile.TemporaryDirectory() as folder, silence_progress():
         return build(master, variant_class, Path(folder), asked).eval()
@@ -156,13 +153,8 @@ def silence_progress() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-Attention = Callable[..., tuple[Tensor, Tensor | None]]
-Masks = Callable[..., Any]
-
-
 @functools.cache
 def _traced() -> Callable[..., Any]:
-    """Compiled once, for every model."""
     return torch.compile(flex.flex_attention, backend="aot_eager")
 
 
@@ -180,20 +172,17 @@ def flex_on_cpu() -> Iterator[None]:
 
 
 @contextmanager
-def registered(name: str, function: Attention, masks: Masks) -> Iterator[list[dict[str, Any]]]:
+def registered(
+    name: str, function: Callable[..., Any], masks: Callable[..., Any]
+) -> Iterator[list[dict[str, Any]]]:
     """Register `function` and `masks` under `name`; yields the keywords of each call."""
     calls: list[dict[str, Any]] = []
 
     def noted(
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Any,
-        **given: Any,
-    ) -> tuple[Tensor, Tensor | None]:
+        module: nn.Module, q: Tensor, k: Tensor, v: Tensor, attention_mask: Any, **given: Any
+    ) -> Any:
         calls.append({"attention_mask": attention_mask, **given})
-        return function(module, query, key, value, attention_mask, **given)
+        return function(module, q, k, v, attention_mask, **given)
 
     AttentionInterface.register(name, noted)
     AttentionMaskInterface.register(name, masks)

@@ -1,28 +1,41 @@
-"""A class of a variant beside its parent's, and what each of the two is seen to do."""
+"""A class of a variant beside its parent's, and what each of the two is seen to do.
+
+Also which class of the parent a class of a variant stands for, and where both are imported from.
+"""
 
 from __future__ import annotations
 
+import ast
 import copy
 import functools
+import importlib
 import inspect
+import linecache
+import re
+import sys
 import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatch
+from importlib.machinery import ModuleSpec
+from os.path import commonprefix
 from pathlib import Path
-from types import ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import (
+    MODEL_MAPPING,
+    AutoModel,
+    PreTrainedConfig,
+    PreTrainedModel,
+    modeling_layers,
+)
 
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.differences import REORDERED, loosest
+from patchgen.verify.differences import REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
 from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.models.build import build_both, build_parent, silence_progress
-from patchgen.verify.models.classes import find_parent_class, module_of
+from patchgen.verify.models import build as of_weights
 from patchgen.verify.observe.evidence import Evidence, gather_evidence
 from patchgen.verify.observe.step import is_causal, isolates_packed_texts, observe_step
 from patchgen.verify.parts.combine import both_eager, find_part_checks, merge_routes, weights_route
@@ -33,8 +46,16 @@ from patchgen.verify.parts.part_check import (
     Route,
     Scenario,
     reload,
+    replaced,
 )
 from patchgen.verify.variants import SETTING, Variant
+
+_Both = tuple[PreTrainedModel, PreTrainedModel]
+
+
+def _kept() -> Any:
+    """A table that a pair fills while it lives."""
+    return field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -47,6 +68,9 @@ class Pair:
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the tiny configuration
     seed: int = 0  # of weights and inputs
     is_neutral: bool = False  # beside the parent itself, with what makes the variant equal to it
+    _configs: dict[float, PreTrainedConfig] = _kept()
+    _models: dict[Any, _Both] = _kept()
+    _observations: dict[Any, dict[str, torch.Tensor]] = _kept()
 
     @functools.cached_property
     def module(self) -> ModuleType:
@@ -65,28 +89,23 @@ class Pair:
         return find_parent_class(self.variant, self.head)
 
     @functools.cached_property
-    def plain_parent_class(self) -> type[PreTrainedModel]:
-        """The parent's class as transformers has it, whatever differs on purpose."""
-        return find_parent_class(replace(self.variant, differs=()), self.head)
-
-    @functools.cached_property
     def plain_parent(self) -> PreTrainedModel:
-        """A model of it in float64, on the CPU."""
-        return build_parent(self.plain_parent_class, self.config(), torch.float64, self.seed)
+        """As transformers has it, whatever differs on purpose; in float64, on the CPU."""
+        plain = find_parent_class(replace(self.variant, differs=()), self.head)
+        return of_weights.build_parent(plain, self.config(), torch.float64, self.seed)
 
     @functools.cached_property
     def new_parameters(self) -> tuple[str, ...]:
         """Those that the parent's checkpoint does not have; none where a part converts it."""
         if self.build is not reload:
             return ()
-        with tempfile.TemporaryDirectory() as folder, silence_progress():
+        with tempfile.TemporaryDirectory() as folder, of_weights.silence_progress():
             self.plain_parent.save_pretrained(folder)
             model, report = self.variant_class.from_pretrained(folder, output_loading_info=True)
         missing = set(map(str, report["missing_keys"]))
         return tuple(name for name, _ in model.named_parameters() if name in missing)
 
     def of_parent(self) -> Pair:
-        """The parent beside itself."""
         name = self.parent_class.__name__
         none: Any = dict.fromkeys(("parts", "changes", "differs"), ())
         variant = replace(self.variant, module=self.variant.parent, heads=(name,), **none)
@@ -98,12 +117,10 @@ class Pair:
 
     @functools.cached_property
     def eager_route(self) -> Route:
-        """Along which both sides write their attention out."""
         closest, independent = self.routes
-        return replace(both_eager(closest), bound=loosest([independent.bound, REORDERED]))
+        return replace(both_eager(closest), bound=max([independent.bound, REORDERED]))
 
     def route(self, number: int) -> Route:
-        """0: the closest, 1: the most independent, 2: both eager."""
         return (*self.routes, self.eager_route)[number]
 
     @functools.cached_property
@@ -116,32 +133,17 @@ class Pair:
             return functools.partial(_build_neutral, self.variant)
         return next((each.build for each in self.part_checks if each.build is not reload), reload)
 
-    def config(self, dropout: float = 0.0, **changes: Any) -> PreTrainedConfig:
-        key = f"{dropout} {changes!r}"
-        if key not in self._configs:
-            changes = {**self.changes, **changes}
-            self._configs[key] = tiny_config(self.parent_class.config_class, dropout, **changes)
-        return copy.deepcopy(self._configs[key])
-
-    @functools.cached_property
-    def _configs(self) -> dict[str, PreTrainedConfig]:
-        return {}
-
-    @functools.cached_property
-    def parent_scales_its_loss(self) -> bool:
-        """Whether its forward takes `num_items_in_batch`, as `Trainer` finds out."""
-        kinds = {p.kind for p in inspect.signature(self.parent_class.forward).parameters.values()}
-        return inspect.Parameter.VAR_KEYWORD in kinds
+    def config(self, dropout: float = 0.0) -> PreTrainedConfig:
+        if dropout not in self._configs:
+            config = tiny_config(self.parent_class.config_class, dropout, **self.changes)
+            self._configs[dropout] = config
+        return copy.deepcopy(self._configs[dropout])
 
     # --- models
 
-    @functools.cached_property
-    def _models(self) -> dict[Any, tuple[PreTrainedModel, PreTrainedModel]]:
-        return {}
-
     def models(
         self, route: Route, dtype: torch.dtype, dropout: float = 0.0, *, fresh: bool = False
-    ) -> tuple[PreTrainedModel, PreTrainedModel]:
+    ) -> _Both:
         """Parent and variant with equal weights; `fresh` ones may be spoilt."""
         key = (route.name, dtype, dropout)
         if key not in self._models:
@@ -153,32 +155,24 @@ class Pair:
         except RuntimeError:  # LeViT keeps biases that it has computed, which cannot be copied
             return self.built(route, dtype, dropout)
 
-    def built(
-        self, route: Route, dtype: torch.dtype, dropout: float = 0.0
-    ) -> tuple[PreTrainedModel, PreTrainedModel]:
-        parent, variant = build_both(
-            self.master(dtype, dropout), self.variant_class, self.build, route
-        )
+    def built(self, route: Route, dtype: torch.dtype, dropout: float = 0.0) -> _Both:
+        master = self.master(dtype, dropout)
+        parent, variant = of_weights.build_both(master, self.variant_class, self.build, route)
         return parent.to(self.device), variant.to(self.device)
 
     def master(self, dtype: torch.dtype, dropout: float = 0.0) -> PreTrainedModel:
-        """The parent with weights that show errors, on the CPU."""
         try:
             config = self.config(dropout)
         except Exception as error:  # each configuration has its own
             name, what = self.parent_class.__name__, f"{type(error).__name__}: {error}"
             raise CannotBuild(f"{name} has no tiny configuration: {what}") from error
-        return build_parent(self.parent_class, config, dtype, self.seed)
+        return of_weights.build_parent(self.parent_class, config, dtype, self.seed)
 
     # --- observations
 
     def inputs(self, scenario: Scenario, dtype: torch.dtype, seed: int = 0) -> Inputs:
         drawn = make_inputs(self.parent_class, self.config(), scenario, seed + 97 * self.seed)
         return drawn.to(self.device, dtype)
-
-    @functools.cached_property
-    def _observations(self) -> dict[Any, dict[str, Tensor]]:
-        return {}
 
     def observe_parent(
         self,
@@ -188,7 +182,7 @@ class Pair:
         *,
         weights: bool = False,
         seed: int = 0,
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, torch.Tensor]:
         """The parent's side; it is never checkpointed.  `seed` draws other inputs."""
         key = (route.name, dtype, repr(replace(scenario, checkpointing=None)), weights, seed)
         if key not in self._observations:
@@ -224,26 +218,13 @@ class Pair:
 
     def without_hidden(
         self, observed: Observation, scenario: Scenario, given: Collection[str] = ()
-    ) -> dict[str, Tensor]:
-        """Without what the variant documents that it hides in `scenario`.
+    ) -> dict[str, torch.Tensor]:
+        """Without logits that the variant hides in `scenario`, and has not `given` all the same."""
+        hides = self.hides_logits(scenario) and "logits" not in given
+        return {name: tensor for name, tensor in observed.items() if name != "logits" or not hides}
 
-        What it gives all the same, by the names in `given`, stays: it has to be the parent's.
-        """
-        return {
-            name: tensor
-            for name, tensor in observed.items()
-            if name in given or not self.explain_hidden(name, scenario)
-        }
-
-    def explain_hidden(self, name: str, scenario: Scenario) -> tuple[str, ...]:
-        """Why the variant does not give this observation in `scenario`; empty if it does."""
-        hides = (
-            hidden
-            for part_check in self.part_checks
-            for hidden in part_check.hides
-            if hidden.when(scenario, self.changes)
-        )
-        return tuple(hidden.why for hidden in hides if fnmatch(name, hidden.pattern))
+    def hides_logits(self, scenario: Scenario) -> bool:
+        return any(check.hides_logits(scenario, self.changes) for check in self.part_checks)
 
     def evidence(self, scenario: Scenario) -> tuple[Evidence, Evidence]:
         """What parent and variant run along the first route, in float32."""
@@ -265,18 +246,15 @@ class Pair:
     @functools.cached_property
     def is_causal(self) -> bool:
         """No output of the parent depends on a later token of the text."""
-        return is_causal(self._measured, self.inputs(Scenario(labels=False), torch.float32))
+        parent, _ = self.models(self.routes[0], torch.float32)
+        return is_causal(parent, self.inputs(Scenario(labels=False), torch.float32))
 
     @functools.cached_property
     def isolates_packed_texts(self) -> bool:
         """The second of two texts in a row does not see the first."""
-        return isolates_packed_texts(
-            self._measured, self.inputs(Scenario(rows="packed", labels=False), torch.float32)
-        )
-
-    @property
-    def _measured(self) -> PreTrainedModel:
-        return self.models(self.routes[0], torch.float32)[0]
+        parent, _ = self.models(self.routes[0], torch.float32)
+        packed = self.inputs(Scenario(rows="packed", labels=False), torch.float32)
+        return isolates_packed_texts(parent, packed)
 
 
 def _build_neutral(
@@ -301,3 +279,128 @@ def _build_neutral(
                 if name.endswith(ending):
                     parameter.fill_(value)
     return model
+
+
+# --- classes
+
+
+def module_of(variant: Variant) -> ModuleType:
+    """The generated module; another project's package of its name is forgotten first."""
+    top = variant.module.partition(".")[0]
+    path = variant.path.resolve()
+    module = sys.modules.get(variant.module)
+    # Imported twice, its classes would no longer be those of the models that were built.
+    if module is not None and Path(module.__file__ or "").resolve() == path:
+        return module
+    if path.exists() and _is_elsewhere(sys.modules.get(top), Path(variant.home)):
+        for name in [name for name in sys.modules if name.partition(".")[0] == top]:
+            del sys.modules[name]
+    sys.path.insert(0, variant.home)
+    try:
+        importlib.invalidate_caches()
+        module = importlib.import_module(variant.module)
+    except ImportError as error:
+        if "pip install" not in str(error):
+            raise
+        raise CannotBuild(str(error)) from error  # kernels that this machine need not have
+    finally:
+        sys.path.remove(variant.home)
+    if of_weights.is_interpreted() and "liger_kernel" in sys.modules:
+        of_weights.complete_interpreter()
+    if path.exists() and Path(module.__file__ or "").resolve() != path:
+        raise CannotBuild(f"{variant.module} is imported from {module.__file__}, not from {path}")
+    return module
+
+
+def _is_elsewhere(package: ModuleType | None, home: Path) -> bool:
+    """Whether this top-level package is of another folder than `home`; no package is."""
+    spec: ModuleSpec | None = getattr(package, "__spec__", None)
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return bool(places) and (home / Path(places[0]).name).resolve() != Path(places[0]).resolve()
+
+
+@functools.cache
+def _mixed_parent(variant: Variant) -> ModuleType:
+    """The parent's module with the variant's classes in place of those that differ on purpose.
+
+    Its text imports them, so that what reads a class when the module is made gets the variant's.
+    """
+    parent = importlib.import_module(variant.parent)
+    text = Path(str(parent.__file__)).read_text(encoding="utf-8")
+    lines, replaced = text.splitlines(keepends=True), set(variant.replaced)
+    ours = variant.heads[0]
+    theirs = find_parent_class(replace(variant, differs=()), ours).__name__
+    ending = commonprefix([ours[::-1], theirs[::-1]])[::-1]
+    prefix, own = theirs.removesuffix(ending), ours.removesuffix(ending)
+    for node in reversed(ast.parse(text).body):
+        name = getattr(node, "name", "")
+        of_variant = own + name.removeprefix(prefix) if name.startswith(prefix) else name
+        if isinstance(node, ast.ClassDef) and of_variant in replaced:
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            imported = f"from {variant.module} import {of_variant} as {name}\n"
+            lines[first - 1 : node.end_lineno] = [imported]
+    module = module_of(variant)
+    # The text is in no file; Python and torch find it where they look for lines.
+    mixed = ModuleType(f"{variant.parent}_with_{variant.name}")
+    mixed.__package__ = variant.parent.rpartition(".")[0]
+    mixed.__file__ = str(Path(str(parent.__file__)).with_name(f"{mixed.__name__}.py"))
+    linecache.cache[mixed.__file__] = (len(text), None, lines, mixed.__file__)
+    sys.modules[mixed.__name__] = mixed
+    exec(compile("".join(lines), mixed.__file__, "exec", dont_inherit=True), vars(mixed))
+    for one in [one for one in vars(mixed).values() if isinstance(one, type)]:
+        if one.__module__ == mixed.__name__ and "__init__" not in vars(one):
+            if any(base.__module__ == modeling_layers.__name__ for base in one.__mro__):
+                _give_own_inner_model(one, mixed)
+        base = vars(module).get(own + one.__name__.removeprefix(prefix), one)
+        if one.__module__ == mixed.__name__ and one.__name__.endswith("PreTrainedModel"):
+            if "_init_weights" in vars(base):
+                # What it asks for are classes of the mixed module, by the variant's names.
+                renamed = {own + n.removeprefix(prefix): each for n, each in vars(mixed).items()}
+                names = {**vars(module), **renamed, **vars(mixed)}
+                _initialize_as(one, inspect.unwrap(vars(base)["_init_weights"]), names)
+    return mixed
+
+
+def _initialize_as(base: type, initialize: FunctionType, names: dict[str, Any]) -> None:
+    """Let models of `base` set what the variant's classes have: its method, as one of `base`."""
+    free = zip(initialize.__code__.co_freevars, initialize.__closure__ or (), strict=True)
+    closure = tuple(CellType(base) if name == "__class__" else cell for name, cell in free)
+    method = FunctionType(initialize.__code__, names, "_init_weights", None, closure)
+    base._init_weights = torch.no_grad()(method)  # type: ignore[attr-defined]
+
+
+def _give_own_inner_model(head: type, module: ModuleType) -> None:
+    """Let a head of transformers' generic kinds build the module's model, and no registered one."""
+    build: Any = head.__init__  # type: ignore[misc]
+
+    @functools.wraps(build)
+    def init(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
+        def make(registered: Any) -> Any:
+            name = MODEL_MAPPING[type(config)].__name__
+            return lambda config, **options: getattr(module, name)(config)
+
+        with replaced(AutoModel, "from_config", make):
+            build(self, config, *args, **kwargs)
+
+    head.__init__ = init  # type: ignore[misc]
+
+
+def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
+    """The parent's class of that name, or of the same ending if prefixes differ."""
+    parent = _mixed_parent(variant) if variant.replaced else importlib.import_module(variant.parent)
+    if hasattr(parent, head):
+        return getattr(parent, head)
+    ending = _ENDING.search(head)
+    like = [
+        name
+        for name in parent.__all__
+        if not name.endswith("PreTrainedModel") and (own := _ENDING.search(name))
+        if ending is not None and own[0] == ending[0]
+    ]
+    if len(like) != 1:
+        raise CannotBuild(f"{variant.parent} has no class that corresponds to {head}")
+    return getattr(parent, like[0])
+
+
+# What stands behind the prefix of a head: "ForCausalLM" of LlamaForCausalLM.
+_ENDING = re.compile(r"(For[CMSTQPNIA]|LMHead|DoubleHeads|Model$|Encoder).*$")

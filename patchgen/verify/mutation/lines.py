@@ -16,6 +16,7 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os.path import commonprefix
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -41,7 +42,7 @@ class FlatText:
 
 def read_flat_text(variant: Variant) -> FlatText:
     """The output of `variant`, and what is changed in it."""
-    path = Path(variant.home, *variant.module.split(".")).with_suffix(".py")
+    path = variant.path
     text, diff = path.read_text(encoding="utf-8"), path.with_suffix(".diff")
     if diff.is_file():
         changed = find_added_lines(diff.read_text(encoding="utf-8"))
@@ -50,20 +51,22 @@ def read_flat_text(variant: Variant) -> FlatText:
     return FlatText(path.resolve(), text, changed)
 
 
+def source_of(module: str) -> str:
+    """The text of a module of the parent; nothing where there is none."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        return ""
+    return Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+
+
 def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
     """Where no diff is written, as for classes with names of their own: under the parent's."""
-    spec = importlib.util.find_spec(variant.parent)
-    if spec is None or spec.origin is None:
-        return frozenset(range(1, text.count("\n") + 1))
-    parent = Path(spec.origin).read_text(encoding="utf-8")
-    names = re.findall(r"^class (\w+)", parent, re.MULTILINE)
-    for head, name in ((head, name) for head in variant.heads for name in names):
-        # LlamaMoeModel is LlamaModel: what is left of both without their common ending.
-        own = head.removesuffix(_ending(name, head))
-        prefix = name.removesuffix(_ending(name, head))
-        if prefix not in ("", own, name) and own.startswith(prefix):
-            text = re.sub(rf"\b(_?){own}(?=[A-Z])", rf"\g<1>{prefix}", text)
-            break
+    parent = source_of(variant.parent)
+    names, head = re.findall(r"^class (\w+)", parent, re.MULTILINE), variant.heads[0]
+    # LlamaMoeForCausalLM is LlamaForCausalLM: what is left of both without their common ending.
+    ending, name = max((len(commonprefix([n[::-1], head[::-1]])), n) for n in (*names, ""))
+    text = re.sub(rf"\b(_?){head[:-ending]}(?=[A-Z])", rf"\g<1>{name[:-ending]}", text)
     matcher = difflib.SequenceMatcher(None, parent.split("\n"), text.split("\n"), autojunk=False)
     return frozenset(
         number
@@ -71,12 +74,6 @@ def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
         if kind in ("replace", "insert")
         for number in range(first + 1, last + 1)
     )
-
-
-def _ending(name: str, other: str) -> str:
-    """The longest common ending that begins with a capital letter, and is not the whole of one."""
-    endings = (name[at:] for at in range(1, len(name)) if name[at].isupper())
-    return next((each for each in endings if other.endswith(each) and other != each), "")
 
 
 # --- what can run
@@ -92,22 +89,16 @@ def iterate_codes(code: CodeType) -> Iterator[CodeType]:
 
 def find_executable_lines(text: str, name: str) -> frozenset[int]:
     """The lines of a file at which something runs, docstrings left out."""
-    documented = {
-        line
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-        for line in _range(node, node)
-    }
-    return find_import_lines(text, name, functions=True) - documented
+    lines = set(find_import_lines(text, name, functions=True))
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                lines.difference_update(_range(node, node))
+    return frozenset(lines)
 
 
 def find_import_lines(text: str, name: str, *, functions: bool = False) -> frozenset[int]:
-    """The lines that run when the file is imported: of no function; or also those of functions.
-
-    The line of a `def` is left out.
-    """
+    """The lines that run at import, those of a `def` left out; or also those inside functions."""
     lines: set[int] = set()
     for code in iterate_codes(compile(text, name, "exec", dont_inherit=True)):
         if functions or not code.co_flags & 0x2:  # CO_NEWLOCALS: a function's
@@ -173,11 +164,9 @@ class _Noting(ast.NodeTransformer):
         body = getattr(statement, "body", None)
         # What is inside another statement notes itself.
         end = body[0].lineno if body else (statement.end_lineno or statement.lineno) + 1
-        own = [
-            n for n in range(statement.lineno, max(end, statement.lineno + 1)) if n in self.lines
-        ]
+        own = self.lines & {*range(statement.lineno, max(end, statement.lineno + 1))}
         if own:
-            yield from ast.parse(f"{RAN}.update({set(own)})").body
+            yield from ast.parse(f"{RAN}.update({own})").body
         yield statement
 
 

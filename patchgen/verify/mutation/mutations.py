@@ -5,9 +5,9 @@ Each `Mutant` is one replacement in the file's text, so the diff that is shown i
     -    causal = queries > 1 and mask is None and causal
     +    causal = queries >= 1 and mask is None and causal
 
-Errors are made of expressions and statements that compute.  Not of what only speaks (docstrings,
-messages, warnings, annotations), not of what only refuses (`raise`, `assert`, the test before a
-`raise`), and not of f-strings, whose parts have no place of their own in the text.
+Errors are made of expressions and statements that compute, in functions.  Not of what only speaks
+(docstrings, messages, warnings, annotations), not of what only refuses (`raise`, `assert`, the test
+before a `raise`), and not of f-strings, whose parts have no place of their own in the text.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import difflib
 import hashlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -35,14 +36,13 @@ class Mutant:
 
     says: str
     line: int
-    function: str  # "LlamaModel.forward"; "" where the module itself runs it
+    function: str  # "LlamaModel.forward"
     start: int
     end: int
     replacement: str
     last_line: int = 0
 
     def text(self, right: str) -> str:
-        """The whole file with the error."""
         return f"{right[: self.start]}{self.replacement}{right[self.end :]}"
 
     def touches(self, lines: Collection[int]) -> bool:
@@ -82,12 +82,11 @@ def make_mutants(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
 
 def drawn(mutants: tuple[Mutant, ...], text: str, seed: str) -> list[Mutant]:
     """All in an order that is the same in every run: one of each line first."""
-    met: dict[int, int] = {}
-    ranked: list[tuple[int, int, Mutant]] = []
+    met, ranks = Counter[int](), dict[Mutant, int]()
     for mutant in sorted(mutants, key=lambda mutant: mutant.digest(text, seed)):
-        ranked.append((met.get(mutant.line, 0), len(ranked), mutant))
-        met[mutant.line] = met.get(mutant.line, 0) + 1
-    return [mutant for _, _, mutant in sorted(ranked, key=lambda each: each[:2])]
+        ranks[mutant] = met[mutant.line]
+        met[mutant.line] += 1
+    return sorted(ranks, key=lambda mutant: ranks[mutant])
 
 
 class Source:
@@ -121,58 +120,46 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A node, its parent, and its function: "LlamaModel.forward", or "" outside of functions."""
+    """A node, its parent, and its function: "LlamaModel.forward"."""
 
     node: ast.AST
     parent: ast.AST
     field: str  # of the parent
     function: str
-    body: Function | None  # of that function
+    body: Function  # of that name
 
 
-_NOT_RUN = ("annotation", "returns", "decorator_list", "bases", "type_params")
+_NOT_RUN = ("annotation", "returns", "decorator_list", "type_params")
 
 
-def find_sites(tree: ast.AST, name: str = "", body: Function | None = None) -> Iterator[Site]:
-    """Every place in a file where an error can be planted."""
-    for field, value in ast.iter_fields(tree):
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and field not in _NOT_RUN:
-                yield from _sites_at(child, tree, field, name, body)
+def find_sites(tree: ast.Module | ast.ClassDef, within: str = "") -> Iterator[Site]:
+    """Every place in a function where an error can be planted."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield from find_sites(node, f"{within}{node.name}.")
+        elif isinstance(node, Function):
+            for statement in node.body:
+                yield from _sites_at(statement, node, "body", f"{within}{node.name}", node)
 
 
-def _sites_at(
-    node: Any, parent: ast.AST, field: str, name: str, body: Function | None
-) -> Iterator[Site]:
-    registers = body is None and isinstance(node, ast.Expr)  # at import: wrongly, or not at all
-    if registers or _only_speaks(node):
+def _sites_at(node: Any, parent: ast.AST, field: str, name: str, body: Function) -> Iterator[Site]:
+    if _only_speaks(node):
         return
-    if only_refuses(node):
+    if isinstance(node, ast.If) and all(map(_only_speaks, node.body)):
         for other in node.orelse:
             yield from _sites_at(other, node, "orelse", name, body)
         return
-    yield Site(node, parent, field, name if body is not None else "", body)
-    within = f"{name}.{node.name}" if name and hasattr(node, "name") else getattr(node, "name", "")
-    if isinstance(node, Function):
-        # Its defaults run where it is defined; what is in its body, where it is called.
-        for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
-            yield from _sites_at(default, node.args, "defaults", name, body)
-        # A function in a function is compiled with the outer one, which is called by name.
-        scope = (within, node) if body is None else (name, body)
-        for statement in node.body:
-            yield from _sites_at(statement, node, "body", *scope)
-    elif isinstance(node, ast.ClassDef) and body is None:
-        yield from find_sites(node, within)
-    else:
-        yield from find_sites(node, name, body)
+    yield Site(node, parent, field, name, body)
+    for inner, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and inner not in _NOT_RUN:
+                yield from _sites_at(child, node, inner, name, body)
 
 
 def _only_speaks(node: ast.AST) -> bool:
     silent = ast.Raise | ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Pass
     if isinstance(node, silent):
         return True
-    if isinstance(node, ast.Assign):
-        return ast.unparse(node.targets[0]) == "__all__"
     if not isinstance(node, ast.Expr):
         return False
     called = node.value.func if isinstance(node.value, ast.Call) else None
@@ -180,11 +167,6 @@ def _only_speaks(node: ast.AST) -> bool:
         called = called.value
     speaks = isinstance(called, ast.Name) and called.id in ("logger", "warnings", "logging")
     return speaks or isinstance(node.value, ast.Constant)
-
-
-def only_refuses(node: ast.AST) -> bool:
-    """Whether this is an `if` that only raises, warns or logs."""
-    return isinstance(node, ast.If) and all(map(_only_speaks, node.body))
 
 
 # --- which
@@ -211,44 +193,36 @@ _STORED = ast.Store | ast.Del
 _WHOLE = ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Slice
 # Arguments whose names contain one of these can usually be left out.
 _OPTIONAL = ("mask", "bias", "scal", "dropout", "window", "softcap", "position", "weight")
-_SIGNS: dict[type[Any], tuple[str, type[ast.operator] | None]] = {
-    ast.Add: ("+", ast.Sub),
-    ast.Sub: ("-", ast.Add),
-    ast.Mult: ("*", ast.Div),
-    ast.Div: ("/", ast.Mult),
-    ast.FloorDiv: ("//", ast.Mult),
-    ast.Mod: ("%", ast.FloorDiv),
-    ast.Pow: ("**", ast.Mult),
-    ast.BitAnd: ("&", ast.BitOr),
-    ast.BitOr: ("|", ast.BitAnd),
-    ast.MatMult: ("@", None),
-}
-# Each comparison, and those that it becomes.
-_COMPARISONS: dict[type[Any], tuple[str, tuple[type[ast.cmpop], ...]]] = {
-    ast.Lt: ("<", (ast.LtE, ast.GtE)),
-    ast.LtE: ("<=", (ast.Lt, ast.Gt)),
-    ast.Gt: (">", (ast.GtE, ast.LtE)),
-    ast.GtE: (">=", (ast.Gt, ast.Lt)),
-    ast.Eq: ("==", (ast.NotEq,)),
-    ast.NotEq: ("!=", (ast.Eq,)),
-    ast.Is: ("is", (ast.IsNot,)),
-    ast.IsNot: ("is not", (ast.Is,)),
-    ast.In: ("in", (ast.NotIn,)),
-    ast.NotIn: ("not in", (ast.In,)),
-}
+
+
+def _table(text: str) -> dict[str, list[str]]:
+    rows = (row.split() for row in text.split(", "))
+    return {first: others for first, *others in rows}
+
+
+# Each operator and comparison, and those that it becomes.
+_OPERATORS = _table(
+    "Add Sub, Sub Add, Mult Div, Div Mult, FloorDiv Mult, Mod FloorDiv, Pow Mult, BitAnd BitOr, "
+    "BitOr BitAnd, Lt LtE GtE, LtE Lt Gt, Gt GtE LtE, GtE Gt Lt, Eq NotEq, NotEq Eq, Is IsNot, "
+    "IsNot Is, In NotIn, NotIn In"
+)
 # Functions, and others of the same arguments.
-_PAIRS = "sum mean, max min, amax amin, any all, triu tril, floor ceil, argmax argmin"
-_MORE_PAIRS = "zeros ones, zeros_like ones_like, new_zeros new_ones, logsumexp sum"
-_OTHERS: dict[str, str] = {}
-for _first, _second in (pair.split() for pair in f"{_MORE_PAIRS}, {_PAIRS}".split(", ")):
-    _OTHERS |= {_second: _first, _first: _second}
+_OTHERS = _table(
+    "sum mean, mean sum, max min, min max, amax amin, amin amax, any all, all any, triu tril, "
+    "tril triu, floor ceil, ceil floor, argmax argmin, argmin argmax, zeros ones, ones zeros, "
+    "zeros_like ones_like, ones_like zeros_like, new_zeros new_ones, new_ones new_zeros, "
+    "logsumexp sum"
+)
 # Methods of a tensor, and functions of one, without which the same tensor would go on.
 _PASSES = frozenset(
-    "abs clamp clamp_ contiguous cos cumsum detach div div_ dropout exp expand expand_as "
-    "flatten flip float gelu index_select log log_softmax logical_not masked_fill "
-    "masked_fill_ mul mul_ neg normalize pad permute pow relu repeat repeat_interleave "
-    "reshape rms_norm roll rsqrt sigmoid sign silu sin softmax sqrt square squeeze sub tanh "
-    "to transpose tril triu type_as unsqueeze view".split()
+    "abs clamp clamp_ contiguous cos cumsum detach div div_ dropout exp flip float gelu log "
+    "log_softmax logical_not masked_fill masked_fill_ mul mul_ neg normalize pow relu rms_norm "
+    "roll rsqrt sigmoid sign silu sin softmax sqrt square sub tanh to tril triu type_as".split()
+)
+# Of shapes: what comes behind them would crash with another one.
+_SHAPES = frozenset(
+    "expand flatten index_select pad permute repeat reshape size split squeeze stack transpose "
+    "unflatten unsqueeze view".split()
 )
 # Functions of two values whose order says nothing, or whose values have no kind before they run.
 _SYMMETRIC = ("promote_types", "maximum", "minimum", "equal", "logical_and", "logical_or", "zip")
@@ -259,15 +233,14 @@ def _of_expression(node: ast.expr, site: Site) -> _Replaced:
     yield from _of_value(node, site)
     is_test = isinstance(site.parent, ast.If | ast.While | ast.IfExp) and site.field == "test"
     is_test = is_test or (isinstance(site.parent, ast.comprehension) and site.field == "ifs")
-    if is_test and not _is_about_none(node):
+    if is_test and not _asks_for_none(node):  # what is not there would be used
         # A comparison or a `not` has its own negation.
         if not isinstance(node, ast.Compare | ast.UnaryOp):
             yield "condition negated", ast.UnaryOp(ast.Not(), node)
         yield "condition always true", ast.Constant(True)
         yield "condition always false", ast.Constant(False)
-    if isinstance(node, ast.Call | ast.BinOp) and isinstance(
-        site.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword
-    ):
+    is_whole = isinstance(site.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword)
+    if is_whole and _is_tensor(node, site.parent):
         yield "detached", ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
     named = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     if isinstance(site.parent, ast.Call) and site.field == "args":
@@ -275,32 +248,59 @@ def _of_expression(node: ast.expr, site: Site) -> _Replaced:
             yield "argument is None", ast.Constant(None)
 
 
-def _is_about_none(node: ast.expr) -> bool:
+def _is_tensor(node: ast.expr, parent: Any) -> bool:
+    """As far as its text tells: a product, a known function, the output of a module."""
+    if isinstance(getattr(parent, "targets", [None])[0], ast.Tuple):
+        return False  # of several
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"))):
+            return True
+        case ast.Call():
+            return _called(node) in {*_PASSES, *_SHAPES, *_OTHERS}
+    return isinstance(node, ast.BinOp)
+
+
+def _asks_for_none(node: ast.AST) -> bool:
+    return any(_is_about_none(each) for each in ast.walk(node))
+
+
+def _is_about_none(node: ast.AST) -> bool:
     match node:
         case ast.Compare(ops=[ast.Is() | ast.IsNot(), *_], comparators=[ast.Constant(None), *_]):
             return True
     return False
 
 
+def _others(operator: ast.operator | ast.cmpop) -> list[Any]:
+    """What it becomes; without an entry, nothing."""
+    return [getattr(ast, name)() for name in _OPERATORS.get(type(operator).__name__, ())]
+
+
+def _sign(operator: ast.operator | ast.cmpop) -> str:
+    is_comparison = isinstance(operator, ast.cmpop)
+    x = ast.Name("x")
+    node = ast.Compare(x, [operator], [x]) if is_comparison else ast.BinOp(x, operator, x)  # type: ignore[arg-type, list-item]
+    return ast.unparse(node)[2:-2]
+
+
 def _of_operator(node: ast.expr, site: Site) -> _Replaced:
     match node:
         case ast.BinOp(left=left, op=op, right=right):
-            sign, other = _SIGNS.get(type(op), ("", None))
-            if other is not None:
-                yield f"{sign} becomes {_SIGNS[other][0]}", ast.BinOp(left, other(), right)
-            yield f"right of {sign} dropped", left
-            yield f"left of {sign} dropped", right
+            for other in _others(op):
+                yield f"{_sign(op)} becomes {_sign(other)}", ast.BinOp(left, other, right)
+            yield f"right of {_sign(op)} dropped", left
+            yield f"left of {_sign(op)} dropped", right
             if isinstance(op, ast.Sub | ast.Div | ast.FloorDiv | ast.MatMult):
-                yield f"sides of {sign} swapped", ast.BinOp(right, op, left)
+                yield f"sides of {_sign(op)} swapped", ast.BinOp(right, op, left)
         case ast.Compare() if _is_about_none(node):
             # The other way round what is not there would be used: a crash.
-            yield "taken for None", ast.Constant(isinstance(node.ops[0], ast.Is))
+            if site.field != "test" or isinstance(node.ops[0], ast.IsNot):
+                yield "taken for None", ast.Constant(isinstance(node.ops[0], ast.Is))
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             for at, operator in enumerate(ops):
-                name, others = _COMPARISONS[type(operator)]
-                for one in others:
-                    wrong = [*ops[:at], one(), *ops[at + 1 :]]
-                    says = f"{name} becomes {_COMPARISONS[one][0]}"
+                for other in _others(operator):
+                    wrong = [*ops[:at], other, *ops[at + 1 :]]
+                    says = f"{_sign(operator)} becomes {_sign(other)}"
                     yield says, ast.Compare(left, wrong, comparators)
         case ast.BoolOp(op=join, values=values):
             is_and = isinstance(join, ast.And)
@@ -318,21 +318,23 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
             yield "without minus", operand
         case ast.UnaryOp(op=sign, operand=operand):
             yield f"without {'not' if isinstance(sign, ast.Not) else '~'}", operand
-        case ast.IfExp():
+        case ast.IfExp() if not _asks_for_none(node.test):
             yield "always the first", node.body
             yield "always the second", node.orelse
 
 
 def _of_value(node: ast.expr, site: Site) -> _Replaced:
     match node:
+        case ast.Constant(value=bool() | int()) if isinstance(site.parent, ast.UnaryOp):
+            return  # it is handled with its sign
+        case ast.Constant(value=int()) if _called(site.parent) in _SHAPES or site.field == "slice":
+            return  # an axis, or which of several
         case ast.Constant(value=bool(value)):
-            if not isinstance(site.parent, ast.UnaryOp):
-                yield f"{value} becomes {not value}", ast.Constant(not value)
+            yield f"{value} becomes {not value}", ast.Constant(not value)
         case ast.Constant(value=int(value)):
-            if not isinstance(site.parent, ast.UnaryOp):  # else it is handled with its sign
-                yield "one more", ast.Constant(value + 1)
-                if value:
-                    yield "one less", ast.Constant(value - 1)
+            yield "one more", ast.Constant(value + 1)
+            if value:
+                yield "one less", ast.Constant(value - 1)
         case ast.Constant(value=float(value)):
             yield "one more", ast.Constant(value + 1)
             if value:
@@ -348,28 +350,22 @@ def _of_value(node: ast.expr, site: Site) -> _Replaced:
                     setattr(moved, side, ast.BinOp(bound, ast.Add(), ast.Constant(1)))
                     yield f"{side} bound one more", moved
             if (lower is None) != (upper is None):
-                yield (
-                    "to the end" if lower is None else "from the start",
-                    ast.Slice(None, None, step),
-                )
+                yield "without its bound", ast.Slice(None, None, step)
         case ast.Call(func=func, args=args):
             name = _called(node)
             owner = func.value if isinstance(func, ast.Attribute) else None
-            if name in _OTHERS:
-                other = _OTHERS[name]
-                new = (
-                    ast.Attribute(owner, other, ast.Load())
-                    if owner
-                    else ast.Name(other, ast.Load())
-                )
+            for other in _OTHERS.get(name, ()):
+                load = ast.Load()
+                new = ast.Attribute(owner, other, load) if owner else ast.Name(other, load)
                 yield f"{name} becomes {other}", ast.Call(new, args, node.keywords)
             for tensor in filter(None, (owner, *args[:1])) if name in _PASSES else ():
                 if not isinstance(tensor, ast.Starred | ast.Constant):
                     yield f"{name} left out", tensor
 
 
-def _called(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+def _called(node: ast.AST) -> str:
+    func = getattr(node, "func", None)
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
 def _of_arguments(node: ast.Call, source: Source) -> _Rewritten:
@@ -388,27 +384,22 @@ def _of_arguments(node: ast.Call, source: Source) -> _Rewritten:
             yield says, (spans[0][0], spans[1][0] if len(spans) > 1 else spans[0][1]), ""
     for at, (first, second) in enumerate(itertools.pairwise(node.args)):
         (start, middle), (after, end) = source.span(first), source.span(second)
-        if not isinstance(first, ast.Starred) and _called(node) not in _SYMMETRIC:
+        names = [getattr(each, "id", "self") for each in (first, second)]
+        if "self" not in names and _called(node) not in _SYMMETRIC:
             swapped = f"{text[after:end]}{text[middle:after]}{text[start:middle]}"
             yield f"arguments {at + 1} and {at + 2} swapped", (start, end), swapped
 
 
-_UPDATES = {ast.Add: "-=", ast.Sub: "+=", ast.Mult: "/=", ast.Div: "*="}
-
-
 def _of_statement(site: Site, source: Source) -> _Rewritten:
     node: Any = site.node
-    if isinstance(node, ast.AugAssign) and type(node.op) in _UPDATES:
-        other = _UPDATES[type(node.op)]
-        updated = f"{source.of(node.target)} {other} {source.of(node.value)}"
-        yield f"becomes {other}", source.span(node), updated
+    is_update = isinstance(node, ast.AugAssign) and not isinstance(node.value, ast.Dict)
+    for other in _others(node.op) if is_update else ():
+        updated = f"{source.of(node.target)} {_sign(other)}= {source.of(node.value)}"
+        yield f"becomes {_sign(other)}=", source.span(node), updated
     if isinstance(node, ast.With) and len(node.items) == 1 and node.items[0].optional_vars is None:
         start, (_, end) = source.span(node)[0], source.span(node.items[0].context_expr)
         if source.text[end : end + 2] == ":\n":
             yield f"without {source.of(node.items[0].context_expr)}", (start, end), "if True"
-    if isinstance(node, ast.Break | ast.Continue):
-        other = "continue" if isinstance(node, ast.Break) else "break"
-        yield f"becomes {other}", source.span(node), other
     if _may_go(node, site):
         yield "statement removed", source.span(node), "pass"
 
@@ -420,7 +411,7 @@ def _may_go(node: ast.stmt, site: Site) -> bool:
     if isinstance(node, ast.Expr):
         is_init = ast.unparse(node.value).startswith("super().__init__")
         return isinstance(node.value, ast.Call) and not is_init
-    if not isinstance(node, ast.Assign) or site.body is None:
+    if not isinstance(node, ast.Assign):
         return isinstance(node, ast.AugAssign)
     target = node.targets[0]
     if isinstance(target, ast.Attribute):  # what `__init__` sets is used

@@ -1,62 +1,181 @@
 """Plant small errors in the changed lines of one variant, and see which are noticed.
 
-Cases are run as `verify` runs them, with the same bounds: an error is seen where one compares
-unequal.  A case that crashes says nothing: everybody notices a crash who runs the file.  Only cases
-that run a mutant's line are run for it, the most telling first, until one compares unequal.  Where
-the first few do not, every case is run, in every dtype, as far as the time goes: an error makes no
-difference where they give the same, bit for bit.
+An error is seen where a case compares unequal, by its usual bound; a crash says nothing.  Cases
+that run its line are tried, the most telling first.  Where the first few do not see it, every case
+is run, as far as the time goes: it makes no difference where all give the same, bit for bit.
+
+The function that has an error is given the code that is compiled from the wrong text.  Models are
+not copied: at another address kernels may add in another order, and differences of one rounding
+would look like an error where there is none.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import functools
+import gc
 import hashlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from operator import itemgetter
-from types import CodeType, ModuleType
-from typing import Literal
+from dataclasses import dataclass, field, fields, replace
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Literal
 
 import torch
-from transformers import set_seed
+from torch.utils._python_dispatch import _disable_current_modes
+from transformers import PreTrainedModel, set_seed
 
 from patchgen.system import limited
+from patchgen.verify.case_runner import CHECKS
 from patchgen.verify.cases import COSTS, order_cases, select_cases
-from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.lines import (
+    RAN,
     FlatText,
+    compiler_watched,
     find_executable_lines,
     find_import_lines,
     instrument,
+    iterate_codes,
     read_flat_text,
     refusals,
 )
 from patchgen.verify.mutation.mutations import Mutant, drawn, make_mutants
-from patchgen.verify.mutation.plant import (
-    Living,
-    MutatedPairs,
-    living,
-    plant_mutant,
-    watched,
-)
+from patchgen.verify.observe.step import kept
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.report import LinesRun, MutantResult
+from patchgen.verify.parts.part_check import Route
+from patchgen.verify.report import LinesRun, MutantResult, Result
 from patchgen.verify.variants import Plan, Variant
+
+_Key = tuple[str, int]  # the qualified name of a function, and the line where it begins
+
+
+@dataclass(frozen=True)
+class Living:
+    """A module, its text, and every function that was made of it."""
+
+    module: ModuleType
+    text: str
+    functions: dict[_Key, list[FunctionType]]
+
+
+def living(module: ModuleType, text: str) -> Living:
+    functions: dict[_Key, list[FunctionType]] = {}
+    tables = [vars(module), *(vars(one) for one in vars(module).values() if isinstance(one, type))]
+    # `gc` leaves out what was frozen, which may be all that was imported first.
+    every = [*gc.get_objects(), *(value for table in tables for value in table.values())]
+    for each in {id(each): each for each in every if type(each) is FunctionType}.values():
+        if each.__code__.co_filename == module.__file__:
+            functions.setdefault(_key(each.__code__), []).append(each)
+    return Living(module, text, functions)
+
+
+@contextmanager
+def plant_mutant(right: Living, mutant: Mutant) -> Iterator[None]:
+    """A context in which the module has the error."""
+    code = compile(mutant.text(right.text), str(right.module.__file__), "exec", dont_inherit=True)
+    own = [each for each in iterate_codes(code) if each.co_qualname == mutant.function]
+    before = [each for each in own if each.co_firstlineno <= mutant.line]
+    if not before:
+        raise LookupError(f"{mutant.function} is not compiled")
+    wrong = max(before, key=lambda each: each.co_firstlineno)
+    if _key(wrong) not in right.functions:
+        raise LookupError(f"no function is made of {mutant.function}")
+    with swapped(right, [wrong]):
+        yield
+
+
+@contextmanager
+def swapped(right: Living, codes: list[CodeType]) -> Iterator[None]:
+    """A context in which the functions that `codes` are compiled of run them."""
+    before = [
+        (function, function.__code__, code)
+        for code in codes
+        for function in right.functions.get(_key(code), ())
+        if len(function.__code__.co_freevars) == len(code.co_freevars)
+    ]
+    _forget(right.module)
+    for function, _, code in before:
+        function.__code__ = code
+    try:
+        yield
+    finally:
+        for function, code, _ in before:
+            function.__code__ = code
+        _forget(right.module)
+
+
+@contextmanager
+def watched(right: Living, codes: list[CodeType]) -> Iterator[set[int]]:
+    """The lines that run inside it; without `codes` those that torch.compile reads."""
+    names = vars(right.module)
+    names[RAN] = lines_run = set[int]()
+    try:
+        with swapped(right, codes), compiler_watched(str(right.module.__file__), lines_run):
+            yield lines_run
+    finally:
+        del names[RAN]
+
+
+def _key(code: CodeType) -> _Key:
+    return code.co_qualname, code.co_firstlineno
+
+
+def _forget(module: ModuleType) -> None:
+    """The caches of the module's functions (`functools.cache`)."""
+    for each in vars(module).values():
+        clear = getattr(each, "cache_clear", None)
+        if callable(clear) and getattr(each, "__module__", "") == module.__name__:
+            clear()
+
+
+@dataclass(frozen=True)
+class MutatedPair(Pair):
+    """`right` with an error in its module; `is_built_anew` where that makes models."""
+
+    right: Pair = field(kw_only=True)
+    is_built_anew: bool = field(kw_only=True)
+    loans: ExitStack = field(kw_only=True)  # closing it restores the right pair's models
+
+    @staticmethod
+    def of(is_built_anew: bool, loans: ExitStack, right: Pair) -> MutatedPair:
+        own: Any = {each.name: getattr(right, each.name) for each in fields(Pair) if each.init}
+        pair = MutatedPair(**own, right=right, is_built_anew=is_built_anew, loans=loans)
+        of_parent = ("_observations", "facts", "is_causal", "isolates_packed_texts")
+        vars(pair).update({name: vars(right)[name] for name in of_parent if name in vars(right)})
+        return pair
+
+    def models(
+        self, route: Route, dtype: torch.dtype, dropout: float = 0.0, *, fresh: bool = False
+    ) -> tuple[PreTrainedModel, PreTrainedModel]:
+        """The right pair's parent, and a variant that the error may spoil."""
+        parent, variant = self.right.models(route, dtype, dropout)
+        key = (route.name, dtype, dropout)
+        if key not in self._models:
+            with _disable_current_modes():  # no recording sees how a model is made
+                if self.is_built_anew:
+                    master = self.right.master(dtype, dropout)
+                    variant = build_variant(master, self.variant_class, self.build, route)
+                    variant = variant.to(self.device)
+                else:
+                    self.loans.enter_context(kept(variant))
+                self._models[key] = parent, variant
+        return copy.deepcopy(self._models[key]) if fresh else self._models[key]
+
+
+# --- which cases see it
 
 # Kinds whose verdict is a comparison, with no other error planted.
 KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
-# The CPU time that one case may take with an error in it, so that a busy machine changes nothing:
-# at least, and times what it takes without the error.
+# The CPU time that a case may take with an error in it: at least, and times what it takes without.
 SECONDS, TIMES = 4.0, 10
 # So many cases only compare: most errors are seen in them.
 FEW = 5
@@ -79,7 +198,6 @@ class Watched:
 
     @functools.cached_property
     def digest(self) -> str:
-        """The digest of what the right variant gives; empty if the case compares something else."""
         return digest_of(self.case, self.pair, math.inf)
 
     def gives_the_same(self, pair: Pair) -> bool:
@@ -88,12 +206,11 @@ class Watched:
 
     @property
     def is_digested(self) -> bool:
-        """Whether the digest is there: it has to be taken before an error is planted."""
-        return "digest" in vars(self) and bool(self.digest)
+        """It has to be taken before an error is planted."""
+        return bool(vars(self).get("digest"))
 
     @property
     def limit(self) -> float:
-        """The CPU time that the case may take with an error in the variant."""
         return max(SECONDS, TIMES * self.seconds)
 
 
@@ -109,15 +226,12 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
         return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     if verdict.status != "FAIL":
         return "equal", ""
-    is_crash = case.kind == "attention" and verdict.note.startswith("declared")
+    is_crash = case.kind == "attention" and verdict.note.endswith("; declared")
     return "crash" if is_crash else "unequal", verdict.note
 
 
 def digest_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
-    """The digest of every tensor that the variant gives in `case`, bit for bit.
-
-    Empty for a case that compares something else, or where the variant crashes.
-    """
+    """The digest of what the variant gives, bit for bit; empty if it crashes or has none."""
     if case.kind not in ("numbers", "weights"):
         return ""
     set_seed(0)
@@ -149,27 +263,17 @@ class MutationTest:
         return read_flat_text(self.variant)
 
     @functools.cached_property
-    def runs(self) -> list[Watched]:
-        """The cases whose lines were recorded."""
-        return []
-
-    @functools.cached_property
-    def _recorded(self) -> set[str]:
-        """The names of cases."""
-        return set()
-
-    @functools.cached_property
-    def _module(self) -> ModuleType:
-        return Pair(self.variant, self.variant.heads[0]).module
+    def runs(self) -> dict[str, Watched]:
+        return {}
 
     @functools.cached_property
     def _living(self) -> Living:
-        return living(self._module, self.flat.text)
+        return living(Pair(self.variant, self.variant.heads[0]).module, self.flat.text)
 
     @functools.cached_property
     def _noting(self) -> list[CodeType]:
         """What runs in place of the module's code, to note its lines."""
-        return instrument(self.flat.text, self._living.path, self._can_run)
+        return instrument(self.flat.text, str(self._living.module.__file__), self._can_run)
 
     # --- cases
 
@@ -185,70 +289,55 @@ class MutationTest:
         checks = find_part_checks(self.variant.checked_parts)
         return any(check.attentions is not None for check in checks)
 
-    @contextmanager
-    def watching(self, case: Case) -> Iterator[set[int]]:
-        """A context that notes which lines run while `verify` runs the case; see `note`."""
-        right = None
+    def note(self, case: Case, run: Callable[[Case], Result]) -> Result:
+        """The result of `run`; where the case compares well, its lines are recorded."""
+        watching: Any = contextlib.nullcontext(set())
         if self._compares(case):
             with contextlib.suppress(Exception):  # no import: the case itself fails with that
-                right = self._living
-        if right is None:
-            yield set()
-            return
-        with watched(right, [] if case.kind == "compiled" else self._noting) as lines:
-            yield lines
-
-    def note(self, case: Case, lines: Collection[int], seconds: float) -> None:
-        """Record the lines of a case that passed inside `watching`."""
-        if self._compares(case):
-            self._recorded.add(case.name)
-            self.runs.append(Watched(case, self.pair_for(case), frozenset(lines), seconds))
+                noting = [] if case.kind == "compiled" else self._noting
+                watching = watched(self._living, noting)
+        begun = time.process_time()
+        with watching as lines:
+            result = run(case)
+        if self._compares(case) and result.status in ("PASS", "WARN"):
+            seconds = time.process_time() - begun
+            self.runs[case.name] = Watched(case, self.pair_for(case), frozenset(lines), seconds)
+        return result
 
     def watch(self, case: Case) -> None:
         """Record which lines run in `case`, if it was not noted and compares something."""
-        if case.name in self._recorded:
-            return
-        self._recorded.add(case.name)
-        try:
-            pair = self.pair_for(case)
-        except Exception:  # the case itself has failed with it
-            return
-        begun = time.process_time()
-        with self.watching(case) as lines:
-            answer, _ = judged(case, pair, seconds=math.inf)
-        if answer == "equal":
-            self.runs.append(Watched(case, pair, frozenset(lines), time.process_time() - begun))
+
+        def run(case: Case) -> Result:
+            answer, note = judged(case, self.pair_for(case), seconds=math.inf)
+            return Result("", case.name, "PASS" if answer == "equal" else "NONE", note=note)
+
+        if case.name not in self.runs:
+            with contextlib.suppress(Exception):  # no pair: the case itself has failed with it
+                self.note(case, run)
 
     # --- lines
 
     @functools.cached_property
     def _built(self) -> Mapping[int, frozenset[int]]:
         """The lines that run while the model of each pair is built, by the pair's id."""
-        return {key: self._built_by(pair) for key, pair in self._pairs.items()}
-
-    @property
-    def _pairs(self) -> dict[int, Pair]:
-        return {id(run.pair): run.pair for run in self.runs}
-
-    def _built_by(self, pair: Pair) -> frozenset[int]:
-        # As the cases build it: a mixture's configuration has settings that the parent's lacks.
-        parent = pair.master(torch.float32)
-        with watched(self._living, self._noting) as lines:
-            build_variant(parent, pair.variant_class, pair.build, pair.routes[0])
-        return frozenset(lines)
+        built: dict[int, frozenset[int]] = {}
+        for pair in {id(run.pair): run.pair for run in self.runs.values()}.values():
+            # As the cases build it: a mixture's configuration has settings that the parent's lacks.
+            parent = pair.master(torch.float32)
+            with watched(self._living, self._noting) as lines:
+                build_variant(parent, pair.variant_class, pair.build, pair.routes[0])
+            built[id(pair)] = frozenset(lines)
+        return built
 
     @property
     def built_lines(self) -> frozenset[int]:
-        """The lines that run while a model is built."""
         return frozenset().union(*self._built.values())
 
     @functools.cached_property
     def _can_run(self) -> frozenset[int]:
-        """The changed lines at which something can run."""
         return self.flat.changed & find_executable_lines(self.flat.text, self.flat.name)
 
     def lines_run(self) -> LinesRun:
-        """The record of which changed lines ran."""
         imported = find_import_lines(self.flat.text, self.flat.name)
         missed = sorted(self._can_run - imported - self._ran)
         refusing = refusals(ast.parse(self.flat.text))
@@ -267,24 +356,19 @@ class MutationTest:
 
     @functools.cached_property
     def _ran(self) -> frozenset[int]:
-        return self.built_lines.union(*(run.lines for run in self.runs))
+        return self.built_lines.union(*(run.lines for run in self.runs.values()))
 
     @functools.cached_property
     def _on_lines(self) -> tuple[Mutant, ...]:
-        """Those whose lines ran."""
-        return tuple(one for one in self._every if not one.function or one.touches(self._ran))
+        return tuple(each for each in self._every if each.touches(self._ran))
 
     def mutants(self, number: int | None) -> tuple[tuple[Mutant, ...], Iterator[Mutant]]:
-        """A sample of `number` of those whose lines ran (None: all), and those that come next.
-
-        The same in every run.
-        """
+        """A sample of `number` of those whose lines ran (None: all), and those that come next."""
         ranked = drawn(self._on_lines, self.flat.text, self.variant.name)
         chosen = set(ranked[:number])
-        return tuple(one for one in self._on_lines if one in chosen), iter(ranked[len(chosen) :])
+        return tuple(each for each in self._on_lines if each in chosen), iter(ranked[len(chosen) :])
 
     def unknown(self, mutant: Mutant) -> MutantResult:
-        """The result of `mutant` before it is planted."""
         place, text = f"{self.flat.name}:{mutant.line}", self.flat.text
         diff, digest = mutant.diff(text), mutant.digest(text)
         return MutantResult(place, mutant.function, mutant.says, diff, "unseen", digest=digest)
@@ -294,7 +378,7 @@ class MutationTest:
         fate, runs = self.unknown(mutant), self._that_run(mutant)
         if not runs:
             return replace(fate, note="no case runs its line")
-        anew = not mutant.function or mutant.touches(self.built_lines)
+        anew = mutant.touches(self.built_lines)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -302,41 +386,40 @@ class MutationTest:
                 for run in runs:
                     if run.digest and time.process_time() - begun > self.seconds:
                         break
-                with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
-                    return self._tried(fate, runs, MutatedPairs(wrong, loans, anew))
+                with plant_mutant(self._living, mutant), ExitStack() as loans:
+                    return self._tried(fate, runs, functools.partial(MutatedPair.of, anew, loans))
             except Exception as error:  # the text with the error is no module
                 note = f"{type(error).__name__}: {error}"[:200]
                 return replace(fate, outcome="crashed", note=note)
 
     def _that_run(self, mutant: Mutant) -> list[Watched]:
-        """The cases that run its line.
-
-        What is compiled takes long, and is only run where nothing else runs the line.
-        """
-        runs = self.runs
-        if mutant.function:
-            runs = [run for run in runs if mutant.touches(run.lines | self._built[id(run.pair)])]
+        """The cases that run its line; compiled ones only where nothing else does."""
+        runs = [
+            run
+            for run in self.runs.values()
+            if mutant.touches(run.lines | self._built[id(run.pair)])
+        ]
         return self._ordered([run for run in runs if run.case.kind != "compiled"] or runs)
 
     def _ordered(self, runs: Sequence[Watched]) -> list[Watched]:
-        """A few that tell most, the first of each kind, and then the others as they tell."""
+        """A few that tell most, the first of each kind and head, effects, then as they tell."""
         paths = [run.lines & self._can_run for run in runs]
         telling, rest = order_cases([run.case for run in runs], paths)
         ordered = [runs[at] for at in (*telling, *rest)]
-        firsts = {run.case.kind: at for at, run in reversed([*enumerate(ordered)])}
-        later = [at >= FEW and firsts[run.case.kind] != at for at, run in enumerate(ordered)]
-        return [
-            run for is_later, run in sorted(zip(later, ordered, strict=True), key=itemgetter(0))
-        ]
+        cases = [run.case for run in reversed(ordered)]
+        firsts = {key: case.name for case in cases for key in (case.kind, case.head)}.values()
+        effects = {case.name for case in cases if case.kind == "effect"}
+        others = sorted(ordered[FEW:], key=lambda run: run.case.name not in {*firsts, *effects})
+        return [*ordered[:FEW], *others]
 
     def _tried(
-        self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
+        self, fate: MutantResult, runs: Sequence[Watched], mutated: Callable[[Pair], Pair]
     ) -> MutantResult:
         """The outcome: does a case compare unequal, or at least give something else?"""
-        differ, begun, tried = 0, time.process_time(), 0
+        differ, begun, tried, pairs = 0, time.process_time(), 0, dict[int, Pair]()
         for run in runs:
             self.alive()
-            pair = pairs.of(run.pair)
+            pair = pairs.setdefault(id(run.pair), pairs.get(id(run.pair)) or mutated(run.pair))
             if tried >= FEW:
                 if time.process_time() - begun > self.seconds:
                     break

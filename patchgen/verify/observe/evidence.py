@@ -34,8 +34,6 @@ Mask = Literal["none", "causal", "bool", "float"]
 
 @dataclass(frozen=True, slots=True)
 class SdpaCall:
-    """One call: the shapes of query and key, how it was masked, and how far its scores spread."""
-
     query: Shape
     key: Shape
     mask: Mask
@@ -45,8 +43,6 @@ class SdpaCall:
 
 @dataclass(slots=True)
 class Trace(Listener):
-    """The functions that Python calls: SDPA, softmaxes, and all others by name."""
-
     sdpa: list[SdpaCall] = field(default_factory=list)
     softmaxes: list[Shape] = field(default_factory=list)  # the shape of each, gates left out
     functions: Counter[str] = field(default_factory=Counter)  # every call, by bare name
@@ -58,7 +54,7 @@ class Trace(Listener):
     def called(self, function: Any, args: Args, given: Given) -> None:
         self.functions[getattr(function, "__name__", str(function))] += 1
         if function is F.scaled_dot_product_attention:
-            self.sdpa.append(_sdpa_call(*args, **given))
+            self.sdpa.append(sdpa_call(*args, **given))
         elif function in _SOFTMAXES:
             scores = args[0] if args else given["input"]
             if not is_projected(scores):
@@ -69,18 +65,8 @@ class Trace(Listener):
             self.softmaxes.append((query.shape[1] * heads, query.shape[0], key.shape[0]))
 
 
-@contextmanager
-def traced() -> Iterator[Trace]:
-    """A context in which the functions that Python calls are recorded."""
-    with listening(trace := Trace()):
-        yield trace
-
-
 def is_projected(scores: Tensor) -> bool:
-    """Whether `scores` are one projection of some states: a gate's, and of no queries with keys.
-
-    So are the weights of deformable attention, which looks at few places for each query.
-    """
+    """Whether `scores` are one projection of some states: a gate's, and of no queries with keys."""
     waiting, met = [scores.grad_fn], set()
     projections = 0
     while waiting:
@@ -98,7 +84,7 @@ def is_projected(scores: Tensor) -> bool:
     return projections == 1
 
 
-def _sdpa_call(
+def sdpa_call(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -166,32 +152,17 @@ class Evidence(Listener):
 
     @property
     def saved_bytes(self) -> int:
-        """The bytes of all storages that autograd kept."""
         return sum(each.bytes for each in self.saved_storages)
 
     @property
-    def largest_saved(self) -> Saved | None:
-        return max(self.saved_storages, key=lambda each: each.bytes, default=None)
-
-    @property
     def functions(self) -> Counter[str]:
-        """Calls of torch functions by bare name, such as "linear" or "softmax"."""
         return self.trace.functions
 
     def runs_of(self, class_name: str) -> int:
         """How many times a module of this class ran its forward, recomputation included."""
         return len(self.forwards.get(class_name, ()))
 
-    def runs_inside(self, class_name: str, owners: frozenset[str]) -> int:
-        """How many times such a module ran inside a module of `owners` that got a gradient."""
-        return sum(
-            type(path[-1]).__name__ == class_name
-            and any(type(owner).__name__ in owners and has_gradient(owner) for owner in path[:-1])
-            for path in self.paths
-        )
-
     def note_forward(self, path: tuple[nn.Module, ...], given: Iterable[Any]) -> None:
-        """A module that lies in the others of `path` runs its forward."""
         shapes = (tuple(each.shape) for each in given if isinstance(each, Tensor))
         self.forwards.setdefault(type(path[-1]).__name__, []).append(next(shapes, ()))
         self.paths.append(path)
@@ -230,14 +201,8 @@ def gather_evidence(model: nn.Module) -> Iterator[Evidence]:
 
 
 def _path(name: str, modules: Mapping[str, nn.Module]) -> tuple[nn.Module, ...]:
-    """The module of that name, behind those that it lies in."""
     steps = name.split(".")
     return tuple(modules[".".join(steps[:n])] for n in range(len(steps) + 1 if name else 1))
-
-
-def has_gradient(module: nn.Module) -> bool:
-    """Whether a parameter of the module got a gradient."""
-    return any(parameter.grad is not None for parameter in module.parameters())
 
 
 @dataclass(slots=True)
@@ -260,8 +225,6 @@ class Work(Listener):
 
 @dataclass(slots=True)
 class Compiled:
-    """What torch.compile made of a model."""
-
     graphs: int = 0  # those of recompilations too
     operations: int = 0
     # The reasons of graph breaks without names, and each of them with names.

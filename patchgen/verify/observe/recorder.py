@@ -1,20 +1,12 @@
 """Tell listeners what torch does: functions that Python calls, operations that run, tensors saved.
 
-    class Count(Listener):
-        operations = 0
-
-        def ran(self, operation, args, given, out):
-            self.operations += 1
-
-    with listening(count := Count()):
+    with listening(count := Count()):  # a `Listener`; only what it overrides is recorded
         step()
-
-Only what a listener overrides is recorded.
 
 `compute_in_float64()` computes all in float64, also what a model deliberately computes in float32:
 Llama its norm, its softmax and its rotary embedding.  Two float64 models that differ in the last
-bit before a norm would otherwise differ by a float32 rounding behind it.  It is for comparisons
-only: it hides a difference between casts to float32, which the comparison in bfloat16 shows.
+bit before a norm would otherwise differ by a float32 rounding behind it.  It hides a difference
+between casts to float32, which the comparison in bfloat16 shows.
 """
 
 from __future__ import annotations
@@ -104,10 +96,7 @@ class _Operations(TorchDispatchMode):
 
 
 def _run_inside(operation: Any, args: Args, given: Given) -> Any:
-    """Run an operator's body, if it is written in Python or composed of others.
-
-    Below autograd, where such a body runs, `linear` is not taken apart by torch.
-    """
+    """Run an operator's body, if it is written in Python or composed of others."""
     body = find_python_body(operation)
     if body is not None:
         return body(*args, **given)
@@ -126,8 +115,6 @@ def find_python_body(operation: Any) -> Callable[..., Any] | None:
 
 @contextmanager
 def watch_saved(note: Callable[[Tensor], object]) -> Iterator[None]:
-    """Call `note` with each tensor that autograd saves."""
-
     def pack(tensor: Tensor) -> Tensor:
         note(tensor)
         # An output that is saved with its own graph would keep itself alive.

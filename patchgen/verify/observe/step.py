@@ -18,13 +18,7 @@ from transformers import PreTrainedModel, set_seed
 
 from patchgen.facts.modules import CACHES
 from patchgen.runtime.checkpointing import is_on, switch_off, switch_on
-from patchgen.verify.inputs.arguments import (
-    BOUNDARY,
-    OF_ARGUMENTS,
-    CannotBuild,
-    Inputs,
-    takes,
-)
+from patchgen.verify.inputs.arguments import BOUNDARY, OF_ARGUMENTS, CannotBuild, Inputs, takes
 from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.parts.part_check import Scenario
 
@@ -43,9 +37,7 @@ def observe_step(
     """Every floating output of `model` by path, and the gradient of every parameter, in `scenario`.
 
     Outputs per token are kept at real tokens.  Without a loss, the gradients are those of a fixed
-    random sum of the outputs.  A parameter without a gradient has no entry.  A float64 model
-    computes everything in float64.  Afterwards buffers, such as the running statistics of a norm,
-    and whatever the model remembers are as before.
+    random sum of the outputs.  A parameter without a gradient has no entry.
     """
     model.train(scenario.train or model.config.model_type in TRAINED_ONLY)
     if is_on(model):
@@ -59,7 +51,7 @@ def observe_step(
         compute_in_float64() if model.dtype == torch.float64 else nullcontext()
     )
     styles = apply_model_styles(model, scenario.ways)
-    with wide, _kept_buffers(model), remembering_nothing(model), styles:
+    with wide, kept(model), styles:
         if scenario.accumulate > 1:
             observed = _accumulated(model, inputs, scenario)
         else:
@@ -70,34 +62,38 @@ def observe_step(
 
 
 @contextmanager
-def _kept_buffers(model: nn.Module) -> Iterator[None]:
-    kept = [
-        (module, name, buffer, buffer.detach().clone())
-        for module in model.modules()
-        for name, buffer in module.named_buffers(recurse=False)
+def kept(model: nn.Module) -> Iterator[None]:
+    """A context after which weights, buffers, hooks, configurations and caches are as before."""
+    modules = list(model.modules())
+    attributes = [(vars(module), dict(vars(module))) for module in modules]
+    tables = [
+        (t, dict(t)) for table, _ in attributes for t in table.values() if isinstance(t, dict)
     ]
+    for module, (_, named) in zip(modules, attributes, strict=True):
+        for name, value in named.items():
+            if name != "config" and type(value).__module__ == type(module).__module__:
+                named[name] = copy.deepcopy(value)
+    tensors: list[Tensor] = [*model.parameters(), *model.buffers()]
+    values = [(tensor, tensor.detach().clone()) for tensor in tensors]
+    own = {id(config): config for each in modules if (config := getattr(each, "config", None))}
+    configs = [(vars(config), copy.deepcopy(vars(config))) for config in own.values()]
     try:
         yield
     finally:
+        for table, before in (*attributes, *tables):
+            _refill(table, before)
         with torch.no_grad():
-            for module, name, buffer, value in kept:
-                setattr(module, name, buffer.copy_(value))
+            for tensor, value in values:
+                if not torch.equal(tensor, value):
+                    tensor.copy_(value)
+        for settings, before in configs:
+            if settings != before:
+                _refill(settings, before)
 
 
-@contextmanager
-def remembering_nothing(model: nn.Module) -> Iterator[None]:
-    """Restore objects of classes from the model's own file, such as its caches."""
-    kept = [
-        (module, name, copy.deepcopy(value))
-        for module in model.modules()
-        for name, value in vars(module).items()
-        if type(value).__module__ == type(module).__module__ and not isinstance(value, nn.Module)
-    ]
-    try:
-        yield
-    finally:
-        for module, name, value in kept:
-            setattr(module, name, value)
+def _refill(table: dict[str, Any], values: dict[str, Any]) -> None:
+    table.clear()
+    table.update(values)
 
 
 def _step(
@@ -154,7 +150,6 @@ def run(model: PreTrainedModel, given: Mapping[str, Any], **asked: Any) -> dict[
 
 
 def takes_cache(model_class: type[PreTrainedModel]) -> bool:
-    """Whether the forward has an option to keep keys and values, which has to be switched off."""
     return bool({"use_cache", *CACHES} & takes(model_class))
 
 
@@ -272,12 +267,10 @@ def _set(owner: Any, name: str, value: Any) -> Callable[[], object]:
 
 
 def is_causal(model: PreTrainedModel, full: Inputs) -> bool:
-    """Whether no output depends on a later token of the text."""
     return _is_independent(model, full, changed=-1, looked_at=slice(0, -1))
 
 
 def isolates_packed_texts(model: PreTrainedModel, packed: Inputs) -> bool:
-    """Whether the second of two texts in a row does not see the first."""
     return _is_independent(model, packed, changed=0, looked_at=slice(BOUNDARY, None))
 
 
@@ -295,14 +288,10 @@ def _is_independent(model: PreTrainedModel, inputs: Inputs, changed: int, looked
             # BLT's patcher gives a tuple, of which no entry has a name.
             named = [getattr(out, f"{owner}hidden_states", None) for owner in ("", "encoder_")]
             hidden = named[0] or named[1]
-            states.append(_of_text(hidden[-1]) if hidden else _by_token(out, ids))
+            of_tokens = (tensor for _, tensor in outputs(out) if tensor.shape[:2] == ids.shape)
+            states.append(_of_text(hidden[-1]) if hidden else next(of_tokens))
     # A masked term more or less changes a sum by rounding; a token that is seen moves it far more.
     return torch.allclose(states[0][:, looked_at], states[1][:, looked_at], rtol=1e-4, atol=1e-4)
-
-
-def _by_token(out: Any, ids: Tensor) -> Tensor:
-    """The first of the outputs that has an entry for each token."""
-    return next(tensor for _, tensor in outputs(out) if tensor.shape[:2] == ids.shape)
 
 
 def _of_text(states: Any) -> Tensor:

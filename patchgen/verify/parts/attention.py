@@ -5,9 +5,8 @@ attention_interface: it is what transformers' interface gives.  This is no part 
 checked if a diff calls the interface.
 flash: layers run on real tokens only, and compute for them what the parent does.
 
-The table of errors, `attention_errors`, serves any function of queries and keys.  Those of `flash`
-are planted around the functions that a forward calls: where texts begin among the tokens, and where
-states go back to.
+Errors of attention are planted too, by one table for all: where attention is transformers' own, no
+mutant of a changed line shows whether an error in it would be seen.
 """
 
 from __future__ import annotations
@@ -15,33 +14,29 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from functools import partial
 from math import prod
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
-from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from torch import Tensor, nn
+from transformers import PreTrainedModel, modeling_layers
 
 import patchgen.runtime.varlen
+from patchgen.facts.modules import CHECKPOINTED
 from patchgen.verify.differences import EQUAL, REORDERED
 from patchgen.verify.inputs.arguments import FOUR_AXES
 from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.observe.evidence import Evidence, sdpa_call
 from patchgen.verify.parts.part_check import (
     PairFacts,
     PartCheck,
     PlantedError,
-    Refusal,
     Route,
+    Rows,
     Scenario,
-    anywhere,
-    defines,
-    errors,
-    wrapped,
+    replaced,
 )
 
 _EAGER, _SDPA = {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}
@@ -69,118 +64,70 @@ def sdpa_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
         yield f"scores of deviation {min(spread):.2f}: an error in them could not be seen"
 
 
-# --- the errors of a function of attention
+# --- errors in attention
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """What a function of attention is given; each error changes some of it."""
-
-    query: Tensor  # (rows, heads, tokens, size), as key and value
-    key: Tensor
-    value: Tensor
-    mask: Tensor | None
-    causal: bool
-    scaling: float | None
-
-    def scaled(self) -> Attention:
-        scaling = self.query.shape[-1] ** -0.5 if self.scaling is None else self.scaling
-        return replace(self, scaling=scaling * 2)
-
-    def without_mask(self) -> Attention:
-        return replace(self, mask=None)
-
-    def without_causality(self) -> Attention:
-        """Drop the causal order, whether the flag or the mask has it (as with a bias of scores)."""
-        mask, (queries, keys) = self.mask, (self.query.shape[2], self.key.shape[2])
+def _wrong(error: str, sdpa: Callable[..., Tensor], *args: Any, **named: Any) -> Tensor:
+    call = inspect.signature(sdpa_call).bind(*args, **named).arguments
+    query, key, mask = call["query"], call["key"], call.get("attn_mask")
+    queries, keys = query.shape[-2], key.shape[-2]
+    if error == "scale":
+        call["scale"] = 2 * (call.get("scale") or query.shape[-1] ** -0.5)
+    elif error in ("forgotten mask", "forgotten padding"):
+        call["attn_mask"] = None
+    elif error == "lost causality":  # whether the flag or the mask has it, as with a bias of scores
+        call["is_causal"] = False
         if mask is not None:
-            later = torch.ones((queries, keys), dtype=torch.bool, device=mask.device)
+            later = torch.ones(queries, keys, dtype=torch.bool, device=mask.device)
             later = later.triu(keys - queries + 1)
             is_bool = mask.dtype == torch.bool
-            mask = mask | later if is_bool else mask.masked_fill(later & (mask <= -1e4), 0.0)
-        return replace(self, mask=mask, causal=False)
-
-    def without_self(self) -> Attention:
-        """A mask off by one: no query sees its own key, except the first."""
-        mask, (queries, keys) = self.mask, (self.query.shape[2], self.key.shape[2])
-        places = torch.arange(keys, device=self.query.device)
+            seen = mask | later if is_bool else mask.masked_fill(later & (mask <= -1e4), 0.0)
+            call["attn_mask"] = seen
+    elif error == "mask off by one":  # no query sees its own key, except the first
+        places = torch.arange(keys, device=query.device)
         visible = places[keys - queries :, None] != places
-        visible = visible.tril(keys - queries) if self.causal and mask is None else visible
+        visible = visible.tril(keys - queries) if call.pop("is_causal", False) else visible
         visible[0, 0] = True  # otherwise it would see no key
-        if mask is None:
-            return replace(self, mask=visible[None, None])
-        if mask.dtype == torch.bool:
-            return replace(self, mask=mask & visible)
-        return replace(self, mask=mask.masked_fill(~visible, torch.finfo(mask.dtype).min))
-
-    def with_swapped_heads(self) -> Attention:
-        return replace(self, key=self.key.flip(1), value=self.value.flip(1))
-
-
-Change = Callable[[Attention], Attention]
+        if mask is not None:
+            is_bool = mask.dtype == torch.bool
+            lowest = None if is_bool else torch.finfo(mask.dtype).min
+            visible = mask & visible if is_bool else mask.masked_fill(~visible, lowest)
+        call["attn_mask"] = visible
+    else:
+        call |= {"key": key.flip(-3), "value": call["value"].flip(-3)}
+    return sdpa(**call)
 
 
-def attention_errors(
-    plant: Callable[[Change], Any], fits: Callable[[PairFacts], bool]
-) -> tuple[PlantedError, ...]:
-    """The errors of a function of attention; `plant` changes what it is given in each call."""
+def _plant(error: str, model: PreTrainedModel) -> AbstractContextManager[None]:
+    wrong = partial(partial, _wrong, error)
+    return replaced(nn.functional, "scaled_dot_product_attention", wrong)
 
-    def fit(causal: bool) -> Callable[[PairFacts], bool]:
-        return lambda facts: fits(facts) and facts.causal is causal
 
-    wrong, left, right = Attention, Scenario(rows="left"), Scenario(rows="right")
-    # A causal query before the padding on the right does not see it anyway.
-    lost, seen = "forgotten padding", "padding on the right is attended to"
-    table: tuple[tuple[str, str, Change, Scenario, Callable[[PairFacts], bool]], ...] = (
-        ("scale", "scores are twice as large", wrong.scaled, Scenario(), fits),
-        ("forgotten mask", "padding on the left is attended to", wrong.without_mask, left, fits),
-        (lost, seen, wrong.without_mask, right, fit(False)),
-        ("lost causality", "later tokens are seen", wrong.without_causality, Scenario(), fit(True)),
-        ("mask off by one", "no token sees itself", wrong.without_self, Scenario(), fits),
-        ("heads swapped", "queries read others' keys", wrong.with_swapped_heads, Scenario(), fits),
+# A causal query before the padding on the right does not see it anyway.
+_ERRORS: tuple[tuple[str, str, Rows, bool | None], ...] = (
+    ("scale", "scores are twice as large", "full", None),
+    ("forgotten mask", "padding on the left is attended to", "left", None),
+    ("forgotten padding", "padding on the right is attended to", "right", False),
+    ("lost causality", "later tokens are seen", "full", True),
+    ("mask off by one", "no token sees itself", "full", None),
+    ("heads swapped", "queries read others' keys", "full", None),
+)
+ERRORS = tuple(
+    PlantedError(
+        name,
+        says,
+        partial(_plant, name),
+        Scenario(rows=rows),
+        lambda facts, causal=causal: causal in (None, facts.causal),  # type: ignore[misc]
     )
-    return tuple(
-        PlantedError(name, says, plant(change), scenario, fit_of)
-        for name, says, change, scenario, fit_of in table
-    )
-
-
-def _around_sdpa(change: Change) -> Any:
-    def wrong(sdpa: Any, q: Tensor, k: Tensor, v: Tensor, m: Any, **o: Any) -> Any:
-        new = change(Attention(q, k, v, m, o["causal"], o["scaling"]))
-        asked = {**o, "causal": new.causal, "scaling": new.scaling}
-        return sdpa(new.query, new.key, new.value, new.mask, **asked)
-
-    return lambda model: wrapped(sys.modules[type(model).__module__], "sdpa", wrong)
-
-
-def _around_interface(change: Change) -> Any:
-    right = ALL_ATTENTION_FUNCTIONS["sdpa"]
-
-    def wrong(module: Any, q: Tensor, k: Tensor, v: Tensor, mask: Any = None, **o: Any) -> Any:
-        causal = o.get("is_causal")
-        causal = getattr(module, "is_causal", True) if causal is None else causal
-        new = change(Attention(q, k, v, mask, causal, o.get("scaling")))
-        asked = {**o, "is_causal": new.causal, "scaling": new.scaling}
-        return right(module, new.query, new.key, new.value, new.mask, **asked)
-
-    @contextmanager
-    def plant(model: PreTrainedModel) -> Iterator[None]:
-        ALL_ATTENTION_FUNCTIONS["sdpa"] = wrong
-        try:
-            yield
-        finally:
-            del ALL_ATTENTION_FUNCTIONS["sdpa"]
-
-    return plant
-
-
+    for name, says, rows, causal in _ERRORS
+)
 SDPA = PartCheck(
     part="sdpa",
     routes=sdpa_routes,
     effect=sdpa_effect,
     attentions=("sdpa", "eager"),
-    planted_errors=attention_errors(_around_sdpa, defines("sdpa")),
+    planted_errors=ERRORS,
 )
 # The parent's own scores.  Another case checks that "eager" equals them bit for bit.
 INTERFACE = PartCheck(
@@ -189,8 +136,7 @@ INTERFACE = PartCheck(
     effect=sdpa_effect,
     attentions=("sdpa", "eager"),
     by_flags=True,
-    weights_under="eager",
-    planted_errors=attention_errors(_around_interface, anywhere),
+    planted_errors=ERRORS,
 )
 
 
@@ -226,7 +172,7 @@ def flash_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Itera
         each.__name__
         for each in own
         if each.__module__ == facts.module.__name__
-        if issubclass(each, GradientCheckpointingLayer)
+        if issubclass(each, getattr(modeling_layers, CHECKPOINTED))
     ]
     for name in names:
         shapes, before = variant.forwards.get(name, []), parent.forwards.get(name, [])
@@ -245,23 +191,6 @@ def flash_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Itera
         yield f"an attention ran over {wide[0]} keys, and no text has more than {longest} tokens"
 
 
-# Places, starts and the longest text, as `_get_unpad_data` gives them.
-Found = tuple[Tensor, Tensor, int]
-
-
-def shifted_boundaries(find: Callable[..., Found], *args: Any) -> Found:
-    """Each text is counted one token too long, and those after it begin late."""
-    places_T, cu_seqlens_N1, _ = find(*args)
-    late = torch.arange(len(cu_seqlens_N1), device=cu_seqlens_N1.device, dtype=cu_seqlens_N1.dtype)
-    cu_seqlens_N1 = (cu_seqlens_N1 + late).clamp(max=len(places_T))
-    return places_T, cu_seqlens_N1, int(cu_seqlens_N1.diff().max())
-
-
-def rolled_states(put_back: Callable[..., Tensor], states: Tensor, *args: Any) -> Tensor:
-    return put_back(states.roll(1, dims=0), *args)
-
-
-_LATE = "a text ends with the first token of the next"
 FLASH = PartCheck(
     part="flash",
     routes=flash_routes,
@@ -276,17 +205,5 @@ FLASH = PartCheck(
     ),
     # Kernels that take the lengths of texts take no such mask; without padding there is nothing to
     # take out of it.
-    refuses=(Refusal("takes a mask of (rows, tokens)", FOUR_AXES),),
-    planted_errors=(
-        *errors(
-            "_get_unpad_data",
-            ("boundaries off by one", _LATE, shifted_boundaries),
-            scenario=PADDED,
-        ),
-        *errors(
-            "_pad_input",
-            ("order lost", "states go to the places of other tokens", rolled_states),
-            scenario=PADDED,
-        ),
-    ),
+    refuses=(("takes a mask of (rows, tokens)", FOUR_AXES),),
 )

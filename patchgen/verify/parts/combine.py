@@ -8,11 +8,9 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from patchgen.verify.differences import REORDERED, loosest
+from patchgen.verify.differences import REORDERED
 from patchgen.verify.parts.attention import FLASH, INTERFACE, SDPA
-from patchgen.verify.parts.checkpoint import CHECKPOINT
-from patchgen.verify.parts.layers import FAST, GELU, NORM, TILES
-from patchgen.verify.parts.loss import LIGER, LOSS
+from patchgen.verify.parts.layers import CHECKPOINT, FAST, GELU, LIGER, LOSS, NORM, TILES
 from patchgen.verify.parts.mixture import GROUPED, MOE, STACKED
 from patchgen.verify.parts.part_check import PartCheck, Route, Rows, Scenario
 
@@ -46,11 +44,7 @@ def merge_routes(
 
 
 def _merge(routes: list[tuple[PartCheck, Route]]) -> Route:
-    """One route of all.
-
-    Of attentions a part that replaces the attention decides, then one that needs another than
-    eager; eager serves any other part as well as its own.
-    """
+    """One route of all; a part that replaces the attention decides that."""
 
     def rank(each: tuple[PartCheck, Route]) -> tuple[bool, bool]:
         check, route = each
@@ -65,11 +59,10 @@ def _merge(routes: list[tuple[PartCheck, Route]]) -> Route:
                     values = f"{into[name]!r} and {value!r}"
                     raise ValueError(f"part checks disagree about {name}: {values}")
     name = " + ".join(dict.fromkeys(route.name for _, route in routes))
-    return Route(name, loosest(route.bound for _, route in routes), parent, variant)
+    return Route(name, max(route.bound for _, route in routes), parent, variant)
 
 
 def both_eager(route: Route) -> Route:
-    """Along which both sides write their attention out."""
     parent, variant = {**route.parent, **EAGER}, {**route.variant, **EAGER}
     return replace(route, name=f"{route.name}, both eager", parent=parent, variant=variant)
 
@@ -78,15 +71,13 @@ def weights_route(part_checks: tuple[PartCheck, ...], routes: tuple[Route, Route
     """The route along which both sides return attention weights.
 
     The parent's come from its eager attention, and so do the variant's if no part replaces the
-    attention.  Otherwise the variant uses the settings of its closest route, or the attention that
-    a part check names.
+    attention.  Otherwise the variant uses the settings of its closest route.
     """
     closest, independent = routes
     if all(part_check.attentions is None for part_check in part_checks):
         return both_eager(closest)
-    named = [each.weights_under for each in part_checks if each.weights_under is not None]
-    under = {ATTENTION: named[0]} if named else {}
-    variant = {**closest.variant, **under}
+    by_flags = any(part_check.by_flags for part_check in part_checks)
+    variant = {**closest.variant, **(EAGER if by_flags else {})}
     return replace(independent, name=f"weights under {independent.name}", variant=variant)
 
 

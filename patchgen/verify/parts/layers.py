@@ -1,42 +1,31 @@
-"""Norms and MLPs: the parts `norm`, `fast`, `gelu` and `tiles`.
+"""Norms, MLPs, layers that run again, losses: the parts whose attention is the parent's.
 
 norm: each RMSNorm is one call of torch's, and each LayerNorm works in the dtype of autocast.
 fast: norms are so too, and on CUDA with Liger's kernels also rotation and gate.
 gelu: the tanh form of GELU is one operation; the function is the parent's.
 tiles: MLPs compute some tokens at a time, and keep the input of each tile alone.
+checkpoint: layers run again in the backward pass, and compute the same as before.  This is checked
+if a diff turns checkpointing on, written by `patchgen new` or by hand.
 """
 
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from math import prod
 
-import torch
-from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, modeling_layers
 
-from patchgen.verify.differences import REFORMULATED, REORDERED
-from patchgen.verify.observe.evidence import Evidence, has_gradient
-from patchgen.verify.parts.part_check import (
-    PairFacts,
-    PartCheck,
-    PlantedError,
-    Route,
-    Scenario,
-    beside_eager,
-    errors,
-    saves_less,
-    wrapped,
-)
+from patchgen.facts.modules import CHECKPOINTED
+from patchgen.runtime.checkpointing import keep_products
+from patchgen.verify.differences import EQUAL, IN_FLOAT32, REFORMULATED, REORDERED
+from patchgen.verify.models.build import is_interpreted
+from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, Route, Scenario, beside_eager
 
-Norm = Callable[..., Tensor]
 # Leaving out the usual epsilon, a millionth, would not show.
 EPSILON = 2.0
-AUTOCAST = Scenario(train=True, autocast=True)
 LOW_PRECISION = "LowPrecisionLayerNorm"
 
 
@@ -48,100 +37,30 @@ def norm_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
 
 
 def norm_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """One `rms_norm` in place of each root mean square that the part replaces; autocast saves less.
-
-    Norms that it leaves as they are, such as gated ones, are written out in both.
-    """
-    ours, theirs = _count_row_bytes(variant), _count_row_bytes(parent)
-    saved = f"{ours} bytes of rows were saved where the parent saves {theirs}"
-    ran = [path[-1] for path in variant.paths]
-    classes = _find_rms_norms(facts)
-    rms_norms = sum(type(module) in classes for module in ran)
-    layer_norms = [module for module in ran if type(module).__name__ == LOW_PRECISION]
-    if rms_norms:
-        # Some parents have an `nn.RMSNorm` too, which calls the same function.
-        calls = variant.functions["rms_norm"] - parent.functions["rms_norm"]
-        if calls != rms_norms:
-            yield f"{calls} calls of rms_norm for {rms_norms} norms"
-        by_hand, others = variant.functions["rsqrt"], parent.functions["rsqrt"] - rms_norms
-        if by_hand != others:
-            yield f"{by_hand} norms are written out, where {others} stay as they are"
+    """One `rms_norm` in place of each root mean square that is no longer written out."""
+    calls = variant.functions["rms_norm"] - parent.functions["rms_norm"]
+    fewer = parent.functions["rsqrt"] - variant.functions["rsqrt"]
+    if calls != fewer:
+        yield f"{calls} calls of rms_norm, where {fewer} norms are no longer written out"
+    layer_norms = [path[-1] for path in variant.paths if type(path[-1]).__name__ == LOW_PRECISION]
+    if not calls and not layer_norms:
+        yield "no norm of the part ran"
     # Elsewhere torch composes `rms_norm`, and keeps what the parent keeps; a norm without a
     # gradient, as in an indexer that only chooses, keeps nothing.
-    fused = rms_norms and variant.kernels["aten._fused_rms_norm"]
-    if (fused or any(map(has_gradient, layer_norms))) and ours >= theirs:
-        yield saved
-    if not rms_norms and not layer_norms:
-        yield "no norm of the part ran"
-
-
-def _count_row_bytes(evidence: Evidence) -> int:
-    """The bytes that autograd kept, without vectors.
-
-    A weight that is cast is one.  It is small beside the rows of a real batch, not beside the few
-    of a tiny model.
-    """
-    return sum(each.bytes for each in evidence.saved_storages if len(each.shape) > 1)
-
-
-def _find_rms_norms(facts: PairFacts) -> frozenset[type]:
-    """The classes of the file whose forward calls `rms_norm` and the parent's does not."""
-    theirs = vars(sys.modules[facts.parent_class.__module__])
-    return frozenset(
-        each
-        for name, each in vars(facts.module).items()
-        if inspect.isclass(each) and each.__module__ == facts.module.__name__
-        if _calls_rms_norm(each) and not (name in theirs and _calls_rms_norm(theirs[name]))
+    fused = calls and variant.kernels["aten._fused_rms_norm"]
+    # Without vectors: a weight that is cast is one, small beside the rows of a real batch alone.
+    ours, theirs = (
+        sum(each.bytes for each in side.saved_storages if len(each.shape) > 1)
+        for side in (variant, parent)
     )
+    learn = any(each.grad is not None for norm in layer_norms for each in norm.parameters())
+    if (fused or learn) and ours >= theirs:
+        yield f"{ours} bytes of rows were saved where the parent saves {theirs}"
 
 
-def _calls_rms_norm(one: Any) -> bool:
-    return ".rms_norm(" in inspect.getsource(one)
-
-
-# --- errors in norms
-
-
-def _centred(norm: Norm, x: Tensor, shape: Any, weight: Any = None, eps: Any = None) -> Tensor:
-    return norm(x - x.mean(-1, keepdim=True), shape, weight, eps)
-
-
-def _no_weight(forward: Norm, norm: Any, x: Tensor) -> Tensor:
-    out = forward(norm, x)
-    if norm.weight is None:
-        return out
-    bias = 0.0 if norm.bias is None else norm.bias.to(out.dtype)
-    return (out - bias) / norm.weight.to(out.dtype) + bias
-
-
-def _has_rms_norm(facts: PairFacts) -> bool:
-    return _calls_rms_norm(facts.module)
-
-
-_WEIGHT = ("weight dropped", "LayerNorm lacks its weight", _no_weight)
-NORM = PartCheck(
-    part="norm",
-    routes=norm_routes,
-    effect=norm_effect,
-    effect_scenario=AUTOCAST,
-    own_dtypes=lambda scenario: scenario.autocast,  # the residual stream behind a LayerNorm
-    planted_errors=(
-        PlantedError(
-            "mean taken away",
-            "rows are centred",
-            # Torch's function, which the part's function `rms_norm` calls.
-            lambda model: wrapped(nn.functional, "rms_norm", _centred),
-            fits=_has_rms_norm,
-        ),
-        *errors("forward", _WEIGHT, within=LOW_PRECISION),
-    ),
-)
-
-
-FAST = replace(NORM, part="fast")
-
-
-# --- MLPs
+def saves_less(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    if variant.saved_bytes >= parent.saved_bytes:
+        yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
 
 
 def gelu_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
@@ -149,34 +68,137 @@ def gelu_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
     theirs = parent.functions["tanh"] - variant.functions["tanh"]
     if ours != theirs or not ours:
         yield f"{ours} GELUs by one operation, where the parent writes out {theirs}"
-    yield from saves_less(parent, variant)
+    yield from saves_less(parent, variant, facts)
 
 
-@contextmanager
-def _no_activation(model: PreTrainedModel) -> Iterator[None]:
-    for module in model.modules():
-        if type(module).__name__ == "GELUTanh":
-            module.act = nn.Identity()
-    yield
-
-
-@contextmanager
-def _no_tiles(model: PreTrainedModel) -> Iterator[None]:
-    for module in model.modules():
-        if hasattr(module, "forward_tile"):
-            module.forward_tile = torch.zeros_like
-    yield
-
-
+NORM = PartCheck(
+    part="norm",
+    routes=norm_routes,
+    effect=norm_effect,
+    effect_scenario=Scenario(train=True, autocast=True),
+    own_dtypes=lambda scenario: scenario.autocast,  # the residual stream behind a LayerNorm
+)
+FAST = replace(NORM, part="fast")
 GELU = PartCheck(
     part="gelu",
     routes=lambda parent_class: beside_eager("its layers", REFORMULATED, {}, {}),
     effect=gelu_effect,
-    planted_errors=(PlantedError("activation left out", "an MLP is linear", _no_activation),),
 )
 TILES = PartCheck(
     part="tiles",
     routes=lambda parent_class: beside_eager("its MLPs", REORDERED, {}, {"mlp_tile_size": 5}),
-    effect=lambda parent, variant, facts: saves_less(parent, variant),
-    planted_errors=(PlantedError("tiles left out", "an MLP gives zeros", _no_tiles),),
+    effect=saves_less,
+)
+
+
+# --- checkpoint
+
+
+def checkpoint_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+    """Bit for bit what the parent computes without checkpointing, with its default attention."""
+    # No attention is named: a model with SDPA can have a backbone without, and refuses the name.
+    # XLM computes with an empty cache that it makes itself; a layer that is run again gets none.
+    makes_a_cache = "cache" in inspect.signature(parent_class.forward).parameters
+    same = Route("its own attention", REORDERED if makes_a_cache else EQUAL)
+    eager = Route("eager", REORDERED, {"attn_implementation": "eager"})
+    return (same, eager) if parent_class._supports_sdpa else (same,)
+
+
+def checkpoint_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    """Every attention of a layer ran twice, and fewer bytes were saved."""
+    ran = [path[-1] for path in variant.paths]
+    layers = len(
+        {layer for layer in ran if isinstance(layer, getattr(modeling_layers, CHECKPOINTED))}
+    )
+    once, again = _attentions(parent), _attentions(variant) - _attentions(parent)
+    # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
+    if again < min(once, layers) or len(ran) <= len(parent.paths):
+        more = len(ran) - len(parent.paths)
+        yield f"{again} of {once} attentions in {layers} layers ran again, and {more} modules"
+    yield from saves_less(parent, variant, facts)
+
+
+def _attentions(evidence: Evidence) -> int:
+    """How many attentions ran, and softmaxes of routers, recomputation included.
+
+    By kernels: what Python calls in the backward pass is not traced.  SDPA takes a softmax where a
+    mask has a gradient, which the bias of T5 has under checkpointing alone.
+    """
+    softmaxes = ("aten._softmax", "aten._safe_softmax")
+    return sum(
+        count
+        for name, count in evidence.kernels.items()
+        if name in softmaxes or ("backward" not in name and "_scaled_dot_product_" in name)
+    )
+
+
+CHECKPOINT = PartCheck(
+    part="checkpoint",
+    routes=checkpoint_routes,
+    effect=checkpoint_effect,
+    effect_scenario=Scenario(train=True, checkpointing={}),
+    checkpointing=({}, {"context_fn": keep_products}),
+)
+
+
+# --- the loss of a language model without the logits of all tokens
+#
+# The parts work only in training with labels.  Kernels of Liger compute what the statements of the
+# parent do, in float32.
+
+
+def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    """No logits and no copy of the head are saved, or the head ran on labelled tokens only."""
+    words = facts.config.get_text_config().vocab_size
+    labels = facts.inputs["labels"]
+    if not rows_of(parent, words) >= labels.numel():
+        yield "the parent saves no logits either"
+    if hasattr(facts.module, "labelled_tokens"):
+        labelled = int((labels != -100).sum())
+        shapes = (shape for ran in variant.forwards.values() for shape in ran)
+        if not any(len(shape) == 2 and shape[0] == labelled for shape in shapes):
+            yield f"no module ran on the {labelled} labelled tokens"
+        return
+    if saved := rows_of(variant, words):
+        yield f"logits of {saved} tokens are saved"
+    matrices = [each.shape for each in variant.saved_storages if len(each.shape) == 2]
+    copies = [shape for shape in matrices if shape[0] == words]
+    if copies and not any(each.shape in copies for each in parent.saved_storages):
+        yield f"a matrix as large as the head's is saved: {copies[0]}"
+
+
+def rows_of(evidence: Evidence, words: int) -> int:
+    shapes = (each.shape for each in evidence.saved_storages if each.shape[-1:] == (words,))
+    return max((prod(shape[:-1]) for shape in shapes), default=0)
+
+
+def liger_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    """Kernels ran in place of functions of torch, and no logits are saved where the loss is one."""
+    ours, theirs = sum(variant.functions.values()), sum(parent.functions.values())
+    # Triton's interpreter runs a kernel as many functions of torch.
+    if ours >= theirs and not is_interpreted():
+        yield f"{ours} functions of torch were called where the parent calls {theirs}"
+    saved = rows_of(variant, facts.config.get_text_config().vocab_size)
+    if hasattr(facts.module, "liger_causal_loss") and saved:
+        yield f"logits of {saved} tokens are saved"
+
+
+FEW_PLACES = 0.9
+LOSS = PartCheck(
+    part="loss",
+    routes=lambda parent_class: beside_eager("logits", REORDERED, {}, {}),
+    effect=loss_effect,
+    # With labels, unless the configuration asks for logits: `loss_chunk_size = 0`.  On labelled
+    # tokens only in training; what a variant gives all the same is compared.
+    hides_logits=lambda scenario, changes: (
+        scenario.labels and changes.get("loss_chunk_size") != 0
+    ),
+    # Where more tokens have a label than there are places: a loss of some would be silently wrong.
+    refuses_a_loss=lambda changes: (changes.get("max_labelled_fraction") or 1) < FEW_PLACES,
+)
+LIGER = PartCheck(
+    part="liger",
+    routes=lambda parent_class: beside_eager("statements", IN_FLOAT32, {}, {}),
+    effect=liger_effect,
+    hides_logits=lambda scenario, changes: scenario.train and scenario.labels,
 )

@@ -1,12 +1,8 @@
 """What a part promises about its models, and how `patchgen verify` checks that.
 
 Each part has a `PartCheck` in the table of `combine`.  A variant of several parts is checked with
-all of theirs: the loosest bound, everything that any of them hides, every effect and every planted
-error.  Those are few: they tell how small an error may be, beside the many that
-`verify.mutation` plants in the lines of any variant.  An error is planted by replacing a function
-while a context is open:
-
-    errors("causal_loss", ("scaled", "logits are twice what they are", scaled))
+all of theirs: the loosest bound, everything that any of them hides, and every effect.  Errors are
+planted in attention alone; `verify.mutation` plants many in the changed lines of any variant.
 """
 
 from __future__ import annotations
@@ -30,17 +26,14 @@ from patchgen.verify.observe.evidence import Evidence
 Rows = Literal["full", "right", "left", "packed", "short", "several"]
 # Outputs and gradients by name: see `observe.step.observe_step`.
 Observation = Mapping[str, Tensor]
-# A context in which a model is wrong.
-Plant = Callable[[PreTrainedModel], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """The conditions that one training step runs under."""
 
-    # Where rows are padded.  "packed": each row has two texts, which `position_ids` tell apart.
-    # "several": one row has one text, one two, and one three.  "short": no row is full, and one has
-    # one token.
+    # Where rows are padded.  "packed": two texts a row, which `position_ids` tell apart; "several":
+    # one to three.  "short": no row is full, and one has one token.
     rows: Rows = "full"
     train: bool = False
     dropout: float = 0.0  # for every dropout rate of the configuration
@@ -69,7 +62,6 @@ class PairFacts:
 
     @property
     def module(self) -> ModuleType:
-        """The generated module."""
         return sys.modules[self.variant_class.__module__]
 
 
@@ -87,100 +79,32 @@ class Route:
     variant: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Hidden:
-    """Outputs that the variant leaves out in some scenarios, as documented."""
-
-    pattern: str  # for `fnmatch`: "logits", "attentions.*"
-    why: str
-    # Given the scenario, and what the case changes in the configuration.
-    when: Callable[[Scenario, Mapping[str, Any]], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A ValueError that the variant raises on purpose, where the parent computes."""
-
-    words: str  # part of its message
-    way: str  # of calling the model
-
-
 # --- planted errors
-
-
-def anywhere(facts: PairFacts) -> bool:
-    """For `PlantedError.fits`: the error changes something in every model."""
-    return True
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedError:
-    """An error that verify must see in `scenario`.
+    """An error that verify must see in `scenario`: the variant is wrong while `apply` is open.
 
-    The variant is wrong while `apply(model)` is open.  The model is thrown away afterwards, so its
-    weights may be changed in place; changes of a module or a class must be undone on exit (see
-    `replaced`).  `fits` tells whether the error changes anything in a model.
+    The model is thrown away afterwards.  `fits` tells whether the error changes anything in it.
     """
 
     name: str  # "mask off by one"
     says: str
-    apply: Plant
+    apply: Callable[[PreTrainedModel], AbstractContextManager[None]]
     scenario: Scenario = Scenario()
-    fits: Callable[[PairFacts], bool] = anywhere
+    fits: Callable[[PairFacts], bool] = lambda facts: True
 
 
 @contextmanager
 def replaced(owner: object, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """Replace the function or method `owner.name` by `make(its old value)`, and restore it on exit.
-
-    Raises AttributeError if it does not exist.  An error that changes nothing must not look like an
-    error that verify cannot see.
-    """
+    """`owner.name` is `make(its old value)` inside; AttributeError if it does not exist."""
     original = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
     setattr(owner, name, make(original))
     try:
         yield
     finally:
         setattr(owner, name, original)
-
-
-def wrapped(owner: object, name: str, wrong: Callable[..., Any]) -> AbstractContextManager[None]:
-    """A context in which each call `f(*args)` of the function is `wrong(f, *args)`."""
-
-    def make(right: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **kwargs: wrong(right, *args, **kwargs)
-
-    return replaced(owner, name, make)
-
-
-def defines(*names: str) -> Callable[[PairFacts], bool]:
-    """For `PlantedError.fits`: whether the generated module has all these functions or classes."""
-    return lambda facts: all(hasattr(facts.module, name) for name in names)
-
-
-def errors(
-    function: str,
-    *table: tuple[str, str, Callable[..., Any]],
-    scenario: Scenario | None = None,
-    within: str = "",
-    fits: Callable[[PairFacts], bool] | None = None,
-) -> tuple[PlantedError, ...]:
-    """Errors around one function, each with its name, what it says and the wrong function.
-
-    The function is one of the generated module, or of a class or module `within` that.  They fit
-    where it is there, unless `fits` says where.
-    """
-
-    def plant(wrong: Callable[..., Any]) -> Plant:
-        def apply(model: PreTrainedModel) -> AbstractContextManager[None]:
-            module = sys.modules[type(model).__module__]
-            return wrapped(getattr(module, within) if within else module, function, wrong)
-
-        return apply
-
-    fits = fits or defines(within or function)
-    step = scenario or Scenario()
-    return tuple(PlantedError(name, says, plant(wrong), step, fits) for name, says, wrong in table)
 
 
 # --- checkpoints
@@ -192,17 +116,12 @@ def reload(
     folder: Path,
     settings: Mapping[str, Any],
 ) -> PreTrainedModel:
-    """Load the variant from the parent's checkpoint.
-
-    Raises ValueError with the names of keys that are missing or unexpected.
-    """
+    """Load the variant from the parent's checkpoint.  Raises DoesNotLoad."""
     parent.save_pretrained(folder)
     return load_strictly(variant_class, folder, dtype=parent.dtype, **settings)
 
 
 class DoesNotLoad(ValueError):
-    """A checkpoint and a model have other names."""
-
     def __init__(self, wrong: Mapping[str, list[str]], unset: Iterable[str] = ()) -> None:
         missing, unset = wrong.get("missing_keys", ()), frozenset(unset)
         said = {
@@ -261,47 +180,38 @@ Build = Callable[[PreTrainedModel, type[PreTrainedModel], Path, Mapping[str, Any
 
 @dataclass(frozen=True, slots=True)
 class PartCheck:
-    """How one part is checked."""
-
     part: str
-    # For a class of the parent, the routes to compare with: at least one, from the closest to the
-    # most independent.  Several parts of one variant share their first routes and their last.
+    # For a class of the parent, routes to compare with, from the closest to the most independent.
     routes: Callable[[type[PreTrainedModel]], tuple[Route, ...]]
-    # From what parent and variant ran under `effect_scenario`, a sentence for each thing that did
-    # not happen.  The parent runs without checkpointing, along its first route.
+    # From what both ran under `effect_scenario`, a sentence for each thing that did not happen.
     effect: Callable[[Evidence, Evidence, PairFacts], Iterable[str]]
-    planted_errors: tuple[PlantedError, ...]
+    planted_errors: tuple[PlantedError, ...] = ()
     effect_scenario: Scenario = Scenario(train=True)
-    hides: tuple[Hidden, ...] = ()
-    refuses: tuple[Refusal, ...] = ()
+    # Whether it leaves logits out on purpose, given what the case changes in the configuration.
+    hides_logits: Callable[[Scenario, Mapping[str, Any]], bool] = lambda scenario, changes: False
+    # Words of a ValueError that the variant raises on purpose, and the way of calling it.
+    refuses: tuple[tuple[str, str], ...] = ()
     # Whether the loss is NaN on purpose, under these changes of the configuration.
     refuses_a_loss: Callable[[Mapping[str, Any]], bool] = lambda changes: False
-    # Make the variant from the parent, which is on the CPU with weights that show errors, in an
-    # empty folder, with the route's settings.  One part of a variant at most has its own.
+    # Make the variant from the parent in an empty folder; one part at most has its own way.
     build: Build = reload
     # Convert an observation of the variant to the parent's names: sum the gradients of experts.
     terms: Callable[[Observation, PreTrainedModel], Observation] = (
         lambda observed, variant: observed
     )
-    # Accepted values of `attn_implementation`; others must be a ValueError when the model is built.
-    # None: the same values as the parent.
+    # Accepted values of `attn_implementation`, others are a ValueError; None: those of the parent.
     attentions: tuple[str, ...] | None = None
     # Other values follow the flags of the class: they run, or are a ValueError, or an ImportError
-    # if a package is not installed.
+    # if a package is not installed.  Eager attention alone returns attention weights.
     by_flags: bool = False
-    # The value of `attn_implementation` that returns attention weights; None: each of them does.
-    weights_under: str | None = None
     # The `gradient_checkpointing_kwargs` to try, beside none.
     checkpointing: tuple[Mapping[str, Any], ...] = ({},)
-    # Why graphs may end under `torch.compile` where the parent's do not: first lines of torch's
-    # reasons.
+    # Why graphs may end where the parent's do not: first lines of torch's reasons.
     ends_graphs: tuple[str, ...] = ()
     # Whether outputs have other dtypes than the parent's in a scenario, as documented.
     own_dtypes: Callable[[Scenario], bool] = lambda scenario: False
-    # Whether random numbers are drawn in the parent's order, so that dropout can be compared.
-    same_rng_order: bool = True
-    # Whether the part works if hidden states are requested.
-    works_with_hidden_states: bool = True
+    same_rng_order: bool = True  # as the parent's, so that dropout can be compared
+    works_with_hidden_states: bool = True  # if they are requested
 
 
 def beside_eager(
@@ -311,8 +221,3 @@ def beside_eager(
     eager = {"attn_implementation": "eager"}
     under = Route(f"{name} under eager", bound, {**parent, **eager}, {**variant, **eager})
     return Route(name, bound, parent, variant), under
-
-
-def saves_less(parent: Evidence, variant: Evidence) -> Iterator[str]:
-    if variant.saved_bytes >= parent.saved_bytes:
-        yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"

@@ -65,7 +65,7 @@ def test_a_norm_that_is_computed_twice_is_seen(tmp_path):
     )
     assert once in found.text
     proof = prove(replace(found, text=found.text.replace(once, twice)), tmp_path)
-    assert proof.status == "failed" and "14 calls of rms_norm for 7 norms" in proof.why, proof
+    assert proof.status == "failed" and "14 calls of rms_norm, where 7 norms" in proof.why, proof
 
 
 def test_the_table_is_written_for_one_model(tmp_path):

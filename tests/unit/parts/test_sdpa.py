@@ -24,7 +24,8 @@ from patchgen.parts.sdpa import (
     sink_attention,
     sum_of_terms,
 )
-from patchgen.verify.observe.evidence import traced
+from patchgen.verify.observe.evidence import Trace
+from patchgen.verify.observe.recorder import listening
 
 B, H, D = 2, 4, 8
 SCALING = 0.7
@@ -83,7 +84,7 @@ def test_sdpa_is_attention(heads, queries, keys, mask, is_causal, meant):
         drawn(B, heads, keys, D),
         drawn(B, heads, keys, D + 2),
     )
-    with traced() as trace:
+    with listening(trace := Trace()):
         out = sdpa(query, key, value, mask, causal=is_causal, scaling=SCALING, dropout=0.0)
     assert out.shape == (B, H, queries, D + 2)
     torch.testing.assert_close(out, written_out(query, key, value, meant), rtol=0, atol=1e-14)
@@ -96,7 +97,7 @@ def test_sdpa_is_attention(heads, queries, keys, mask, is_causal, meant):
 def test_key_heads_are_native_without_a_mask_only(heads):
     def native(mask, size):
         query, key = drawn(B, H, 5, size), drawn(B, heads, 5, size)
-        with traced() as trace:
+        with listening(trace := Trace()):
             sdpa(query, key, key, mask, causal=False, scaling=SCALING, dropout=0.0)
         return trace.sdpa[0].native_gqa
 
@@ -279,7 +280,7 @@ def test_a_sink_is_a_key_that_is_no_tokens(heads, queries, keys, mask, is_causal
         drawn(B, heads, keys, D + 2),
     )
     sinks = SINKS.clone().requires_grad_()
-    with traced() as trace:
+    with listening(trace := Trace()):
         out, _ = sink_attention(
             module(is_causal=is_causal), query, key, value, mask, None, scaling=SCALING, s_aux=sinks
         )

@@ -24,7 +24,8 @@ from patchgen.verify.differences import (
 )
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
-from patchgen.verify.observe.evidence import traced
+from patchgen.verify.observe.evidence import Trace
+from patchgen.verify.observe.recorder import listening
 from tests.parity.observed import observe, rounding
 
 
@@ -73,7 +74,7 @@ def test_scores_spread_where_the_usual_weights_leave_them_uniform(model_type):
     spread = []
     for weights in (lambda model: None, draw_weights):
         weights(model)
-        with traced() as trace:
+        with listening(trace := Trace()):
             model(**batch().inputs())
         spread.append([call.scores_std for call in trace.sdpa])
     assert max(spread[0]) < 0.1 and min(spread[1]) > 1
@@ -139,7 +140,7 @@ def test_the_bound_is_that_of_the_coarsest_dtype():
 
 def test_calls_are_counted_where_python_makes_them():
     states = torch.randn(2, 4, 5, 8, dtype=torch.float64)
-    with traced() as trace:
+    with listening(trace := Trace()):
         F.scaled_dot_product_attention(states, states, states)  # its own softmax does not count
         F.scaled_dot_product_attention(
             query=states, key=states, value=states, attn_mask=torch.zeros(5, 5)

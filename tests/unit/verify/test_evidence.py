@@ -18,8 +18,9 @@ from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.build import draw_weights
-from patchgen.verify.observe.evidence import gather_evidence, traced
-from patchgen.verify.observe.step import outputs, remembering_nothing
+from patchgen.verify.observe.evidence import Trace, gather_evidence
+from patchgen.verify.observe.recorder import listening
+from patchgen.verify.observe.step import kept, outputs
 from patchgen.verify.parts.part_check import Scenario
 
 STATES = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
@@ -53,7 +54,7 @@ def additive(states):
     ],
 )
 def test_a_softmax_is_attention_where_two_things_are_held_against_each_other(made, seen):
-    with traced() as trace:
+    with listening(trace := Trace()):
         made(STATES).softmax(-1)
     assert trace.softmaxes_over(5) == seen
 
@@ -94,15 +95,11 @@ class Model(nn.Module):
         return self.head(used)
 
 
-def test_runs_inside_a_layer_are_distinguished_from_those_outside_and_from_layers_without_a_gradient():
+def test_a_layer_that_runs_again_is_counted_and_one_without_a_gradient_does_not():
     model = Model()
     with gather_evidence(model) as evidence:
         model(STATES).sum().backward()
-    assert (
-        evidence.runs_of("Linear") == 4
-    )  # the used layer's twice: the unused one's is not run again
-    assert evidence.runs_inside("Linear", frozenset({"Layer"})) == 2
-    assert evidence.runs_inside("Linear", frozenset({"Other"})) == 0
+    assert evidence.runs_of("Linear") == 4  # the used layer's twice, the unused one's once
 
 
 class Cache:
@@ -122,7 +119,7 @@ class Remembers(nn.Module):
 
 def test_what_a_model_remembers_of_a_step_is_forgotten():
     model = Remembers()
-    with remembering_nothing(model):
+    with kept(model):
         model(STATES)
         assert model.cache.values
     assert not model.cache.values

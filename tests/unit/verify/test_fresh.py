@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.checks.context import Case, CheckContext
-from patchgen.verify.checks.state import check_initialization
+from patchgen.verify.checks.running import check_initialization
 from patchgen.verify.models.pair import Pair
 from tests.gallery import BY_NAME
 

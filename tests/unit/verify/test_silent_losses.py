@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases import select_cases
 from patchgen.verify.mutation.mutations import Mutant
-from patchgen.verify.mutation.plant import living, plant_mutant
+from patchgen.verify.mutation.prove import living, plant_mutant
 from patchgen.verify.parts.combine import find_part_checks
 from tests.gallery import BY_NAME
 
@@ -63,7 +63,7 @@ ERRORS = {
     ),
     "a pooler that reads the first token of a row for each of its texts": (
         "roberta_padding_free",
-        "RobertaModel texts in one row",
+        "RobertaModel itself: packed rows",
         "RobertaModel.forward",
         "sequence_output if texts is None else texts.in_rows(sequence_output)",
         "sequence_output",

@@ -1,0 +1,288 @@
+"""Run the cases of variants in child processes, within limits of time and memory for each case.
+
+A child runs cases one after the other and sends each result.  It names each case before it begins:
+if it exceeds a limit or dies, that case is a FAIL, and another child goes on with the next.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+from patchgen import system
+from patchgen.verify.report import (
+    LinesRun,
+    MutantResult,
+    Result,
+    describe,
+    make_left_out_result,
+    make_lines_result,
+    make_mutants_result,
+)
+from patchgen.verify.variants import Plan, Variant
+
+if TYPE_CHECKING:
+    from patchgen.verify.mutation.prove import MutationTest
+
+WAITING = 10  # times as long by the clock, if all that it does is to wait
+START = 180  # until the first case begins: importing torch and transformers on a cold, busy machine
+ENDING = 5  # until a child has ended that has nothing more to do
+TICK = 0.2  # seconds between two looks at a silent process
+# Of a plan's time, until when cases run; errors that are planted get the rest.
+FOR_CASES = 0.7
+FOR_ONE = 0.03  # for one of these, where the most telling cases do not see it
+_SPAWN = get_context("spawn")  # a forked child would share what torch has initialised
+
+Progress = Callable[[Result], None]
+# A variant, what is run of it now, how much of it has ended, and how many cases there are.
+Began = Callable[[str, str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one case may take: seconds of the processor, and memory of its child."""
+
+    seconds: float = 60
+    megabytes: float = 3072
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    plan: Plan = Plan()
+    device: str = "cpu"
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    variant: Variant
+    plan: Plan
+    device: str
+    skip: tuple[str, ...] = ()  # names of cases that are done, and of what is not to be tried again
+    compared: tuple[str, ...] = ()  # those of them that compared something, and well
+
+    def without(self, name: str) -> Work:
+        return replace(self, skip=(*self.skip, name))
+
+    def with_result(self, result: Result) -> Work:
+        """Without the case of `result`, which is done."""
+        well = (result.case,) if result.status in ("PASS", "WARN") else ()
+        return replace(self.without(result.case), compared=(*self.compared, *well))
+
+
+def verify(
+    variants: Sequence[Variant],
+    wanted: Wanted,
+    jobs: int = 0,
+    progress: Progress = lambda result: None,
+    began: Began = lambda variant, case, done, todo: None,
+) -> tuple[Result, ...]:
+    """The results in the order of `variants`, of which `jobs` run at a time (0: as many as fit)."""
+    several = jobs or (system.processors() if wanted.device == "cpu" else 1)
+    lock = threading.Lock()
+
+    def results_of(variant: Variant) -> list[Result]:
+        results = []
+        for result in run_work(Work(variant, wanted.plan, wanted.device), wanted.limits, began):
+            results.append(result)
+            with lock:
+                progress(result)
+        return results
+
+    with ThreadPoolExecutor(max(1, min(several, len(variants)))) as pool:
+        return tuple(result for results in pool.map(results_of, variants) for result in results)
+
+
+def run_work(
+    work: Work, limits: Limits, began: Began = lambda variant, case, done, todo: None
+) -> Iterator[Result]:
+    """Each result of `work` as it comes, from as many children as it takes."""
+    variant, todo, fates = work.variant.name, 0, list[MutantResult]()
+    lines: LinesRun | None = None
+    yield from describe(work.variant)
+    while True:
+        at: str | None = None
+        mutant: MutantResult | None = None
+        fault = "the process died"
+        for answer in _answers(work, limits):
+            match answer:
+                case {"todo": number}:
+                    todo = number
+                case {"begun": name}:
+                    at, mutant = name, answer.get("mutant")
+                    began(variant, name, len(work.skip), todo)
+                case {"result": result}:
+                    work, at = work.with_result(result), None
+                    yield result
+                case {"lines": lines}:
+                    at = None
+                case {"fate": fate}:
+                    fates.append(fate)
+                    work, at, mutant = work.without(fate.name), None, None
+                case {"left": name}:
+                    work, at, mutant = work.without(name), None, None
+                case {"refused": reason}:
+                    yield Result(variant, "all", "FAIL", note=reason)
+                    return
+                case {"fault": fault}:
+                    pass
+                case {"left_out": cases, "unplanted": mutants}:
+                    if lines is not None:
+                        yield make_lines_result(variant, lines)
+                    if fates:
+                        yield make_mutants_result(variant, tuple(fates), lines)
+                    if cases or mutants:
+                        yield make_left_out_result(variant, cases, mutants)
+                    return
+        if mutant is not None:
+            fates.append(replace(mutant, outcome="crashed", note=fault))
+        elif at is None or not at.startswith("lines of "):
+            yield Result(variant, at or "all", "FAIL", note=fault)
+        if at is None:
+            return  # it would die again
+        work = work.without(at)
+
+
+def _answers(work: Work, limits: Limits) -> Iterator[dict[str, Any]]:
+    """What a child answers; last a "fault" if it exceeded its limits, died or could not work."""
+    ours, theirs = _SPAWN.Pipe(duplex=False)
+    child = _SPAWN.Process(target=_do_work, args=(work, theirs), daemon=True)
+    child.start()
+    theirs.close()  # else nobody would see that the child has closed it
+    assert child.pid is not None
+    pid, limit = child.pid, float(START)
+    began, had = time.monotonic(), system.spent_by(pid)
+    try:
+        while True:
+            is_silent = not ours.poll(TICK)
+            passed, now = time.monotonic() - began, system.spent_by(pid)
+            if now is None or had is None:  # the clock's time, where the system reports no other
+                is_over = passed > limit
+            else:
+                is_over = now - had > limit or passed > max(limit, 1) * WAITING
+            megabytes = system.resident_of(pid) / 2**20 if is_silent else 0.0
+            if is_over or megabytes > limits.megabytes:
+                what = f"{megabytes:.0f} MB of memory, more than {limits.megabytes:.0f}"
+                child.kill()
+                yield {"fault": f"took {f'more than {limit:.0f} seconds' if is_over else what}"}
+                return
+            if not is_silent:
+                yield ours.recv()
+                limit, began, had = limits.seconds, time.monotonic(), system.spent_by(pid)
+    except (EOFError, OSError):
+        child.join()
+        yield {"fault": f"the process ended with code {child.exitcode}"}
+    finally:
+        ours.close()
+        child.join(ENDING)
+        child.kill()
+        child.join()
+
+
+# --- in the child
+
+
+def _do_work(work: Work, answers: Connection) -> None:
+    """Run the cases of `work`; each answer is a dictionary with a key for what it tells."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # models print
+        os.dup2(nowhere, stream)
+    # The models are tiny: a second thread waits longer than it computes.
+    os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    warnings.simplefilter("ignore")
+    try:
+        run_cases(work, lambda **answer: answers.send(answer))
+    except Exception as error:  # of no case: of an import, or of what comes between two cases
+        answers.send({"fault": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"})
+
+
+def run_cases(work: Work, say: Callable[..., None]) -> None:
+    import torch
+    from transformers.utils import logging
+
+    from patchgen.verify.case_runner import CaseRunner
+    from patchgen.verify.cases import select_cases
+    from patchgen.verify.mutation.prove import MutationTest
+    from patchgen.verify.parts.combine import find_part_checks
+
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    variant, plan = work.variant, work.plan
+    try:
+        todo = select_cases(variant, find_part_checks(variant.checked_parts), plan)
+    except LookupError as error:
+        say(refused=str(error))
+        return
+    runner = CaseRunner(variant, work.device, plan.seed)
+    say(todo=len(todo))
+    compared, left_out, unplanted = set(work.compared), 0, 0
+    proof: MutationTest | None = None
+    if plan.lines or plan.mutants != 0:  # it always runs on a CPU
+        on_cpu = runner if work.device == "cpu" else CaseRunner(variant, seed=plan.seed)
+        limit = math.inf if plan.seconds is None else plan.seconds
+        proof = MutationTest(variant, on_cpu.pair, FOR_ONE * limit, lambda: say(alive=True))
+    for case in (case for case in todo if case.name not in work.skip):
+        if _is_late(plan, FOR_CASES):
+            left_out += 1
+            continue
+        say(begun=case.name)
+        if proof is not None and work.device == "cpu":  # note which lines run in it
+            result = proof.note(case, runner.run)
+        else:
+            result = runner.run(case)
+        compared |= {case.name} if result.status in ("PASS", "WARN") else set()
+        say(result=result)
+    if proof is not None:
+        unplanted = _prove(work, proof, compared, say)
+    say(left_out=left_out, unplanted=unplanted)
+
+
+def _is_late(plan: Plan, share: float = 1.0) -> bool:
+    """Whether this share of the time that the plan gives has gone."""
+    return plan.seconds is not None and time.process_time() > plan.seconds * share
+
+
+def _prove(
+    work: Work, proof: MutationTest, compared: Collection[str], say: Callable[..., None]
+) -> int:
+    """Report which changed lines run, and plant errors in them; gives how many are left out."""
+    plan, unplanted = work.plan, 0
+    for case in proof.cases(plan):
+        name = f"lines of {case.name}"
+        if case.name in compared and name not in work.skip and not _is_late(plan):
+            say(begun=name)
+            proof.watch(case)
+    say(begun="lines of a model that is built")
+    say(lines=proof.lines_run())
+    # Then one of the cases that did not fit may see what these do not.
+    are_left_out = _is_late(plan, FOR_CASES)
+    chosen, others = proof.mutants(plan.mutants)
+    todo = list(chosen)
+    for mutant in todo:
+        fate = proof.unknown(mutant)
+        if fate.name in work.skip:
+            continue
+        if _is_late(plan):
+            unplanted += 1
+            continue
+        say(begun=fate.name, mutant=fate)
+        fate = proof.fate(mutant)
+        following = next(others, None) if fate.outcome == "crashed" else None
+        if following is not None:  # it has the place of what nobody can overlook
+            todo.append(following)
+            say(left=fate.name)
+        elif are_left_out and fate.outcome != "seen":
+            unplanted += 1
+            say(left=fate.name)
+        else:
+            say(fate=fate)
+    return unplanted

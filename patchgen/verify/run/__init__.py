@@ -1,1 +1,0 @@
-"""Runs the cases of variants in child processes."""
