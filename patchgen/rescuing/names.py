@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,19 +62,6 @@ class Resolver:
         text = Path(__file__).with_name("support.py").read_text(encoding="utf-8")
         self.support = Module("patchgen.rescuing.support", text, False)
 
-    @functools.cached_property
-    def elsewhere(self) -> Mapping[str, str]:
-        """Each public definition of the new release's general modules, and its module."""
-        found: dict[str, str] = {}
-        root = self.new.root / PACKAGE
-        folders = (root, root / "utils", root / "integrations")
-        for path in sorted(path for folder in folders for path in folder.glob("*.py")):
-            name = ".".join(path.relative_to(self.new.root).with_suffix("").parts)
-            module = self.new.module(name)
-            for bound in module.bindings if module is not None else ():
-                found.setdefault(bound, name)
-        return found
-
     def is_same(self, module: str, name: str) -> bool:
         """Whether a model's definition, and all that it reads of its module, is as it was."""
         first, second = self.old.find(module, name), self.new.find(module, name)
@@ -100,8 +87,8 @@ class Resolver:
                 return line
         elif not module.startswith(CHANGED) and is_there(module, name):
             return line
-        elif not module.startswith(CHANGED) and name in self.elsewhere:
-            return f"from {self.elsewhere[name]} import {aliased(name, bound)}"
+        elif not module.startswith(CHANGED) and (moved := self.new.general_module(name)):
+            return f"from {moved} import {aliased(name, bound)}"
         if at is None:
             names.left.append(f"`{name}` of {module}: neither release has it")
             return line

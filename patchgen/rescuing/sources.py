@@ -111,6 +111,17 @@ class Sources:
             module, name = read.imports[name]
         return None
 
+    def general_module(self, name: str) -> str | None:
+        """The first of the general modules, which belong to no model, that defines `name`."""
+        package = self.root / PACKAGE
+        folders = (package, package / "utils", package / "integrations")
+        for path in sorted(path for folder in folders for path in folder.glob("*.py")):
+            module = self.module(".".join(path.relative_to(self.root).with_suffix("").parts))
+            # To parse them all takes seconds.
+            if module is not None and name in module.text and name in module.bindings:
+                return module.name
+        return None
+
     def has(self, module: str, name: str) -> bool:
         """Whether `from module import name` works with this release, as far as its text says."""
         return self.find(module, name) is not None or self.module(f"{module}.{name}") is not None
