@@ -79,7 +79,11 @@ PUBLIC = {
         "4.48.3", [f"{LITE}/internlm3/{kind}_internlm3.py" for kind in ("modeling", "configuration")],
     ),
     "internlm2_reward": (
-        "4.41.2", [f"{REWARD}/{kind}_internlm2.py" for kind in ("modeling", "configuration")],
+        "4.41.2",
+        [
+            *(f"{REWARD}/{kind}_internlm2.py" for kind in ("modeling", "configuration")),
+            '{"pretraining_tp": 1}',
+        ],
     ),
     "lsg_bert": ("4.37.2", [f"{LSG}/bert/modeling_lsg_bert.py"]),
     "lsg_roberta": ("4.37.2", [f"{LSG}/roberta/modeling_lsg_roberta.py"]),

@@ -20,6 +20,8 @@ class Classes:
     values: dict[str, dict[str, str]] = field(default_factory=dict)
     functions: set[str] = field(default_factory=set)
     shares: bool = False  # whether modules of a model share parameters
+    has_windows: bool = False  # whether the files read the size of a window of attention
+    settings: set[str] = field(default_factory=set)  # the arguments of configurations
 
     def read(self, tree: cst.Module) -> None:
         """Add the classes of one file."""
@@ -32,6 +34,7 @@ class Classes:
             value=m.List(elements=[m.DoNotCare(), m.AtLeastN(n=1)]),
         )
         self.shares = self.shares or bool(m.findall(tree, m.OneOf(shared, several)))
+        self.has_windows = self.has_windows or bool(m.findall(tree, m.Name("sliding_window")))
         self.functions |= {n.name.value for n in tree.body if isinstance(n, cst.FunctionDef)}
         for node in m.findall(tree, m.ClassDef()):
             assert isinstance(node, cst.ClassDef)
@@ -40,6 +43,9 @@ class Classes:
             methods = [one for one in node.body.body if isinstance(one, cst.FunctionDef)]
             self.methods[name] = {one.name.value: one for one in methods}
             self.values[name] = dict(_values_of(node))
+            if self.is_config(name) and "__init__" in self.methods[name]:
+                params = self.methods[name]["__init__"].params.params
+                self.settings |= {param.name.value for param in params}
 
     def ancestors(self, name: str) -> list[str]:
         """The class and what it derives from, as far as the files say."""
@@ -65,16 +71,24 @@ class Classes:
         """The mapping from a head's tied weight to its source, as a line of the head's class."""
         output = _returned_path(self.methods[name].get("get_output_embeddings"))
         path = _returned_path(self.methods[name].get("get_input_embeddings"))
-        prefix = (self.value(name, "base_model_prefix") or "").strip("\"'")
-        for other in self.bases if path is None and prefix else ():
+        for other in self.bases if path is None else ():
             inner = _returned_path(self.methods[other].get("get_input_embeddings"))
-            is_inside = inner is not None and not inner.startswith(f"{prefix}.")
-            if is_inside and other != name and self.is_model(other):
-                path = f"{prefix}.{inner}"
+            home = self._attribute(name, other)
+            is_inside = inner is not None and not inner.startswith(f"{home}.")
+            if home and is_inside and other != name and self.is_model(other):
+                path = f"{home}.{inner}"
                 break
         if output is None or path is None:
             return None
         return f"_tied_weights_keys = {{'{output}.weight': '{path}.weight'}}"
+
+    def _attribute(self, name: str, other: str) -> str:
+        """Where a model has another one: as its `__init__` says, or by the usual name."""
+        built = m.Assign(value=m.Call(func=m.Name(other)))
+        init = self.methods[name].get("__init__")
+        for node in m.findall(init, built) if init is not None else ():
+            return code(cst.ensure_type(node, cst.Assign).targets[0].target).removeprefix("self.")
+        return (self.value(name, "base_model_prefix") or "").strip("\"'")
 
 
 def _values_of(node: cst.ClassDef) -> Iterator[tuple[str, str]]:

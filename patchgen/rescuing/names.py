@@ -96,7 +96,7 @@ class Resolver:
         if last.startswith("configuration_") and is_model:
             names.configurations[at[0].name] = None
             return f"from .{last} import {aliased(name, bound)}"
-        self.copy(names, at[0], name, own)
+        self.copy(names, self.support if name in self.support.bindings else at[0], name, own)
         if bound != name:
             names.copied.setdefault(bound, Copied(bound, at[0].name, f"{bound} = {name}\n"))
         return None

@@ -24,6 +24,7 @@ NAMES = {
     1: "n_group topk_group",
     2: "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers"
     " num_key_value_heads num_experts_per_tok",
+    5: "sliding_window",
     4: "num_attention_heads n_head n_heads num_heads encoder_attention_heads"
     " decoder_attention_heads rotary_dim n_routed_experts num_local_experts num_experts",
     8: "head_dim qk_rope_head_dim qk_nope_head_dim v_head_dim kv_channels",
@@ -139,6 +140,9 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
         "hidden states": hidden_states,
         "cache": cache,
         "generate": lambda: [model.generate(**texts, **asked, max_new_tokens=6)],
+        "generate without a cache": lambda: [
+            model.generate(**texts, **asked, max_new_tokens=6, use_cache=False)
+        ],
         "beam search": beams,
         "checkpointing": checkpointing,
     }

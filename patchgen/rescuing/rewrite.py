@@ -24,12 +24,37 @@ def _init_weights(self, module):
     compute_buffers(module)
     super()._init_weights(module)
 """
+# What `generate` takes, and configurations had.
+SETTINGS = set(
+    "max_length min_length do_sample num_beams temperature top_k top_p repetition_penalty"
+    " length_penalty no_repeat_ngram_size early_stopping bad_words_ids num_return_sequences"
+    " forced_bos_token_id forced_eos_token_id suppress_tokens begin_suppress_tokens".split()
+)
 SHARING = """
 def get_expanded_tied_weights_keys(self, all_submodels=False):
     tied = super().get_expanded_tied_weights_keys(all_submodels)
     return with_aliases(self, tied)
 """
+CHOOSING = """
+def get_correct_attn_implementation(self, requested_attention, is_init_check=False):
+    chosen = super().get_correct_attn_implementation(requested_attention, is_init_check)
+    return chosen if requested_attention else usual_attention(self, chosen)
+"""
+SETTING = """
+def post_init(self):
+    super().post_init()
+    take_settings(self)
+"""
+KEEPING = """
+def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
+    super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
+    keep_whole(model_kwargs)
+"""
+GUARDED = "try:\n    pass\nexcept ImportError:\n    raise\n"
 CLASS = m.Name(m.MatchRegex("[A-Z].*"))
+FOREIGN = m.ImportFrom(
+    module=m.MatchIfTrue(lambda node: not re.match(r"(torch|transformers)\b", code(node)))
+) | m.Import([m.ImportAlias(m.Name(m.MatchRegex("(?!torch$|math$).*")))])
 OUTPUT = m.Call(func=CLASS | m.Attribute(attr=CLASS))
 
 
@@ -72,13 +97,24 @@ class Rewriter(cst.CSTTransformer):
         if "is_torch_fx_available" in test and new.orelse is None:
             self.note(old, f"if {test}:", "torch.fx needs no wrapping of mask helpers, dropped")
             return cst.RemoveFromParent()
+        if self.functions == ["__init__"] and "kwargs" in test and m.findall(new.body, m.Raise()):
+            self.note(old, f"if {test}:", "each configuration writes what all of them have now")
+            line = cst.parse_statement("kwargs = unusual(kwargs)")
+            return cst.FlattenSentinel([line, new]) if self._is_config() else new
         return new
+
+    def _is_config(self) -> bool:
+        return bool(self.inside) and self.classes.is_config(self.inside[-1])
 
     def leave_SimpleStatementLine(
         self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine
     ) -> Any:
         if self.functions == ["_init_weights"]:
             return self._initialized(old, new)
+        if self.is_copy and self.functions and m.matches(new.body[0], FOREIGN):
+            # The loader asks for the package, unless the import stands in a `try`.
+            guard = cst.ensure_type(cst.parse_statement(GUARDED), cst.Try)
+            return guard.with_changes(body=cst.IndentedBlock([new]))
         if not self.inside or self.functions:
             return new
         small = new.body[0]
@@ -140,6 +176,8 @@ class Rewriter(cst.CSTTransformer):
                 return f"{owner}.get_seq_length({', '.join(args[1:])})", why
             case "get_max_length" | "get_max_cache_shape" if owner:
                 return f"longest({owner})", "is -1 for a cache that grows, where it was None"
+            case "_check_and_enable_sdpa" if owner == "super()":
+                return args[0], "transformers chooses by itself"
             case "init_weights" if owner == "self" and "__init__" in self.functions:
                 return "self.post_init()", "`post_init` also registers what transformers 5 reads"
         return "", ""
@@ -174,6 +212,11 @@ class Rewriter(cst.CSTTransformer):
             what = f"{owner}.__init__"
             self.note(old, what, "buffers that no checkpoint has are empty after loading")
             decorator = cst.Decorator(cst.Name("keeps_arguments"))
+            return new.with_changes(decorators=[decorator, *new.decorators])
+        if name == "__init__" and self._is_config() and not SETTINGS.isdisjoint(taken):
+            what = f"{owner}.__init__"
+            self.note(old, what, "configurations drop what `generate` takes by default")
+            decorator = cst.Decorator(cst.Name("keeps_settings"))
             return new.with_changes(decorators=[decorator, *new.decorators])
         if not is_model:
             return new
@@ -270,11 +313,18 @@ class Rewriter(cst.CSTTransformer):
         line = self.classes.tied_line(name)
         if line is not None:
             new = with_members(new, line, first=True)
+        if "_check_and_enable_sdpa" in own:
+            self.note(old, f"{name}._check_and_enable_sdpa", "is called no more")
+            new = with_members(new, CHOOSING)
         if "PreTrainedModel" not in self.classes.bases[name]:
             return new
-        if "_init_weights" not in own and self._any_buffers():
-            new = with_members(new, COMPUTING)
-        return with_members(new, SHARING) if self.is_copy or self.classes.shares else new
+        members = {
+            COMPUTING: "_init_weights" not in own and self._any_buffers(),
+            SHARING: self.is_copy or self.classes.shares,
+            SETTING: not SETTINGS.isdisjoint(self.classes.settings),
+            KEEPING: self.classes.has_windows,
+        }
+        return with_members(new, "".join(text for text, is_needed in members.items() if is_needed))
 
 
 def _with_cache(node: cst.CSTNode, _: object) -> cst.CSTNode:

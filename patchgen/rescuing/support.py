@@ -9,9 +9,11 @@ it needs from torch and transformers alone.
 from __future__ import annotations
 
 import functools
+import inspect
+from types import SimpleNamespace
 
 import torch
-from transformers import initialization
+from transformers import GenerationConfig, PreTrainedConfig, initialization
 from transformers.cache_utils import Cache, DynamicCache
 
 
@@ -57,6 +59,27 @@ def as_cache(tuples):
     if tuples is None or isinstance(tuples, Cache) or any(layer is None for layer in tuples):
         return tuples
     return TupleCache(tuples)
+
+
+class HybridCache(DynamicCache):
+    """It keeps all; the masks of a model with windows cut them."""
+
+    def __init__(self, config=None, max_batch_size=None, max_cache_len=None, **kwargs):
+        super().__init__()
+        self.limit = max_cache_len or 0
+
+    def get_max_cache_shape(self, layer_idx=0):
+        return max(self.limit, self.get_seq_length(layer_idx))
+
+    get_max_length = get_max_cache_shape
+
+
+def keep_whole(model_kwargs):
+    """In place of a cache that keeps windows, one that keeps all, as the model's masks expect."""
+    cache = model_kwargs.get("past_key_values")
+    is_made = isinstance(cache, Cache) and not getattr(cache, "_is_user_defined", False)
+    if is_made and any(getattr(layer, "is_sliding", False) for layer in cache.layers):
+        model_kwargs["past_key_values"] = DynamicCache()
 
 
 def longest(cache):
@@ -125,3 +148,37 @@ def with_old_arguments(make_mask):
         return make_mask(**{"inputs_embeds": input_embeds, **kwargs})
 
     return made
+
+
+def usual_attention(model, chosen):
+    """The attention of a model for which nobody has asked, where its class has a word in it."""
+    config = SimpleNamespace(_attn_implementation=chosen)
+    return model._check_and_enable_sdpa(config)._attn_implementation if chosen == "sdpa" else chosen
+
+
+def unusual(kwargs):
+    """The arguments of a configuration that not every configuration has."""
+    return {key: value for key, value in kwargs.items() if key not in PreTrainedConfig().to_dict()}
+
+
+def keeps_settings(init):
+    """Record what a configuration says for `generate`; transformers drops it."""
+
+    @functools.wraps(init)
+    def recorded(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        given = inspect.signature(init).bind(self, *args, **kwargs)
+        given.apply_defaults()
+        values = {**given.arguments, **given.kwargs}
+        settings = GenerationConfig().to_dict().keys() & values.keys()
+        kept = {name: values[name] for name in sorted(settings) if not getattr(self, name, None)}
+        kept = {name: value for name, value in kept.items() if value is not None}
+        self.generation_settings = {**kept, **kwargs.get("generation_settings", {})}
+
+    return recorded
+
+
+def take_settings(model):
+    """Let `generate` take what the configuration says for it."""
+    if model.can_generate():
+        model.generation_config.update(**getattr(model.config, "generation_settings", {}))
