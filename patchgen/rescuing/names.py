@@ -19,8 +19,12 @@ from patchgen.rescuing.sources import PACKAGE, Module, Sources, names_read
 from patchgen.syntax.bound import bound_by
 from patchgen.syntax.same import plain_text
 
-# General modules whose names are there and mean something else: the old ones are copied.
-CHANGED = ("transformers.modeling_rope_utils", "transformers.modeling_attn_mask_utils")
+# General names that are there and mean something else: the old ones are copied.
+CHANGED = (
+    "transformers.modeling_attn_mask_utils.",
+    "transformers.modeling_rope_utils.",
+    "transformers.pytorch_utils.softmax_backward_data",
+)
 
 
 @dataclass(frozen=True)
@@ -85,9 +89,11 @@ class Resolver:
         if is_model:
             if is_there(module, name) and self.is_same(module, name):
                 return line
-        elif not module.startswith(CHANGED) and is_there(module, name):
+        elif not f"{module}.{name}".startswith(CHANGED) and is_there(module, name):
             return line
-        elif not module.startswith(CHANGED) and (moved := self.new.general_module(name)):
+        elif not f"{module}.{name}".startswith(CHANGED) and (
+            moved := self.new.general_module(name)
+        ):
             return f"from {moved} import {aliased(name, bound)}"
         if at is None:
             names.left.append(f"`{name}` of {module}: neither release has it")

@@ -17,7 +17,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from patchgen.facts.decorators import DOCUMENTING
 from patchgen.rescuing.classes import Classes, block_of, code, inserted, last_name, with_members
 
-MASKS = {"create_causal_mask", "create_sliding_window_causal_mask"}
+MASKS = {"create_causal_mask", "create_sliding_window_causal_mask", "create_chunked_causal_mask"}
 # Methods that a base class of models gets.
 COMPUTING = """
 def _init_weights(self, module):
@@ -45,10 +45,12 @@ def post_init(self):
     super().post_init()
     take_settings(self)
 """
-KEEPING = """
+FITTING = """
 def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
     super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
-    keep_whole(model_kwargs)
+    usual = self.generation_config.cache_implementation
+    kind = generation_config.cache_implementation or usual
+    fit_masks(self, model_kwargs, kind, args[-1])
 """
 GUARDED = "try:\n    pass\nexcept ImportError:\n    raise\n"
 CLASS = m.Name(m.MatchRegex("[A-Z].*"))
@@ -322,7 +324,7 @@ class Rewriter(cst.CSTTransformer):
             COMPUTING: "_init_weights" not in own and self._any_buffers(),
             SHARING: self.is_copy or self.classes.shares,
             SETTING: not SETTINGS.isdisjoint(self.classes.settings),
-            KEEPING: self.classes.has_windows,
+            FITTING: self.classes.has_windows,
         }
         return with_members(new, "".join(text for text, is_needed in members.items() if is_needed))
 

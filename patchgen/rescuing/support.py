@@ -14,7 +14,12 @@ from types import SimpleNamespace
 
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, initialization
-from transformers.cache_utils import Cache, DynamicCache
+from transformers.cache_utils import (
+    Cache,
+    DynamicCache,
+    StaticLayer,
+    StaticSlidingWindowLayer,
+)
 
 
 class TupleCache(DynamicCache):
@@ -61,31 +66,35 @@ def as_cache(tuples):
     return TupleCache(tuples)
 
 
-class HybridCache(DynamicCache):
-    """It keeps all; the masks of a model with windows cut them."""
+class HybridCache(Cache):
+    """Caches of a fixed size, of which some keep a window alone."""
 
-    def __init__(self, config=None, max_batch_size=None, max_cache_len=None, **kwargs):
-        super().__init__()
-        self.limit = max_cache_len or 0
+    def __init__(self, config, max_batch_size=None, max_cache_len=None, **kwargs):
+        every, layers = getattr(config, "sliding_window_pattern", 2), []
+        for layer in range(config.num_hidden_layers):
+            is_whole = (layer + 1) % every == 0
+            window = max_cache_len if is_whole else config.sliding_window
+            kind = StaticLayer if is_whole else StaticSlidingWindowLayer
+            layers.append(kind(max_cache_len=max_cache_len, sliding_window=window))
+        super().__init__(layers=layers)
+        self.limit = max_cache_len
 
-    def get_max_cache_shape(self, layer_idx=0):
-        return max(self.limit, self.get_seq_length(layer_idx))
 
-    get_max_length = get_max_cache_shape
-
-
-def keep_whole(model_kwargs):
-    """In place of a cache that keeps windows, one that keeps all, as the model's masks expect."""
+def fit_masks(model, model_kwargs, kind, length):
+    """Let `generate` pass a cache that the model's own masks expect, which know no layer types."""
     cache = model_kwargs.get("past_key_values")
-    is_made = isinstance(cache, Cache) and not getattr(cache, "_is_user_defined", False)
-    if is_made and any(getattr(layer, "is_sliding", False) for layer in cache.layers):
+    if not isinstance(cache, Cache) or getattr(cache, "_is_user_defined", False):
+        return
+    if kind == "hybrid":
+        model_kwargs["past_key_values"] = HybridCache(model.config, max_cache_len=length)
+    elif any(getattr(layer, "is_sliding", False) for layer in cache.layers):
         model_kwargs["past_key_values"] = DynamicCache()
 
 
 def longest(cache):
     """How many tokens a cache can hold, or None if it grows."""
-    length = cache.get_max_length()
-    return None if length < 0 else length
+    length = max((layer.get_max_length() for layer in cache.layers), default=-1)
+    return getattr(cache, "limit", None if length < 0 else length)
 
 
 def past_length_of(cache):
