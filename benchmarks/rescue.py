@@ -35,6 +35,8 @@ from patchgen.syntax.errors import PatchgenError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 # Old models as remote code, by release; those of the first line are in no newer release.
+# What a repository's config.json says, where the tiny model needs it.
+SETTINGS = {"gpt_neo": '{"attention_types": [[["global", "local"], 1]]}'}
 REMOVED = ["mega@4.37.2", "gptsan_japanese@4.37.2", "xlm_prophetnet@4.37.2", "jetmoe@4.41.2"]
 MODELS = [
     *["llama@4.30.2", "opt@4.30.2", "gptj@4.30.2"],
@@ -87,6 +89,9 @@ PUBLIC = {
     ),
     "lsg_bert": ("4.37.2", [f"{LSG}/bert/modeling_lsg_bert.py"]),
     "lsg_roberta": ("4.37.2", [f"{LSG}/roberta/modeling_lsg_roberta.py"]),
+    "lsg_camembert": ("4.37.2", [f"{LSG}/camembert/modeling_lsg_camembert.py"]),
+    "lsg_bart": ("4.37.2", [f"{LSG}/bart/modeling_lsg_bart.py"]),
+    "lsg_pegasus": ("4.37.2", [f"{LSG}/pegasus/modeling_lsg_pegasus.py"]),
     "lsg_distilbert": ("4.37.2", [f"{LSG}/distilbert/modeling_lsg_distilbert.py"]),
     "geov": ("4.30.2", ["geov==0.0.2:geov/model.py=modeling_geov.py", "geov==0.0.2:geov/config.py"]),
 }  # fmt: skip
@@ -101,6 +106,8 @@ def make_model(name: str, release: Release, target: Path) -> None:
     ]
     texts = {path.name: path.read_text(encoding="utf-8") for path in files}
     classes = re.findall(r"^class (\w+)", "\n".join(texts.values()), re.MULTILINE)
+    if name in SETTINGS:
+        (target / "config.json").write_text(SETTINGS[name], encoding="utf-8")
     for file, text in texts.items():
         text = re.sub(r"from \.\.\.(\w)", r"from transformers.\1", text)
         text = text.replace("from ... import", "from transformers import")
@@ -175,11 +182,20 @@ def measure(name: str, kind: str, args: argparse.Namespace, work: Path) -> dict[
 
 
 def runs(one: dict[str, Any]) -> bool:
-    """Whether it loads, runs forward, backward and `generate`, and equals its old release."""
-    return all(one["verified"].get(what, "").startswith("equal") for what in RAN)
+    """Whether it loads, runs forward, backward and `generate`, and equals its old release.
+
+    Where the old release cannot `generate` with the file's own cache, it counts without one.
+    """
+    verdicts = one["verified"]
+    has_own = verdicts.get("generate", "").startswith("failed before")
+    return all(
+        verdicts.get(f"{what} without a cache" if what == "generate" and has_own else what, "")
+        .startswith("equal")
+        for what in RAN
+    )  # fmt: skip
 
 
-def page(results: dict[str, Any]) -> str:
+def page(results: dict[str, Any], missing: list[str]) -> str:
     """docs/benchmarks/rescue.md."""
     lines = [
         "# Files for transformers 4, rescued",
@@ -187,8 +203,9 @@ def page(results: dict[str, Any]) -> str:
         "Made by `python benchmarks/rescue.py`. Each file is ported by [`patchgen rescue`](../rescue.md),",
         "loaded with `trust_remote_code=True`, and held against its old release in an environment of its",
         "own: a tiny model, the same weights, float32, two texts of which one is padded on the left.",
-        "`equal` is to 1e-5 of the largest value. No single state of patchgen gave all rows: they were",
-        "measured while its rules were being added, and those that failed were measured again later.",
+        "`equal` is to 1e-5 of the largest value. Where a model keeps a cache of its own, which `generate`",
+        "does not pass in the old release either, `generate` counts without a cache. One state of",
+        f"patchgen gave all rows. Not measured with it: {', '.join(missing) or 'nothing'}.",
         "",
         "| files | tried | load | logits equal | logits, gradients and `generate` equal | nothing left |",
         "|---|---:|---:|---:|---:|---:|",
@@ -272,7 +289,8 @@ def main() -> None:
             print(name, results[name]["left"] or "nothing is left", flush=True)
             args.results.write_text(json.dumps(results, indent=1), encoding="utf-8")
     ordered = {name: results[name] for name in wanted if name in results}
-    args.out.write_text(page(ordered), encoding="utf-8")
+    missing = [name for name in wanted if name not in results]
+    args.out.write_text(page(ordered, missing), encoding="utf-8")
 
 
 if __name__ == "__main__":

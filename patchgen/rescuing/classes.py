@@ -40,8 +40,8 @@ class Classes:
             assert isinstance(node, cst.ClassDef)
             name = node.name.value
             self.bases[name] = tuple(last_name(base.value) for base in node.bases)
-            methods = [one for one in node.body.body if isinstance(one, cst.FunctionDef)]
-            self.methods[name] = {one.name.value: one for one in methods}
+            methods = [method for method in node.body.body if isinstance(method, cst.FunctionDef)]
+            self.methods[name] = {method.name.value: method for method in methods}
             self.values[name] = dict(_values_of(node))
             if self.is_config(name) and "__init__" in self.methods[name]:
                 params = self.methods[name]["__init__"].params.params
@@ -50,21 +50,21 @@ class Classes:
     def ancestors(self, name: str) -> list[str]:
         """The class and what it derives from, as far as the files say."""
         names = [name]
-        for one in names:
-            names += [base for base in self.bases.get(one, ()) if base not in names]
+        for ancestor in names:
+            names += [base for base in self.bases.get(ancestor, ()) if base not in names]
         return names
 
     def is_model(self, name: str) -> bool:
         """Whether a class derives from a model class of transformers, or one like it."""
-        return any(one.endswith("PreTrainedModel") for one in self.ancestors(name)[1:])
+        return any(base.endswith("PreTrainedModel") for base in self.ancestors(name)[1:])
 
     def is_config(self, name: str) -> bool:
         """Whether a class is a configuration."""
-        return any(one in CONFIGS or one.endswith("Config") for one in self.ancestors(name)[1:])
+        return any(base in CONFIGS or base.endswith("Config") for base in self.ancestors(name)[1:])
 
     def value(self, name: str, key: str) -> str | None:
         """The code of a class attribute, wherever it comes from."""
-        values = (self.values[one].get(key) for one in self.ancestors(name) if one in self.values)
+        values = (self.values.get(base, {}).get(key) for base in self.ancestors(name))
         return next(filter(None, values), None)
 
     def tied_line(self, name: str) -> str | None:

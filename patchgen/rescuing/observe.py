@@ -67,7 +67,7 @@ def states(cache: Any) -> list[torch.Tensor]:
     """The tensors of a cache of any kind, layer by layer."""
     cache = getattr(cache, "tuples", cache) or ()
     if hasattr(cache, "layers"):
-        return [t for one in cache.layers for t in (one.keys, one.values)]
+        return [t for layer in cache.layers for t in (layer.keys, layer.values)]
     if hasattr(cache, "key_cache"):
         pairs = zip(cache.key_cache, cache.value_cache, strict=True)
         return [t for pair in pairs for t in pair]
@@ -155,8 +155,8 @@ def observe(model: Any) -> dict[str, Tensors | str]:
     for name, compute in observations(model).items():
         try:
             with torch.set_grad_enabled(name in ("gradients", "checkpointing")):
-                found = compute()
-            seen[name] = found if isinstance(found, dict) else dict(enumerate(found))
+                computed = compute()
+            seen[name] = computed if isinstance(computed, dict) else dict(enumerate(computed))
         except Exception as error:  # each model raises its own
             seen[name] = f"{type(error).__name__}: {error}".splitlines()[0]
             traceback.print_exc()
@@ -193,7 +193,7 @@ def load_checkpoint(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str
     keys = {"missing": missing, "unexpected": list(loaded.unexpected_keys)}
     for kind, names in keys.items():
         ignored = getattr(model, f"_keys_to_ignore_on_load_{kind}", None) or ()
-        keys[kind] = [k for k in names if not any(re.search(one, k) for one in ignored)]
+        keys[kind] = [k for k in names if not any(re.search(pattern, k) for pattern in ignored)]
     if all(keys.values()):
         said = [f"{kind} {len(k)}, such as {k[0]}" for kind, k in keys.items()]
         raise SystemExit(f"the checkpoint has other names: {'; '.join(said)}")

@@ -6,6 +6,7 @@ Names that are merely gone are no matter of this module: `names` copies them.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,9 +55,6 @@ def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, 
 """
 GUARDED = "try:\n    pass\nexcept ImportError:\n    raise\n"
 CLASS = m.Name(m.MatchRegex("[A-Z].*"))
-FOREIGN = m.ImportFrom(
-    module=m.MatchIfTrue(lambda node: not re.match(r"(torch|transformers)\b", code(node)))
-) | m.Import([m.ImportAlias(m.Name(m.MatchRegex("(?!torch$|math$).*")))])
 OUTPUT = m.Call(func=CLASS | m.Attribute(attr=CLASS))
 
 
@@ -113,7 +111,7 @@ class Rewriter(cst.CSTTransformer):
     ) -> Any:
         if self.functions == ["_init_weights"]:
             return self._initialized(old, new)
-        if self.is_copy and self.functions and m.matches(new.body[0], FOREIGN):
+        if self.is_copy and self.functions and _needs_package(new.body[0]):
             # The loader asks for the package, unless the import stands in a `try`.
             guard = cst.ensure_type(cst.parse_statement(GUARDED), cst.Try)
             return guard.with_changes(body=cst.IndentedBlock([new]))
@@ -143,8 +141,8 @@ class Rewriter(cst.CSTTransformer):
         call = small.value if isinstance(small, cst.Expr) else None
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
             return new
-        weight, found, _ = code(call.func.value).partition(".data")
-        if not found or not call.func.attr.value.endswith("_"):
+        weight, dot, _ = code(call.func.value).partition(".data")
+        if not dot or not call.func.attr.value.endswith("_"):
             return new
         self.note(old, code(small), "would overwrite a weight that was loaded")
         test = cst.parse_expression(f"not getattr({weight}, '_is_hf_initialized', False)")
@@ -235,7 +233,7 @@ class Rewriter(cst.CSTTransformer):
             self.note(old, f"{owner}.{name}", "a cache orders its layers by itself, dropped")
             return cst.RemoveFromParent()
         before: list[str] = []
-        cache = next((one for one in taken if one in ("past_key_values", "past")), None)
+        cache = next((param for param in taken if param in ("past_key_values", "past")), None)
         if name == "prepare_inputs_for_generation":
             before += self._prepared(old, new, taken)
         if self.keeps_tuples and cache and name in ("forward", "prepare_inputs_for_generation"):
@@ -275,11 +273,11 @@ class Rewriter(cst.CSTTransformer):
         return lines
 
     def _has_passing_buffers(self, owner: str) -> bool:
-        own = self.classes.methods.get(owner, {})
+        methods = self.classes.methods.get(owner, {})
         return any(
             m.findall(method, m.Call(func=m.Attribute(attr=m.Name("register_buffer"))))
-            for method in own.values()
-        ) or ("__init__" in own and self._keeps_tensors(own["__init__"]))
+            for method in methods.values()
+        ) or ("__init__" in methods and self._keeps_tensors(methods["__init__"]))
 
     def _keeps_tensors(self, init: cst.FunctionDef) -> bool:
         """Whether a layer keeps what a function computes as a plain attribute."""
@@ -306,8 +304,8 @@ class Rewriter(cst.CSTTransformer):
             return cst.RemoveFromParent()
         if not self.classes.is_model(name):
             return new
-        own, ancestors = self.classes.methods[name], self.classes.ancestors(name)
-        if "prepare_inputs_for_generation" in own and "GenerationMixin" not in ancestors:
+        methods, ancestors = self.classes.methods[name], self.classes.ancestors(name)
+        if "prepare_inputs_for_generation" in methods and "GenerationMixin" not in ancestors:
             why = "`generate` comes from GenerationMixin, which PreTrainedModel leaves out now"
             self.note(old, name, why)
             mixin = cst.Arg(cst.Name("GenerationMixin"))
@@ -315,18 +313,30 @@ class Rewriter(cst.CSTTransformer):
         line = self.classes.tied_line(name)
         if line is not None:
             new = with_members(new, line, first=True)
-        if "_check_and_enable_sdpa" in own:
+        if "_check_and_enable_sdpa" in methods:
             self.note(old, f"{name}._check_and_enable_sdpa", "is called no more")
             new = with_members(new, CHOOSING)
         if "PreTrainedModel" not in self.classes.bases[name]:
             return new
         members = {
-            COMPUTING: "_init_weights" not in own and self._any_buffers(),
+            COMPUTING: "_init_weights" not in methods and self._any_buffers(),
             SHARING: self.is_copy or self.classes.shares,
-            SETTING: not SETTINGS.isdisjoint(self.classes.settings),
+            SETTING: self.is_copy or not SETTINGS.isdisjoint(self.classes.settings),
             FITTING: self.classes.has_windows,
         }
         return with_members(new, "".join(text for text, is_needed in members.items() if is_needed))
+
+
+def _needs_package(statement: cst.BaseSmallStatement) -> bool:
+    """Whether a statement imports from a package that not everybody has."""
+    match statement:
+        case cst.ImportFrom(module=cst.Attribute() | cst.Name() as module):
+            package = code(module).partition(".")[0]
+        case cst.Import(names=[alias]):
+            package = code(alias.name).partition(".")[0]
+        case _:
+            return False
+    return package not in ("torch", "transformers", *sys.stdlib_module_names)
 
 
 def _with_cache(node: cst.CSTNode, _: object) -> cst.CSTNode:

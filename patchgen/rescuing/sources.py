@@ -33,15 +33,15 @@ class Module:
     @functools.cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
         """Each name that is imported anywhere, as its module and its name there."""
-        found: dict[str, tuple[str, str]] = {}
+        names: dict[str, tuple[str, str]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom):
                 source = self.absolute(node)
-                found |= {alias.asname or alias.name: (source, alias.name) for alias in node.names}
+                names |= {alias.asname or alias.name: (source, alias.name) for alias in node.names}
             elif isinstance(node, ast.Import):
                 for alias in node.names:
-                    found[bound_by(alias)] = (alias.name if alias.asname else bound_by(alias), "")
-        return found
+                    names[bound_by(alias)] = (alias.name if alias.asname else bound_by(alias), "")
+        return names
 
     @functools.cached_property
     def plain_imports(self) -> set[str]:
@@ -77,8 +77,8 @@ def defined_by(node: ast.stmt) -> Iterator[str]:
                 if isinstance(inner, ast.stmt):
                     yield from defined_by(inner)
                 elif isinstance(inner, ast.ExceptHandler):
-                    for one in inner.body:
-                        yield from defined_by(one)
+                    for statement in inner.body:
+                        yield from defined_by(statement)
 
 
 class Sources:
