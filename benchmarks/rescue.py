@@ -35,8 +35,6 @@ from patchgen.syntax.errors import PatchgenError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 # Old models as remote code, by release; those of the first line are in no newer release.
-# What a repository's config.json says, where the tiny model needs it.
-SETTINGS = {"gpt_neo": '{"attention_types": [[["global", "local"], 1]]}'}
 REMOVED = ["mega@4.37.2", "gptsan_japanese@4.37.2", "xlm_prophetnet@4.37.2", "jetmoe@4.41.2"]
 MODELS = [
     *["llama@4.30.2", "opt@4.30.2", "gptj@4.30.2"],
@@ -47,6 +45,8 @@ MODELS = [
     *(f"{name}@4.41.2" for name in "olmo phi3 gemma cohere stablelm starcoder2 qwen2_moe dbrx".split()),
     *(f"{name}@4.46.3" for name in "qwen2 gemma2 granite olmoe glm nemotron phimoe".split()),
 ]  # fmt: skip
+# What a repository's config.json says, where the tiny model needs it.
+SETTINGS = {"gpt_neo": '{"attention_types": [[["global", "local"], 1]]}'}
 # Public files: a name, the release, and its files as "where:path" or "where:path=name".
 XTUNER = "xtuner==0.2.0:xtuner/model/transformers_models"
 LITE = "xtuner==0.2.0:xtuner/_lite/modelings"

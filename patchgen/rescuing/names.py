@@ -91,12 +91,11 @@ class Resolver:
         if is_model:
             if is_there(module, name) and self.is_same(module, name):
                 return line
-        elif not f"{module}.{name}".startswith(CHANGED) and is_there(module, name):
-            return line
-        elif not f"{module}.{name}".startswith(CHANGED) and (
-            moved := self.new.general_module(name)
-        ):
-            return f"from {moved} import {aliased(name, bound)}"
+        elif not f"{module}.{name}".startswith(CHANGED):
+            if is_there(module, name):
+                return line
+            if moved := self.new.general_module(name):
+                return f"from {moved} import {aliased(name, bound)}"
         if at is None:
             names.left.append(f"`{name}` of {module}: neither release has it")
             return line

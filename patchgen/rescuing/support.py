@@ -179,9 +179,9 @@ def keeps_settings(init):
         given = inspect.signature(init).bind(self, *args, **kwargs)
         given.apply_defaults()
         values = {**given.arguments, **given.kwargs}
-        settings = GenerationConfig().to_dict().keys() & values.keys()
-        kept = {name: values[name] for name in sorted(settings) if not getattr(self, name, None)}
-        kept = {name: value for name, value in kept.items() if value is not None}
+        names = sorted(GenerationConfig().to_dict().keys() & values.keys())
+        dropped = [name for name in names if getattr(self, name, None) is None]
+        kept = {name: values[name] for name in dropped if values[name] is not None}
         self.generation_settings = {**kept, **kwargs.get("generation_settings", {})}
 
     return recorded

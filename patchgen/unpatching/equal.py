@@ -44,7 +44,7 @@ def observe_patched(
     if is_interpreted():
         complete_interpreter()
     module = sys.modules[own_module(model)]
-    own = next(base for base in type(model).__mro__ if base.__module__ == module.__name__)
+    usual = next(base for base in type(model).__mro__ if base.__module__ == module.__name__)
     heads = [
         value
         for value in map(vars(module).get, getattr(module, "__all__", ()))
@@ -53,7 +53,7 @@ def observe_patched(
     ]
     missing: dict[str, str] = {}
     with _as_built(model, differences):
-        for head in dict.fromkeys([own, *heads]):
+        for head in dict.fromkeys([usual, *heads]):
             try:
                 state = _observe(head, model, differences)
             except Exception as error:  # each model raises its own
@@ -66,15 +66,23 @@ def observe_patched(
 @contextlib.contextmanager
 def _as_built(model: nn.Module, differences: Sequence[Difference]) -> Iterator[None]:
     """The modules as they were when the model was built: without classes that came too late."""
-    classes = {(type(one).__module__, type(one).__qualname__): type(one) for one in model.modules()}
-    late = [one for one in differences if one.dead and (one.module, one.target) in classes]
-    for one in late:
-        setattr(sys.modules[one.module], one.target, classes[one.module, one.target])
+    classes = {
+        (type(part).__module__, type(part).__qualname__): type(part) for part in model.modules()
+    }
+    late = [
+        patch for patch in differences if patch.dead and (patch.module, patch.target) in classes
+    ]
+    for patch in late:
+        setattr(
+            sys.modules[patch.module],
+            patch.target,
+            classes[patch.module, patch.target],
+        )
     try:
         yield
     finally:
-        for one in late:
-            setattr(sys.modules[one.module], one.target, one.value)
+        for patch in late:
+            setattr(sys.modules[patch.module], patch.target, patch.value)
 
 
 def _observe(
@@ -93,18 +101,20 @@ def _observe(
     if theirs._attn_implementation in ("eager", "sdpa"):
         config._attn_implementation = theirs._attn_implementation
     tiny = build_parent(head, config, torch.float32)
-    for one in differences:
-        owner, _, key = one.target.partition(".")
-        for part in tiny.modules() if not one.why_not else ():
+    for patch in differences:
+        owner, _, key = patch.target.partition(".")
+        for part in tiny.modules() if not patch.why_not else ():
             if type(part).__qualname__ != owner:
                 continue
-            if one.kind == "instance":
-                part.__dict__[key] = MethodType(one.value, part)
-            elif one.kind == "attribute" and key not in vars(type(part)):
-                part.__dict__[key] = one.value
+            if patch.kind == "instance":
+                part.__dict__[key] = MethodType(patch.value, part)
+            elif patch.kind == "attribute" and key not in vars(type(part)):
+                part.__dict__[key] = patch.value
     weights = {name: value.clone() for name, value in tiny.state_dict().items()}
-    inputs = {name: make_inputs(head, config, one) for name, one in SCENARIOS.items()}
-    observed = {name: observe_step(tiny, inputs[name], one) for name, one in SCENARIOS.items()}
+    inputs = {name: make_inputs(head, config, scenario) for name, scenario in SCENARIOS.items()}
+    observed = {
+        name: observe_step(tiny, inputs[name], scenario) for name, scenario in SCENARIOS.items()
+    }
     return {"config": config, "weights": weights, "inputs": inputs, "observed": observed}
 
 
@@ -123,7 +133,7 @@ def compare_flat(folder: Path, flat: Path) -> dict[str, dict[str, Any]]:
         try:
             model = getattr(module, path.stem)(state["config"]).eval()
             model.load_state_dict(state["weights"])
-            found = {
+            differing = {
                 name: differences_of(
                     theirs, observe_step(model, state["inputs"][name], SCENARIOS[name])
                 )
@@ -132,8 +142,8 @@ def compare_flat(folder: Path, flat: Path) -> dict[str, dict[str, Any]]:
         except Exception as error:  # each model raises its own
             results[path.stem] = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
             continue
-        largest = max(worst(one) for one in found.values())
-        first = max((d for one in found.values() for d in one), key=lambda d: d.largest)
+        largest = max(worst(pairs) for pairs in differing.values())
+        first = max((d for pairs in differing.values() for d in pairs), key=lambda d: d.largest)
         results[path.stem] = {"largest": largest, "where": first.name}
     return results
 

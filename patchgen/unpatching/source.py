@@ -66,19 +66,22 @@ class Writer:
         self.pieces: dict[str, Piece] = {}
         self.bound: dict[str, Any] = {}
 
-    def assign(self, number: int, one: Difference) -> Assigned:
+    def assign(self, number: int, patch: Difference) -> Assigned:
         """How a difference is written.  Raises Unwritable."""
-        path, kept = f"{one.module}.{one.target}", (dict(self.pieces), dict(self.bound))
-        literal = _literal(one.value)
+        path, kept = (
+            f"{patch.module}.{patch.target}",
+            (dict(self.pieces), dict(self.bound)),
+        )
+        literal = _literal(patch.value)
         if literal is not None:
             return Assigned(number, path, literal, ())
-        if isinstance(one.value, property | staticmethod | classmethod):
-            raise Unwritable(f"a {type(one.value).__name__}, which a patch file cannot assign")
-        name = getattr(one.value, "__name__", "")
-        is_free = name.isidentifier() and self.bound.get(name, one.value) is one.value
-        name = name if is_free else re.sub(r"\W", "_", f"{one.target}_patched")
+        if isinstance(patch.value, property | staticmethod | classmethod):
+            raise Unwritable(f"a {type(patch.value).__name__}, which a patch file cannot assign")
+        name = getattr(patch.value, "__name__", "")
+        is_free = name.isidentifier() and self.bound.get(name, patch.value) is patch.value
+        name = name if is_free else re.sub(r"\W", "_", f"{patch.target}_patched")
         try:
-            return Assigned(number, path, name, (self._bind(name, one.value, {}),))
+            return Assigned(number, path, name, (self._bind(name, patch.value, {}),))
         except Unwritable:
             self.pieces, self.bound = kept
             raise
@@ -204,10 +207,12 @@ def _definition(lines: list[str], name: str, code: CodeType) -> tuple[ast.stmt, 
             )
             node = ast.parse(text).body[0]
         return node, text
-    found = [n for n in ast.walk(node) if isinstance(n, ast.Lambda)]
-    if code.co_name != "<lambda>" or len(found) != 1:
-        raise Unwritable("a lambda beside others" if found else "is no plain function")
-    text = f"def {name}({ast.unparse(found[0].args)}):\n    return {ast.unparse(found[0].body)}\n"
+    lambdas = [n for n in ast.walk(node) if isinstance(n, ast.Lambda)]
+    if code.co_name != "<lambda>" or len(lambdas) != 1:
+        raise Unwritable("a lambda beside others" if lambdas else "is no plain function")
+    text = (
+        f"def {name}({ast.unparse(lambdas[0].args)}):\n    return {ast.unparse(lambdas[0].body)}\n"
+    )
     return ast.parse(text).body[0], text
 
 
@@ -238,18 +243,18 @@ def _type_name(value: Any) -> str:
 def _imports(file: str, package: str) -> dict[str, tuple[str, str]]:
     """Which module and attribute each import in a file binds a name to."""
     tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    found: dict[str, tuple[str, str]] = {}
+    imports: dict[str, tuple[str, str]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.partition(".")[0]
-                found[alias.asname or top] = (alias.name if alias.asname else top, "")
+                imports[alias.asname or top] = (alias.name if alias.asname else top, "")
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) + 1 - node.level]
             start = ".".join(above) if node.level else ""
             module = ".".join(filter(None, (start, node.module)))
-            found |= {one.asname or one.name: (module, one.name) for one in node.names}
-    return found
+            imports |= {alias.asname or alias.name: (module, alias.name) for alias in node.names}
+    return imports
 
 
 def _import_of(
@@ -290,11 +295,11 @@ def pieces_of(
 ) -> tuple[list[Piece], list[Assigned], dict[int, str]]:
     """The text of all differences that can be written; for the others, why they cannot."""
     writer, assigned, why_not = Writer(), list[Assigned](), dict[int, str]()
-    for number, one in enumerate(differences):
-        if one.why_not or one.dead:
+    for number, patch in enumerate(differences):
+        if patch.why_not or patch.dead:
             continue
         try:
-            assigned.append(writer.assign(number, one))
+            assigned.append(writer.assign(number, patch))
         except Unwritable as error:
             why_not[number] = str(error)
     return _ordered(writer.pieces), assigned, why_not

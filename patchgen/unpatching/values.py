@@ -50,13 +50,13 @@ def is_same(old: Any, new: Any, seen: frozenset[tuple[int, int]] = frozenset()) 
     match old:
         case FunctionType():
             cells = [
-                [cell.cell_contents for cell in one.__closure__ or () if not _is_empty(cell)]
-                for one in (old, new)
+                [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
+                for function in (old, new)
             ]
             is_alike = old.__code__ == new.__code__ and (
                 old.__code__.co_filename == new.__code__.co_filename
             )
-            defaults = [(one.__defaults__, one.__kwdefaults__) for one in (old, new)]
+            defaults = [(function.__defaults__, function.__kwdefaults__) for function in (old, new)]
             return (
                 is_alike
                 and is_same(defaults[0], defaults[1], seen)
