@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import libcst as cst
 import libcst.matchers as m
 
+Block = TypeVar("Block", cst.ClassDef, cst.FunctionDef)
 CONFIGS = {"PretrainedConfig", "PreTrainedConfig"}
 
 
@@ -119,25 +121,14 @@ def code(node: cst.CSTNode) -> str:
     return cst.Module([]).code_for_node(node)
 
 
-def inserted(
-    body: Sequence[cst.BaseStatement], text: str, *, first: bool
-) -> list[cst.BaseStatement]:
-    """A body with the statements of `text` at its end, or first, after its docstring."""
-    at = len(body)
-    if first:
-        at = int(m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])))
-    return [*body[:at], *cst.parse_module(text).body, *body[at:]]
-
-
-def with_members(node: cst.ClassDef, text: str, *, first: bool = False) -> cst.ClassDef:
-    """A class with the members that `text` has, at its end or first."""
-    block = block_of(node.body)
-    return node.with_changes(body=block.with_changes(body=inserted(block.body, text, first=first)))
-
-
-def block_of(body: cst.BaseSuite) -> cst.IndentedBlock:
-    """A body whose statements stand on lines of their own."""
-    if isinstance(body, cst.IndentedBlock):
-        return body
-    smalls = cst.ensure_type(body, cst.SimpleStatementSuite).body
-    return cst.IndentedBlock([cst.SimpleStatementLine([small]) for small in smalls])
+def with_lines(node: Block, text: str, *, first: bool = False) -> Block:
+    """A class or function with the statements of `text` at its end, or after its docstring."""
+    body: list[Any] = [
+        cst.SimpleStatementLine([line]) if isinstance(line, cst.BaseSmallStatement) else line
+        for line in node.body.body
+    ]
+    is_documented = m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())]))
+    at: int = int(is_documented) if first else len(body)
+    lines = [*body[:at], *cst.parse_module(text).body, *body[at:]]
+    block = node.body if isinstance(node.body, cst.IndentedBlock) else cst.IndentedBlock([])
+    return node.with_changes(body=block.with_changes(body=lines))

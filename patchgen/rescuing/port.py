@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 import libcst.matchers as m
 
-from patchgen.rescuing.classes import CONFIGS, Classes, with_members
+from patchgen.rescuing.classes import CONFIGS, Classes, with_lines
 from patchgen.rescuing.names import Names, Resolver, absolute, imported, is_there
 from patchgen.rescuing.rewrite import Note, rewrite
 from patchgen.rescuing.sources import PACKAGE, Module, Sources, imports_of, source_of
@@ -186,7 +186,7 @@ def _lost_defaults(everything: str, old: Sources) -> list[str]:
 
 def _with_members(module: cst.Module, owner: str, text: str, *, first: bool = False) -> cst.Module:
     body = [
-        with_members(node, text, first=first)
+        with_lines(node, text, first=first)
         if isinstance(node, cst.ClassDef) and node.name.value == owner
         else node
         for node in module.body

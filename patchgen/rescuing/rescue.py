@@ -128,10 +128,7 @@ def release_of(repository: Repository, releases: Sequence[Release]) -> Release:
     old = [release for release in releases if release.order < (5,)]
     old.sort(key=lambda release: release.order)
     if not old:
-        what, hint = (
-            "no release before 5 is at hand",
-            "--from and --download fetch one",
-        )
+        what, hint = "no release before 5 is at hand", "--from and --download fetch one"
         raise PatchgenError("PG807", Location("transformers"), what, hint)
     stated = str(repository.settings.get("transformers_version", ""))
     if stated.startswith("4"):
@@ -143,7 +140,6 @@ def release_of(repository: Repository, releases: Sequence[Release]) -> Release:
         for alias in node.names
         if alias.name != "*"
     }
-
     texts = [Sources(release.root(), release.version) for release in old]
     lacking = [sum(not sources.has(*name) for name in wanted) for sources in texts]
     return old[lacking.index(min(lacking))]

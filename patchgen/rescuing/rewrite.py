@@ -16,7 +16,7 @@ import libcst.matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from patchgen.facts.decorators import DOCUMENTING
-from patchgen.rescuing.classes import Classes, block_of, code, inserted, last_name, with_members
+from patchgen.rescuing.classes import Classes, code, last_name, with_lines
 
 MASKS = {"create_causal_mask", "create_sliding_window_causal_mask", "create_chunked_causal_mask"}
 # Methods that a base class of models gets.
@@ -207,7 +207,7 @@ class Rewriter(cst.CSTTransformer):
         is_head = is_model and "PreTrainedModel" not in owner
         if name == "__init__" and is_head and ".post_init(" not in code(new.body):
             self.note(old, f"{owner}.__init__", "`post_init` registers what transformers 5 reads")
-            new = _with_lines(new, ["self.post_init()"], first=False)
+            new = with_lines(new, "self.post_init()")
         if name == "__init__" and self._has_passing_buffers(owner):
             what = f"{owner}.__init__"
             self.note(old, what, "buffers that no checkpoint has are empty after loading")
@@ -228,7 +228,8 @@ class Rewriter(cst.CSTTransformer):
             params = new.params.with_changes(star_kwarg=cst.Param(cst.Name("kwargs")))
             return new.with_changes(params=params)
         if name == "_init_weights":
-            return _with_lines(new, [f"compute_buffers({taken[-1]})"] * self._any_buffers())
+            line = f"compute_buffers({taken[-1]})"
+            return with_lines(new, line, first=True) if self._any_buffers() else new
         if name == "_reorder_cache" and not self.keeps_tuples:
             self.note(old, f"{owner}.{name}", "a cache orders its layers by itself, dropped")
             return cst.RemoveFromParent()
@@ -244,7 +245,7 @@ class Rewriter(cst.CSTTransformer):
         if self.keeps_tuples and name == "_reorder_cache" and cache:
             before = [f"{cache} = as_tuples({cache})", f"if {cache} is None:\n    return None"]
             new = cst.ensure_type(m.replace(new, m.Return(), _with_cache), cst.FunctionDef)
-        return _with_lines(new, before)
+        return with_lines(new, "\n".join(before), first=True) if before else new
 
     def _prepared(
         self, old: cst.FunctionDef, new: cst.FunctionDef, taken: Sequence[str]
@@ -312,10 +313,10 @@ class Rewriter(cst.CSTTransformer):
             new = new.with_changes(bases=[*new.bases, mixin])
         line = self.classes.tied_line(name)
         if line is not None:
-            new = with_members(new, line, first=True)
+            new = with_lines(new, line, first=True)
         if "_check_and_enable_sdpa" in methods:
             self.note(old, f"{name}._check_and_enable_sdpa", "is called no more")
-            new = with_members(new, CHOOSING)
+            new = with_lines(new, CHOOSING)
         if "PreTrainedModel" not in self.classes.bases[name]:
             return new
         members = {
@@ -324,7 +325,7 @@ class Rewriter(cst.CSTTransformer):
             SETTING: self.is_copy or not SETTINGS.isdisjoint(self.classes.settings),
             FITTING: self.classes.has_windows,
         }
-        return with_members(new, "".join(text for text, is_needed in members.items() if is_needed))
+        return with_lines(new, "".join(text for text, is_needed in members.items() if is_needed))
 
 
 def _needs_package(statement: cst.BaseSmallStatement) -> bool:
@@ -351,17 +352,6 @@ def _with_cache(node: cst.CSTNode, _: object) -> cst.CSTNode:
         for arg in cst.ensure_type(node, cst.Call).args
     ]
     return node.with_changes(args=args)
-
-
-def _with_lines(
-    node: cst.FunctionDef, lines: Sequence[str], *, first: bool = True
-) -> cst.FunctionDef:
-    """A function that first, or last, does `lines`."""
-    if not lines:
-        return node
-    block = block_of(node.body)
-    body = inserted(block.body, "\n".join(lines), first=first)
-    return node.with_changes(body=block.with_changes(body=body))
 
 
 def rewrite(

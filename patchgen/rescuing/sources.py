@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.author.align.file import absolute_module
+from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_by, bound_names
 
 PACKAGE = "transformers"
@@ -51,34 +53,24 @@ class Module:
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """The module that an import names."""
-        if not node.level:
-            return node.module or ""
-        parts = self.name.split(".")
-        base = parts[: len(parts) - node.level + self.is_package]
-        return ".".join([*base, *filter(None, [node.module])])
+        return absolute_module(node, self.name + "." * self.is_package)
 
     def source(self, node: ast.stmt) -> str:
         """The text of a statement, with its decorators."""
         lines = self.text.splitlines(keepends=True)
-        decorators = getattr(node, "decorator_list", [])
-        first = min([node.lineno, *(part.lineno for part in decorators)])
-        return "".join(lines[first - 1 : node.end_lineno])
+        return "".join(lines[first_line(node) - 1 : node.end_lineno])
 
 
-def defined_by(node: ast.stmt) -> Iterator[str]:
+def defined_by(node: ast.AST) -> Iterator[str]:
     """The names that a statement at the top of a module binds, imports left out."""
     match node:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
             yield name
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
             yield from bound_names([node])
-        case ast.If() | ast.Try() | ast.With():
+        case ast.If() | ast.Try() | ast.With() | ast.ExceptHandler():
             for inner in ast.iter_child_nodes(node):
-                if isinstance(inner, ast.stmt):
-                    yield from defined_by(inner)
-                elif isinstance(inner, ast.ExceptHandler):
-                    for statement in inner.body:
-                        yield from defined_by(statement)
+                yield from defined_by(inner)
 
 
 class Sources:

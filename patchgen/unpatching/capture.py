@@ -172,16 +172,15 @@ def _of_other_modules(names: set[str], classes: set[type]) -> Iterator[Differenc
         for target, value in _defined(module):
             if is_foreign(value, *_LIBRARIES):
                 yield _difference(target, name, "function", value, f"{_OUTSIDE}import the patch")
+    why = f"{_OUTSIDE}it changes torch for everybody"
     for key, value in vars(nn).items():
         if isinstance(value, type) and value.__module__.partition(".")[0] != "torch":
-            why = f"{_OUTSIDE}it changes torch for everybody"
             yield _difference(f"nn.{key}", "torch", "class", value, why)
     layers = {owner for owner in classes if owner.__module__.startswith("torch.")}
     for owner in (torch.nn.functional, *sorted(layers, key=lambda owner: owner.__qualname__)):
         for key, value in vars(owner).items():
             if isinstance(value, FunctionType) and is_foreign(value, *_LIBRARIES):
                 target = f"{owner.__name__.rpartition('.')[2]}.{key}"
-                why = f"{_OUTSIDE}it changes torch for everybody"
                 yield _difference(target, "torch", "function", value, why)
     modeling_utils = sys.modules.get("transformers.modeling_utils")
     for key, value in getattr(modeling_utils, "ALL_ATTENTION_FUNCTIONS", {}).items():
@@ -228,9 +227,9 @@ def _of_instances(model: nn.Module) -> Iterator[Difference]:
                 why = f"{len(having)} of {len(instances)} instances have it, as {having[0][0]}"
             else:
                 why = ""
-                for one in _added(owner, [one for _, one in instances], functions[0]):
-                    yield from [one] if one.target not in reported else []
-                    reported.add(one.target)
+                added = [*_added(owner, [part for _, part in instances], functions[0])]
+                yield from (patch for patch in added if patch.target not in reported)
+                reported |= {patch.target for patch in added}
             yield replace(patch, why_not=why)
 
 
@@ -285,10 +284,12 @@ def _strangers(model: nn.Module, written: set[Any]) -> Iterator[Difference]:
             matches.setdefault(type(part), []).append(path)
             inside += (f"{path}.",) if path else ()
     for owner, paths in matches.items():
-        name = "the model" if paths == [""] else paths[0]
-        target = name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
         why = "a class of its own, which no patch puts into the model's file"
-        yield _difference(target, owner.__module__, "instance", owner, why)
+        yield _difference(_listed(paths), owner.__module__, "instance", owner, why)
+
+
+def _listed(paths: list[str]) -> str:
+    return (paths[0] or "the model") + (f" and {len(paths) - 1} more" if paths[1:] else "")
 
 
 def _hooks(model: nn.Module) -> Iterator[Difference]:
@@ -301,6 +302,5 @@ def _hooks(model: nn.Module) -> Iterator[Difference]:
                     key = (kind.strip("_"), code_of(hook) or hook)
                     hooks.setdefault(key, (hook, []))[1].append(path)
     for (kind, _), (hook, paths) in hooks.items():
-        target = (paths[0] or "the model") + (f" and {len(paths) - 1} more" if paths[1:] else "")
         why = f"one of the {kind} of an object: register it where the model is loaded"
-        yield _difference(target, "", "hook", hook, why)
+        yield _difference(_listed(paths), "", "hook", hook, why)

@@ -35,8 +35,8 @@ def record(model: nn.Module | None, folder: Path, error: str = "", observe: bool
     pieces, assigned, why_not = pieces_of(differences)
     listed = []
     for number, patch in enumerate(differences):
-        fields = {field.name: getattr(patch, field.name) for field in dataclasses.fields(patch)}
-        listed.append({**fields, "why_not": why_not.get(number, patch.why_not), "value": None})
+        why = why_not.get(number, patch.why_not)
+        listed.append({**vars(patch), "why_not": why, "value": None})
     data: dict[str, Any] = {
         "model": type(model).__name__ if model is not None else "",
         "module": own_module(model) if model is not None else "",

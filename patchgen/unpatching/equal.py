@@ -66,34 +66,25 @@ def observe_patched(
 @contextlib.contextmanager
 def _as_built(model: nn.Module, differences: Sequence[Difference]) -> Iterator[None]:
     """The modules as they were when the model was built: without classes that came too late."""
-    classes = {
-        (type(part).__module__, type(part).__qualname__): type(part) for part in model.modules()
-    }
-    late = [
-        patch for patch in differences if patch.dead and (patch.module, patch.target) in classes
-    ]
-    for patch in late:
-        setattr(
-            sys.modules[patch.module],
-            patch.target,
-            classes[patch.module, patch.target],
-        )
+    built = {type(part) for part in model.modules()}
+    classes = {(owner.__module__, owner.__qualname__): owner for owner in built}
+    late = {(patch.module, patch.target): patch.value for patch in differences if patch.dead}
+    late = {key: value for key, value in late.items() if key in classes}
+    for module, target in late:
+        setattr(sys.modules[module], target, classes[module, target])
     try:
         yield
     finally:
-        for patch in late:
-            setattr(sys.modules[patch.module], patch.target, patch.value)
+        for (module, target), value in late.items():
+            setattr(sys.modules[module], target, value)
 
 
 def _observe(
     head: type[PreTrainedModel], model: nn.Module, differences: Sequence[Difference]
 ) -> dict[str, Any]:
     theirs: Any = model.config
-    plain, usual = (
-        (theirs.to_dict(), type(theirs)().to_dict())
-        if head.config_class is type(theirs)
-        else ({}, {})
-    )
+    plain = theirs.to_dict() if head.config_class is type(theirs) else {}
+    usual = type(theirs)().to_dict() if plain else {}
     added: dict[str, Any] = {
         k: v for k, v in plain.items() if k not in usual and isinstance(v, int | float | str)
     }
@@ -111,10 +102,8 @@ def _observe(
             elif patch.kind == "attribute" and key not in vars(type(part)):
                 part.__dict__[key] = patch.value
     weights = {name: value.clone() for name, value in tiny.state_dict().items()}
-    inputs = {name: make_inputs(head, config, scenario) for name, scenario in SCENARIOS.items()}
-    observed = {
-        name: observe_step(tiny, inputs[name], scenario) for name, scenario in SCENARIOS.items()
-    }
+    inputs = {key: make_inputs(head, config, scenario) for key, scenario in SCENARIOS.items()}
+    observed = {key: observe_step(tiny, inputs[key], kind) for key, kind in SCENARIOS.items()}
     return {"config": config, "weights": weights, "inputs": inputs, "observed": observed}
 
 
@@ -133,18 +122,15 @@ def compare_flat(folder: Path, flat: Path) -> dict[str, dict[str, Any]]:
         try:
             model = getattr(module, path.stem)(state["config"]).eval()
             model.load_state_dict(state["weights"])
-            differing = {
-                name: differences_of(
-                    theirs, observe_step(model, state["inputs"][name], SCENARIOS[name])
-                )
-                for name, theirs in state["observed"].items()
-            }
+            differing = [
+                differences_of(theirs, observe_step(model, state["inputs"][key], SCENARIOS[key]))
+                for key, theirs in state["observed"].items()
+            ]
         except Exception as error:  # each model raises its own
             results[path.stem] = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
             continue
-        largest = max(worst(pairs) for pairs in differing.values())
-        first = max((d for pairs in differing.values() for d in pairs), key=lambda d: d.largest)
-        results[path.stem] = {"largest": largest, "where": first.name}
+        first = max((d for pairs in differing for d in pairs), key=lambda d: d.largest)
+        results[path.stem] = {"largest": max(map(worst, differing)), "where": first.name}
     return results
 
 

@@ -45,11 +45,9 @@ def write_models(captured: Mapping[str, Any], settings: Settings) -> Result:
     release = Release(captured["version"], Path(captured["root"]))
     models = []
     assigned = captured["assigned"] if captured["module"] else ()
-    modules = {differences[assignment["number"]]["module"]: None for assignment in assigned}
-    for module in modules:
+    for module in dict.fromkeys(differences[entry["number"]]["module"] for entry in assigned):
         model = _write(captured, module, differences, release, settings)
-        if model is not None:
-            models.append(model)
+        models += [model] if model is not None else []
     return Result(tuple(models), tuple(differences))
 
 
@@ -61,11 +59,8 @@ def _write(
     settings: Settings,
 ) -> Model | None:
     stem = module.rpartition(".modeling_")[2] + "_patched"
-    left = [
-        assignment
-        for assignment in captured["assigned"]
-        if differences[assignment["number"]]["module"] == module
-    ]
+    assigned = captured["assigned"]
+    left = [entry for entry in assigned if differences[entry["number"]]["module"] == module]
     while left:
         text, owners = _patch_file(captured["pieces"], left)
         try:
@@ -83,17 +78,10 @@ def _write(
                 adopted = adopt(forked, f"modular_{stem}.py", release.root(), settings)
         except PatchgenError as error:
             number = owners.get(error.problem.at.line)
-            for assignment in (
-                left
-                if number is None
-                else [assignment for assignment in left if assignment["number"] == number]
-            ):
-                _say(differences[assignment["number"]], error.problem.what)
-            left = (
-                []
-                if number is None
-                else [assignment for assignment in left if assignment["number"] != number]
-            )
+            refused = [entry for entry in left if number in (None, entry["number"])]
+            for entry in refused:
+                _say(differences[entry["number"]], error.problem.what)
+            left = [entry for entry in left if entry not in refused]
             continue
         others = []
         for note in notes:
@@ -125,12 +113,12 @@ def _patch_file(
     """The text, and which difference each of its lines is for."""
     by_name = {piece["name"]: piece for piece in pieces}
     owner: dict[str, int] = {}
-    for assignment in assigned:
-        waiting = [*assignment["needs"]]
+    for entry in assigned:
+        waiting = [*entry["needs"]]
         while waiting:
             name = waiting.pop()
             if name not in owner:
-                owner[name] = assignment["number"]
+                owner[name] = entry["number"]
                 waiting += by_name[name]["needs"]
     lines: list[str] = []
     owners: dict[int, int] = {}
@@ -146,7 +134,7 @@ def _patch_file(
     package, _, rest = assigned[0]["path"].partition(".modeling_")
     file = f"modeling_{rest.partition('.')[0]}"
     add(f"from {package} import {file} as patched_module", assigned[0]["number"])
-    for assignment in assigned:
-        target = assignment["path"].removeprefix(f"{package}.{file}.")
-        add(f"patched_module.{target} = {assignment['value']}", assignment["number"])
+    for entry in assigned:
+        target = entry["path"].removeprefix(f"{package}.{file}.")
+        add(f"patched_module.{target} = {entry['value']}", entry["number"])
     return "\n".join(lines) + "\n", owners

@@ -53,27 +53,16 @@ class Report:
     def data(self) -> dict[str, Any]:
         """The report as data for JSON."""
         models = [
-            {
-                "file": model.name,
-                "module": model.module,
-                "converts": bool(model.flat),
-                "text": model.text,
-            }
-            | {"problems": list(model.problems), "notes": list(model.notes)}
-            for model in self.models
-        ]
-        differences = [
-            {k: v for k, v in patch.items() if k != "value"} for patch in self.differences
-        ]
+            {"file": m.name, "module": m.module, "converts": bool(m.flat), "text": m.text,
+             "problems": list(m.problems), "notes": list(m.notes)}
+            for m in self.models
+        ]  # fmt: skip
+        rows = [{k: v for k, v in row.items() if k != "value"} for row in self.differences]
         return {
-            "model": self.model,
-            "module": self.module,
-            "error": self.error,
-            "complete": self.is_complete,
-            "differences": differences,
-            "models": models,
+            "model": self.model, "module": self.module, "error": self.error,
+            "complete": self.is_complete, "differences": rows, "models": models,
             "equal": dict(self.equal),
-        }
+        }  # fmt: skip
 
     def text(self) -> str:
         """The report as text."""
@@ -90,9 +79,8 @@ class Report:
         if not self.models and not self.module:
             written, listed = [], written + listed
         lines += _rows("patches with an effect, written:", written, "")
-        lines += _rows(
-            "patches without effect:", (o for o in self.differences if o["dead"]), "dead"
-        )
+        dead = (patch for patch in self.differences if patch["dead"])
+        lines += _rows("patches without effect:", dead, "dead")
         lines += _rows("not written:", listed, "why_not")
         if not self.differences:
             lines.append("nothing differs from the files of transformers")
@@ -103,23 +91,18 @@ class Report:
                 lines.append(f"note: {self.model} builds {model.module} itself, not this file")
             lines += [f"  {problem}" for problem in model.problems]
             lines += [f"note: {note}" for note in model.notes]
-        for head, verdict in self.equal.items():
-            if "error" in verdict:
-                lines.append(f"{head}: not compared with the patched one: {verdict['error']}")
-            else:
-                lines.append(f"{head}: {_said(verdict)}")
+        lines += [f"{head}: {_said(verdict)}" for head, verdict in self.equal.items()]
         return "\n".join(lines) + "\n"
 
 
 def _said(verdict: Mapping[str, Any]) -> str:
+    if "error" in verdict:
+        return f"not compared with the patched one: {verdict['error']}"
     if not verdict["largest"]:
         return "logits, loss and gradients equal the patched model's, bit for bit"
-    is_equal = verdict["largest"] <= BOUND
-    verb = "equal" if is_equal else "DIFFER from"
-    return (
-        f"logits, loss and gradients {verb} the patched model's, to {verdict['largest']:.1e} "
-        + (f"({verdict['where']})")
-    )
+    verb = "equal" if verdict["largest"] <= BOUND else "DIFFER from"
+    size = f"{verdict['largest']:.1e} ({verdict['where']})"
+    return f"logits, loss and gradients {verb} the patched model's, to {size}"
 
 
 def _rows(title: str, differences: Any, why: str) -> Iterator[str]:
@@ -147,7 +130,7 @@ def unpatch(
 
     with tempfile.TemporaryDirectory(prefix="patchgen-unpatch-") as folder:
         record(model, Path(folder), "", verify)
-        return _finish(Path(folder), write, settings or Settings(), verify, force=False)
+        return _finish(Path(folder), write, settings or Settings(), verify, False)
 
 
 def unpatch_command(
@@ -167,13 +150,12 @@ def unpatch_command(
         flags = "observe" if verify else "plain"
         child = ["-m", "patchgen.unpatching.child", temporary, flags, *words]
         # What the program prints is no part of the report.
-        subprocess.run(
-            [python, *options, *child], env=_environment(), check=False, stdout=sys.stderr.fileno()
-        )
+        run = [python, *options, *child]
+        subprocess.run(run, env=_environment(), check=False, stdout=sys.stderr.fileno())
         if not Path(temporary, "captured.json").is_file():
             what = f"`{' '.join(command)}` ended before its patches were recorded"
             raise PatchgenError("PG860", Location(""), what, "read what it printed above")
-        return _finish(Path(temporary), write, settings, verify, force=force)
+        return _finish(Path(temporary), write, settings, verify, force)
 
 
 def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:
@@ -207,7 +189,6 @@ def _finish(
     write: str | os.PathLike[str] | None,
     settings: Settings,
     verify: bool,
-    *,
     force: bool,
 ) -> Report:
     captured = json.loads((folder / "captured.json").read_text(encoding="utf-8"))
@@ -216,19 +197,11 @@ def _finish(
     for model in result.models:
         if verify and model.flat and model.module == captured["module"]:
             equal = _compare(folder, model, captured.get("not_observed", {}), captured["model"])
-    if write is not None:
-        for model in result.models:
-            if model.flat or force:
-                _put(Path(write) / model.name, model.text, force)
-    return Report(
-        captured["model"],
-        captured["module"],
-        captured["error"],
-        result.differences,
-        result.models,
-        equal,
-        verify,
-    )
+    for model in result.models if write is not None else ():
+        if model.flat or force:
+            _put(Path(write or "", model.name), model.text, force)
+    name, module, error = (captured[key] for key in ("model", "module", "error"))
+    return Report(name, module, error, result.differences, result.models, equal, verify)
 
 
 def _compare(
