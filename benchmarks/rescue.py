@@ -46,7 +46,7 @@ MODELS = [
     *(f"{name}@4.46.3" for name in "qwen2 gemma2 granite olmoe glm nemotron phimoe".split()),
 ]  # fmt: skip
 # What a repository's config.json says, where the tiny model needs it.
-SETTINGS = {"gpt_neo": '{"attention_types": [[["global", "local"], 1]]}'}
+SETTINGS = {"gpt_neo": '{"num_layers": 2, "attention_types": [[["global", "local"], 1]]}'}
 # Public files: a name, the release, and its files as "where:path" or "where:path=name".
 XTUNER = "xtuner==0.2.0:xtuner/model/transformers_models"
 LITE = "xtuner==0.2.0:xtuner/_lite/modelings"

@@ -127,8 +127,8 @@ def with_lines(node: Block, text: str, *, first: bool = False) -> Block:
         cst.SimpleStatementLine([line]) if isinstance(line, cst.BaseSmallStatement) else line
         for line in node.body.body
     ]
-    is_documented = m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())]))
-    at: int = int(is_documented) if first else len(body)
+    docstring = m.SimpleStatementLine([m.Expr(m.SimpleString())])
+    at: int = int(m.matches(body[0], docstring)) if first else len(body)
     lines = [*body[:at], *cst.parse_module(text).body, *body[at:]]
     block = node.body if isinstance(node.body, cst.IndentedBlock) else cst.IndentedBlock([])
     return node.with_changes(body=block.with_changes(body=lines))

@@ -79,8 +79,8 @@ def compare(folder: Path) -> dict[str, str]:
             verdicts[name] = "runs" if theirs is None else f"runs; failed before: {theirs}"
         else:
             verdicts[name] = _difference(theirs, mine)
-        differs = verdicts[name].startswith("differs")
-        if name == "beam search" and differs and mine[0].equal(mine[1]):
+        is_search = name == "beam search" and verdicts[name].startswith("differs")
+        if is_search and mine[0].equal(mine[1]):
             verdicts[name] = "as without a cache; the search of transformers is another one now"
     return verdicts
 

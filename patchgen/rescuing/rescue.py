@@ -260,13 +260,11 @@ def write(result: Rescue, repository: Repository, folder: Path) -> None:
         for path in repository.path.iterdir() if repository.path.is_dir() else ():
             if path.is_file() and path.suffix not in (*WEIGHTS, ".py"):
                 shutil.copyfile(path, new / path.name)
-        for name, ported in result.files.items():
-            (new / name).write_text(ported.text, encoding="utf-8", newline="\n")
-        (new / "config.json").write_text(
-            json.dumps(settings, indent=2) + "\n", encoding="utf-8", newline="\n"
-        )
-        report = "\n".join(report_lines(result, repository)) + "\n"
-        (new / "REPORT.md").write_text(report, encoding="utf-8", newline="\n")
+        texts = {name: ported.text for name, ported in result.files.items()}
+        texts["config.json"] = json.dumps(settings, indent=2) + "\n"
+        texts["REPORT.md"] = "\n".join(report_lines(result, repository)) + "\n"
+        for name, text in texts.items():
+            (new / name).write_text(text, encoding="utf-8", newline="\n")
         folder.mkdir(exist_ok=True)
         for path in new.iterdir():
             os.replace(path, folder / path.name)

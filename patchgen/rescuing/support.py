@@ -14,12 +14,7 @@ from types import SimpleNamespace
 
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, initialization
-from transformers.cache_utils import (
-    Cache,
-    DynamicCache,
-    StaticLayer,
-    StaticSlidingWindowLayer,
-)
+from transformers.cache_utils import Cache, DynamicCache, StaticLayer, StaticSlidingWindowLayer
 
 
 class TupleCache(DynamicCache):

@@ -148,8 +148,7 @@ def _with_life(patch: Difference, classes: set[type]) -> Difference:
     """A class that was put into its module when the model was built already changes nothing."""
     if patch.kind != "class" or patch.value is None or patch.value in classes:
         return patch
-    pairs = {(owner.__module__, owner.__qualname__) for owner in classes}
-    built = (patch.module, patch.target) in pairs
+    built = (patch.module, patch.target) in {(c.__module__, c.__qualname__) for c in classes}
     return replace(patch, dead="the model was built before, with the old class") if built else patch
 
 

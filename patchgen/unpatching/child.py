@@ -19,7 +19,6 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-import torch
 from torch import nn
 from torch.nn.modules import module as hooks
 
@@ -137,5 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    assert torch is not None
     main()

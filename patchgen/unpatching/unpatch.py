@@ -134,12 +134,7 @@ def unpatch(
 
 
 def unpatch_command(
-    command: Sequence[str],
-    write: str | None,
-    settings: Settings,
-    *,
-    verify: bool,
-    force: bool = False,
+    command: Sequence[str], write: str | None, settings: Settings, *, verify: bool, force: bool
 ) -> Report:
     """What the user's command has patched when its model first runs.
 
