@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -205,7 +206,9 @@ def page(results: dict[str, Any], missing: list[str]) -> str:
         "own: a tiny model, the same weights, float32, two texts of which one is padded on the left.",
         "`equal` is to 1e-5 of the largest value. Where a model keeps a cache of its own, which `generate`",
         "does not pass in the old release either, `generate` counts without a cache. One state of",
-        f"patchgen gave all rows. Not measured with it: {', '.join(missing) or 'nothing'}.",
+        "patchgen gave all rows.",
+        "",
+        *textwrap.wrap(f"Not measured with it: {', '.join(missing) or 'nothing'}.", 98),
         "",
         "| files | tried | load | logits equal | logits, gradients and `generate` equal | nothing left |",
         "|---|---:|---:|---:|---:|---:|",
@@ -217,6 +220,8 @@ def page(results: dict[str, Any], missing: list[str]) -> str:
     }
     for kind, title in titles.items():
         of_kind = [one for one in results.values() if one["kind"] == kind]
+        if not of_kind:
+            continue
         counts = [
             len(of_kind),
             sum(bool(one.get("loads")) for one in of_kind),
