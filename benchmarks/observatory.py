@@ -94,10 +94,8 @@ def row(home: str, states: dict[str, str]) -> str:
     ranges: list[tuple[str, str, str]] = []
     for release, state in states.items():
         word = "" if state.startswith("converts") else state
-        if ranges and ranges[-1][2] == word:
-            ranges[-1] = (ranges[-1][0], release, word)
-        else:
-            ranges.append((release, release, word))
+        is_same = bool(ranges) and ranges[-1][2] == word
+        ranges.append((ranges.pop()[0] if is_same else release, release, word))
     spelled = [(a if a == b else f"{a} to {b}", word) for a, b, word in ranges]
     good = ", ".join(span for span, word in spelled if not word)
     bad = "; ".join(f"{span}: {word}" for span, word in spelled if word)

@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ MODELS = [
     *(f"{name}@4.41.2" for name in "olmo phi3 gemma cohere stablelm starcoder2 qwen2_moe dbrx".split()),
     *(f"{name}@4.46.3" for name in "qwen2 gemma2 granite olmoe glm nemotron phimoe".split()),
 ]  # fmt: skip
+# What a repository's config.json says, where the tiny model needs it.
+SETTINGS = {"gpt_neo": '{"num_layers": 2, "attention_types": [[["global", "local"], 1]]}'}
 # Public files: a name, the release, and its files as "where:path" or "where:path=name".
 XTUNER = "xtuner==0.2.0:xtuner/model/transformers_models"
 LITE = "xtuner==0.2.0:xtuner/_lite/modelings"
@@ -79,10 +82,17 @@ PUBLIC = {
         "4.48.3", [f"{LITE}/internlm3/{kind}_internlm3.py" for kind in ("modeling", "configuration")],
     ),
     "internlm2_reward": (
-        "4.41.2", [f"{REWARD}/{kind}_internlm2.py" for kind in ("modeling", "configuration")],
+        "4.41.2",
+        [
+            *(f"{REWARD}/{kind}_internlm2.py" for kind in ("modeling", "configuration")),
+            '{"pretraining_tp": 1}',
+        ],
     ),
     "lsg_bert": ("4.37.2", [f"{LSG}/bert/modeling_lsg_bert.py"]),
     "lsg_roberta": ("4.37.2", [f"{LSG}/roberta/modeling_lsg_roberta.py"]),
+    "lsg_camembert": ("4.37.2", [f"{LSG}/camembert/modeling_lsg_camembert.py"]),
+    "lsg_bart": ("4.37.2", [f"{LSG}/bart/modeling_lsg_bart.py"]),
+    "lsg_pegasus": ("4.37.2", [f"{LSG}/pegasus/modeling_lsg_pegasus.py"]),
     "lsg_distilbert": ("4.37.2", [f"{LSG}/distilbert/modeling_lsg_distilbert.py"]),
     "geov": ("4.30.2", ["geov==0.0.2:geov/model.py=modeling_geov.py", "geov==0.0.2:geov/config.py"]),
 }  # fmt: skip
@@ -97,6 +107,8 @@ def make_model(name: str, release: Release, target: Path) -> None:
     ]
     texts = {path.name: path.read_text(encoding="utf-8") for path in files}
     classes = re.findall(r"^class (\w+)", "\n".join(texts.values()), re.MULTILINE)
+    if name in SETTINGS:
+        (target / "config.json").write_text(SETTINGS[name], encoding="utf-8")
     for file, text in texts.items():
         text = re.sub(r"from \.\.\.(\w)", r"from transformers.\1", text)
         text = text.replace("from ... import", "from transformers import")
@@ -171,11 +183,20 @@ def measure(name: str, kind: str, args: argparse.Namespace, work: Path) -> dict[
 
 
 def runs(one: dict[str, Any]) -> bool:
-    """Whether it loads, runs forward, backward and `generate`, and equals its old release."""
-    return all(one["verified"].get(what, "").startswith("equal") for what in RAN)
+    """Whether it loads, runs forward, backward and `generate`, and equals its old release.
+
+    Where the old release cannot `generate` with the file's own cache, it counts without one.
+    """
+    verdicts = one["verified"]
+    has_own = verdicts.get("generate", "").startswith("failed before")
+    return all(
+        verdicts.get(f"{what} without a cache" if what == "generate" and has_own else what, "")
+        .startswith("equal")
+        for what in RAN
+    )  # fmt: skip
 
 
-def page(results: dict[str, Any]) -> str:
+def page(results: dict[str, Any], missing: list[str]) -> str:
     """docs/benchmarks/rescue.md."""
     lines = [
         "# Files for transformers 4, rescued",
@@ -183,8 +204,11 @@ def page(results: dict[str, Any]) -> str:
         "Made by `python benchmarks/rescue.py`. Each file is ported by [`patchgen rescue`](../rescue.md),",
         "loaded with `trust_remote_code=True`, and held against its old release in an environment of its",
         "own: a tiny model, the same weights, float32, two texts of which one is padded on the left.",
-        "`equal` is to 1e-5 of the largest value. No single state of patchgen gave all rows: they were",
-        "measured while its rules were being added, and those that failed were measured again later.",
+        "`equal` is to 1e-5 of the largest value. Where a model keeps a cache of its own, which `generate`",
+        "does not pass in the old release either, `generate` counts without a cache. One state of",
+        "patchgen gave all rows.",
+        "",
+        *textwrap.wrap(f"Not measured with it: {', '.join(missing) or 'nothing'}.", 98),
         "",
         "| files | tried | load | logits equal | logits, gradients and `generate` equal | nothing left |",
         "|---|---:|---:|---:|---:|---:|",
@@ -196,6 +220,8 @@ def page(results: dict[str, Any]) -> str:
     }
     for kind, title in titles.items():
         of_kind = [one for one in results.values() if one["kind"] == kind]
+        if not of_kind:
+            continue
         counts = [
             len(of_kind),
             sum(bool(one.get("loads")) for one in of_kind),
@@ -268,7 +294,8 @@ def main() -> None:
             print(name, results[name]["left"] or "nothing is left", flush=True)
             args.results.write_text(json.dumps(results, indent=1), encoding="utf-8")
     ordered = {name: results[name] for name in wanted if name in results}
-    args.out.write_text(page(ordered), encoding="utf-8")
+    missing = [name for name in wanted if name not in results]
+    args.out.write_text(page(ordered, missing), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def names() -> list[str]:
 def measure(name: str, script: Path, equal: bool) -> dict[str, Any]:
     """What became of Liger's patch of one model type."""
     try:
-        report = unpatch_command([str(script), name], None, Settings(), verify=equal)
+        report = unpatch_command([str(script), name], None, Settings(), verify=equal, force=False)
     except PatchgenError as error:
         return {"model": name, "error": error.problem.what}
     own = [one for one in report.models if one.module == report.module]

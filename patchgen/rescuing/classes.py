@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import libcst as cst
 import libcst.matchers as m
 
+Block = TypeVar("Block", cst.ClassDef, cst.FunctionDef)
 CONFIGS = {"PretrainedConfig", "PreTrainedConfig"}
 
 
@@ -20,6 +22,8 @@ class Classes:
     values: dict[str, dict[str, str]] = field(default_factory=dict)
     functions: set[str] = field(default_factory=set)
     shares: bool = False  # whether modules of a model share parameters
+    has_windows: bool = False  # whether the files read the size of a window of attention
+    settings: set[str] = field(default_factory=set)  # the arguments of configurations
 
     def read(self, tree: cst.Module) -> None:
         """Add the classes of one file."""
@@ -32,49 +36,61 @@ class Classes:
             value=m.List(elements=[m.DoNotCare(), m.AtLeastN(n=1)]),
         )
         self.shares = self.shares or bool(m.findall(tree, m.OneOf(shared, several)))
+        self.has_windows = self.has_windows or bool(m.findall(tree, m.Name("sliding_window")))
         self.functions |= {n.name.value for n in tree.body if isinstance(n, cst.FunctionDef)}
         for node in m.findall(tree, m.ClassDef()):
             assert isinstance(node, cst.ClassDef)
             name = node.name.value
             self.bases[name] = tuple(last_name(base.value) for base in node.bases)
-            methods = [one for one in node.body.body if isinstance(one, cst.FunctionDef)]
-            self.methods[name] = {one.name.value: one for one in methods}
+            methods = [method for method in node.body.body if isinstance(method, cst.FunctionDef)]
+            self.methods[name] = {method.name.value: method for method in methods}
             self.values[name] = dict(_values_of(node))
+            if self.is_config(name) and "__init__" in self.methods[name]:
+                params = self.methods[name]["__init__"].params.params
+                self.settings |= {param.name.value for param in params}
 
     def ancestors(self, name: str) -> list[str]:
         """The class and what it derives from, as far as the files say."""
         names = [name]
-        for one in names:
-            names += [base for base in self.bases.get(one, ()) if base not in names]
+        for ancestor in names:
+            names += [base for base in self.bases.get(ancestor, ()) if base not in names]
         return names
 
     def is_model(self, name: str) -> bool:
         """Whether a class derives from a model class of transformers, or one like it."""
-        return any(one.endswith("PreTrainedModel") for one in self.ancestors(name)[1:])
+        return any(base.endswith("PreTrainedModel") for base in self.ancestors(name)[1:])
 
     def is_config(self, name: str) -> bool:
         """Whether a class is a configuration."""
-        return any(one in CONFIGS or one.endswith("Config") for one in self.ancestors(name)[1:])
+        return any(base in CONFIGS or base.endswith("Config") for base in self.ancestors(name)[1:])
 
     def value(self, name: str, key: str) -> str | None:
         """The code of a class attribute, wherever it comes from."""
-        values = (self.values[one].get(key) for one in self.ancestors(name) if one in self.values)
+        values = (self.values.get(base, {}).get(key) for base in self.ancestors(name))
         return next(filter(None, values), None)
 
     def tied_line(self, name: str) -> str | None:
         """The mapping from a head's tied weight to its source, as a line of the head's class."""
         output = _returned_path(self.methods[name].get("get_output_embeddings"))
         path = _returned_path(self.methods[name].get("get_input_embeddings"))
-        prefix = (self.value(name, "base_model_prefix") or "").strip("\"'")
-        for other in self.bases if path is None and prefix else ():
+        for other in self.bases if path is None else ():
             inner = _returned_path(self.methods[other].get("get_input_embeddings"))
-            is_inside = inner is not None and not inner.startswith(f"{prefix}.")
-            if is_inside and other != name and self.is_model(other):
-                path = f"{prefix}.{inner}"
+            home = self._attribute(name, other)
+            is_inside = inner is not None and not inner.startswith(f"{home}.")
+            if home and is_inside and other != name and self.is_model(other):
+                path = f"{home}.{inner}"
                 break
         if output is None or path is None:
             return None
         return f"_tied_weights_keys = {{'{output}.weight': '{path}.weight'}}"
+
+    def _attribute(self, name: str, other: str) -> str:
+        """Where a model has another one: as its `__init__` says, or by the usual name."""
+        built = m.Assign(value=m.Call(func=m.Name(other)))
+        init = self.methods[name].get("__init__")
+        for node in m.findall(init, built) if init is not None else ():
+            return code(cst.ensure_type(node, cst.Assign).targets[0].target).removeprefix("self.")
+        return (self.value(name, "base_model_prefix") or "").strip("\"'")
 
 
 def _values_of(node: cst.ClassDef) -> Iterator[tuple[str, str]]:
@@ -105,25 +121,14 @@ def code(node: cst.CSTNode) -> str:
     return cst.Module([]).code_for_node(node)
 
 
-def inserted(
-    body: Sequence[cst.BaseStatement], text: str, *, first: bool
-) -> list[cst.BaseStatement]:
-    """A body with the statements of `text` at its end, or first, after its docstring."""
-    at = len(body)
-    if first:
-        at = int(m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])))
-    return [*body[:at], *cst.parse_module(text).body, *body[at:]]
-
-
-def with_members(node: cst.ClassDef, text: str, *, first: bool = False) -> cst.ClassDef:
-    """A class with the members that `text` has, at its end or first."""
-    block = block_of(node.body)
-    return node.with_changes(body=block.with_changes(body=inserted(block.body, text, first=first)))
-
-
-def block_of(body: cst.BaseSuite) -> cst.IndentedBlock:
-    """A body whose statements stand on lines of their own."""
-    if isinstance(body, cst.IndentedBlock):
-        return body
-    smalls = cst.ensure_type(body, cst.SimpleStatementSuite).body
-    return cst.IndentedBlock([cst.SimpleStatementLine([small]) for small in smalls])
+def with_lines(node: Block, text: str, *, first: bool = False) -> Block:
+    """A class or function with the statements of `text` at its end, or after its docstring."""
+    body: list[Any] = [
+        cst.SimpleStatementLine([line]) if isinstance(line, cst.BaseSmallStatement) else line
+        for line in node.body.body
+    ]
+    docstring = m.SimpleStatementLine([m.Expr(m.SimpleString())])
+    at: int = int(m.matches(body[0], docstring)) if first else len(body)
+    lines = [*body[:at], *cst.parse_module(text).body, *body[at:]]
+    block = node.body if isinstance(node.body, cst.IndentedBlock) else cst.IndentedBlock([])
+    return node.with_changes(body=block.with_changes(body=lines))

@@ -25,8 +25,8 @@ def make_environment(version: str, cache: Path, wheels: Path | None) -> Path:
     if home.is_dir():
         return home
     cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as place:
-        new = Path(place, "new")
+    with tempfile.TemporaryDirectory(dir=cache) as temporary:
+        new = Path(temporary, "new")
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"]
         command += ["--target", str(new), f"transformers=={version}"]
         command += ["--find-links", str(wheels)] if wheels is not None else []
@@ -68,7 +68,7 @@ def compare(folder: Path) -> dict[str, str]:
     before = recorded.get("seen", {})
     verdicts: dict[str, str] = {}
     for what in ("missing", "unexpected"):
-        if keys := [k for one in (recorded, after) for k in one.get("keys", {}).get(what, ())]:
+        if keys := [k for side in (recorded, after) for k in side.get("keys", {}).get(what, ())]:
             verdicts[f"{what} weights"] = f"differs: {len(keys)}, such as {', '.join(keys[:3])}"
     for name, mine in after["seen"].items():
         theirs = before.get(name)
@@ -79,8 +79,8 @@ def compare(folder: Path) -> dict[str, str]:
             verdicts[name] = "runs" if theirs is None else f"runs; failed before: {theirs}"
         else:
             verdicts[name] = _difference(theirs, mine)
-        differs = verdicts[name].startswith("differs")
-        if name == "beam search" and differs and mine[0].equal(mine[1]):
+        is_search = name == "beam search" and verdicts[name].startswith("differs")
+        if is_search and mine[0].equal(mine[1]):
             verdicts[name] = "as without a cache; the search of transformers is another one now"
     return verdicts
 
@@ -90,13 +90,13 @@ def _difference(theirs: Any, mine: Any) -> str:
         only = sorted(theirs.keys() ^ mine.keys())
         return f"differs: on one side only: {', '.join(map(str, only[:3]))}"
     largest = 0.0
-    for key, one in theirs.items():
-        two = mine[key]
-        if one.shape != two.shape:
-            return f"differs: {key} is {tuple(two.shape)} in place of {tuple(one.shape)}"
-        if one.numel():
-            scale = max(float(one.double().abs().max()), 1e-3)
-            gap = float((one.double() - two.double()).abs().max()) / scale
+    for key, old in theirs.items():
+        new = mine[key]
+        if old.shape != new.shape:
+            return f"differs: {key} is {tuple(new.shape)} in place of {tuple(old.shape)}"
+        if old.numel():
+            scale = max(float(old.double().abs().max()), 1e-3)
+            gap = float((old.double() - new.double()).abs().max()) / scale
             largest = gap if gap != gap else max(largest, gap)  # NaN stays
     if largest <= BOUND:
         return "equal, but for rounding" if largest else "equal, bit for bit"

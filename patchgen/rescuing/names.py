@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,8 +19,12 @@ from patchgen.rescuing.sources import PACKAGE, Module, Sources, names_read
 from patchgen.syntax.bound import bound_by
 from patchgen.syntax.same import plain_text
 
-# General modules whose names are there and mean something else: the old ones are copied.
-CHANGED = ("transformers.modeling_rope_utils", "transformers.modeling_attn_mask_utils")
+# General names that are there and mean something else: the old ones are copied.
+CHANGED = (
+    "transformers.modeling_attn_mask_utils.",
+    "transformers.modeling_rope_utils.",
+    "transformers.pytorch_utils.softmax_backward_data",
+)
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,8 @@ class Names:
 def is_there(module: str, name: str) -> bool:
     """Whether the running transformers has `name` in `module`."""
     try:
-        found = importlib.import_module(module)
-        return hasattr(found, name) or bool(importlib.import_module(f"{module}.{name}"))
+        imported_module = importlib.import_module(module)
+        return hasattr(imported_module, name) or bool(importlib.import_module(f"{module}.{name}"))
     except ImportError:
         return False
 
@@ -62,34 +66,23 @@ class Resolver:
         text = Path(__file__).with_name("support.py").read_text(encoding="utf-8")
         self.support = Module("patchgen.rescuing.support", text, False)
 
-    @functools.cached_property
-    def elsewhere(self) -> Mapping[str, str]:
-        """Each public definition of the new release's general modules, and its module."""
-        found: dict[str, str] = {}
-        root = self.new.root / PACKAGE
-        folders = (root, root / "utils", root / "integrations")
-        for path in sorted(path for folder in folders for path in folder.glob("*.py")):
-            name = ".".join(path.relative_to(self.new.root).with_suffix("").parts)
-            module = self.new.module(name)
-            for bound in module.bindings if module is not None else ():
-                found.setdefault(bound, name)
-        return found
-
     def is_same(self, module: str, name: str) -> bool:
         """Whether a model's definition, and all that it reads of its module, is as it was."""
         first, second = self.old.find(module, name), self.new.find(module, name)
         if first is None or second is None:
             return first is second
         seen = [name]
-        for one in seen:
-            mine, theirs = first[0].bindings.get(one), second[0].bindings.get(one)
+        for read_name in seen:
+            mine, theirs = first[0].bindings.get(read_name), second[0].bindings.get(read_name)
             if mine is not None and (theirs is None or plain_text(mine) != plain_text(theirs)):
                 return False
             read = names_read(mine) if mine is not None else set()
             seen += sorted(read.difference(seen, ["logger"]))
         return True
 
-    def decide(self, names: Names, module: str, name: str, bound: str, own: set[str]) -> str | None:
+    def decide(
+        self, names: Names, module: str, name: str, bound: str, defined: set[str]
+    ) -> str | None:
         """The import line for `bound`, or None where it is copied or goes."""
         line = f"from {module} import {aliased(name, bound)}"
         at = self.old.find(module, name)
@@ -98,10 +91,11 @@ class Resolver:
         if is_model:
             if is_there(module, name) and self.is_same(module, name):
                 return line
-        elif not module.startswith(CHANGED) and is_there(module, name):
-            return line
-        elif not module.startswith(CHANGED) and name in self.elsewhere:
-            return f"from {self.elsewhere[name]} import {aliased(name, bound)}"
+        elif not f"{module}.{name}".startswith(CHANGED):
+            if is_there(module, name):
+                return line
+            if moved := self.new.general_module(name):
+                return f"from {moved} import {aliased(name, bound)}"
         if at is None:
             names.left.append(f"`{name}` of {module}: neither release has it")
             return line
@@ -109,15 +103,15 @@ class Resolver:
         if last.startswith("configuration_") and is_model:
             names.configurations[at[0].name] = None
             return f"from .{last} import {aliased(name, bound)}"
-        self.copy(names, at[0], name, own)
+        self.copy(names, self.support if name in self.support.bindings else at[0], name, defined)
         if bound != name:
             names.copied.setdefault(bound, Copied(bound, at[0].name, f"{bound} = {name}\n"))
         return None
 
-    def copy(self, names: Names, module: Module, name: str, own: set[str]) -> None:
+    def copy(self, names: Names, module: Module, name: str, defined: set[str]) -> None:
         """Copy the definition of `name` in `module`, those that it reads first."""
-        if name in names.copied or name in own and module is not self.support:
-            if name in own and name != "logger":
+        if name in names.copied or name in defined and module is not self.support:
+            if name in defined and name != "logger":
                 names.left.append(f"`{name}` of {module.name} would stand beside the file's own")
             return
         node = module.bindings[name]
@@ -125,45 +119,45 @@ class Resolver:
         if module is not self.support:
             text = self.clean(absolute(module, text))
         names.copied[name] = Copied(name, module.name, text)  # a circle ends here
-        self.follow(names, module, ast.parse(text), own | {name})
+        self.follow(names, module, ast.parse(text), defined | {name})
         names.copied[name] = names.copied.pop(name)  # after what it reads
 
-    def follow(self, names: Names, module: Module, tree: ast.AST, own: set[str]) -> None:
+    def follow(self, names: Names, module: Module, tree: ast.AST, defined: set[str]) -> None:
         """Copy or import what a copied text reads of its module."""
         for read in sorted(names_read(tree) - imported(tree)):
             own_code, theirs = self.own_code.get(read), module.bindings.get(read)
             if own_code and theirs and read != "logger" and own_code != plain_text(theirs):
                 what = f"copied code of {module.name} reads the file's own `{read}`, another one"
                 names.left.append(what)
-            if read in names.copied or read in own:
+            if read in names.copied or read in defined:
                 continue
             if read in module.bindings and module is self.support or read == "logger":
-                self.copy(names, module, read, own)
+                self.copy(names, module, read, defined)
             elif read in module.bindings or read in module.imports:
-                line = self.line(names, module, read, read, own)
+                line = self.line(names, module, read, read, defined)
                 names.imports |= {line: None} if line else {}
             elif read in self.support.bindings:
-                self.copy(names, self.support, read, own)
+                self.copy(names, self.support, read, defined)
 
     def line(
-        self, names: Names, module: Module, name: str, bound: str, own: set[str]
+        self, names: Names, module: Module, name: str, bound: str, defined: set[str]
     ) -> str | None:
         """The import line for what a module of the old release binds or imports, if any."""
         source, inner = module.imports.get(name, ("", ""))
         if name in module.bindings:
-            return self.decide(names, module.name, name, bound, own)
+            return self.decide(names, module.name, name, bound, defined)
         if not inner:
             return f"import {aliased(source, bound)}"
         if source.split(".")[0] == PACKAGE and module is not self.support:
-            return self.decide(names, source, inner, bound, own)
+            return self.decide(names, source, inner, bound, defined)
         line = f"from {source} import {aliased(inner, bound)}"
         if name in module.plain_imports:
             return line
         return f"try:\n    {line}\nexcept ImportError:\n    pass"  # not everybody has the package
 
-    def need(self, names: Names, tree: ast.Module, own: set[str]) -> None:
+    def need(self, names: Names, tree: ast.Module, defined: set[str]) -> None:
         """Copy what the rewritten text reads of the support module."""
-        for read in sorted(names_read(tree) - own):
+        for read in sorted(names_read(tree) - defined):
             if read in self.support.bindings and read not in names.copied:
                 self.copy(names, self.support, read, set())
             elif read == "GenerationMixin":

@@ -24,6 +24,7 @@ NAMES = {
     1: "n_group topk_group",
     2: "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers"
     " num_key_value_heads num_experts_per_tok",
+    5: "sliding_window",
     4: "num_attention_heads n_head n_heads num_heads encoder_attention_heads"
     " decoder_attention_heads rotary_dim n_routed_experts num_local_experts num_experts",
     8: "head_dim qk_rope_head_dim qk_nope_head_dim v_head_dim kv_channels",
@@ -66,7 +67,7 @@ def states(cache: Any) -> list[torch.Tensor]:
     """The tensors of a cache of any kind, layer by layer."""
     cache = getattr(cache, "tuples", cache) or ()
     if hasattr(cache, "layers"):
-        return [t for one in cache.layers for t in (one.keys, one.values)]
+        return [t for layer in cache.layers for t in (layer.keys, layer.values)]
     if hasattr(cache, "key_cache"):
         pairs = zip(cache.key_cache, cache.value_cache, strict=True)
         return [t for pair in pairs for t in pair]
@@ -139,6 +140,9 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
         "hidden states": hidden_states,
         "cache": cache,
         "generate": lambda: [model.generate(**texts, **asked, max_new_tokens=6)],
+        "generate without a cache": lambda: [
+            model.generate(**texts, **asked, max_new_tokens=6, use_cache=False)
+        ],
         "beam search": beams,
         "checkpointing": checkpointing,
     }
@@ -151,8 +155,8 @@ def observe(model: Any) -> dict[str, Tensors | str]:
     for name, compute in observations(model).items():
         try:
             with torch.set_grad_enabled(name in ("gradients", "checkpointing")):
-                found = compute()
-            seen[name] = found if isinstance(found, dict) else dict(enumerate(found))
+                computed = compute()
+            seen[name] = computed if isinstance(computed, dict) else dict(enumerate(computed))
         except Exception as error:  # each model raises its own
             seen[name] = f"{type(error).__name__}: {error}".splitlines()[0]
             traceback.print_exc()
@@ -189,7 +193,7 @@ def load_checkpoint(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str
     keys = {"missing": missing, "unexpected": list(loaded.unexpected_keys)}
     for kind, names in keys.items():
         ignored = getattr(model, f"_keys_to_ignore_on_load_{kind}", None) or ()
-        keys[kind] = [k for k in names if not any(re.search(one, k) for one in ignored)]
+        keys[kind] = [k for k in names if not any(re.search(pattern, k) for pattern in ignored)]
     if all(keys.values()):
         said = [f"{kind} {len(k)}, such as {k[0]}" for kind, k in keys.items()]
         raise SystemExit(f"the checkpoint has other names: {'; '.join(said)}")

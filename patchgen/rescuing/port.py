@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 import libcst.matchers as m
 
-from patchgen.rescuing.classes import CONFIGS, Classes, with_members
+from patchgen.rescuing.classes import CONFIGS, Classes, with_lines
 from patchgen.rescuing.names import Names, Resolver, absolute, imported, is_there
 from patchgen.rescuing.rewrite import Note, rewrite
 from patchgen.rescuing.sources import PACKAGE, Module, Sources, imports_of, source_of
@@ -50,26 +50,26 @@ def port(texts: Mapping[str, str], old: Sources, new: Sources) -> dict[str, Port
 
 def _port(text: str, everything: Sequence[str], resolver: Resolver, names: Names) -> Ported:
     classes, old = Classes(), resolver.old
-    for one in everything:
-        classes.read(cst.parse_module(one))
+    for part in everything:
+        classes.read(cst.parse_module(part))
     keeps_tuples = "cache_utils" not in text and "DynamicCache" not in text
     changed, notes = rewrite(text, classes, keeps_tuples=keeps_tuples)
     bound = Module("", changed, False).bindings
-    own = set(bound)
+    defined = set(bound)
     resolver.own_code = {name: plain_text(node) for name, node in bound.items()}
     values = _lost_defaults("\n".join(everything), old)
     module = cst.parse_module(changed)
-    for name in sorted(own & classes.bases.keys()) if values else ():
+    for name in sorted(defined & classes.bases.keys()) if values else ():
         if classes.is_config(name) and CONFIGS.intersection(classes.bases[name]):
             module = _with_members(module, name, "\n".join(values), first=True)
             why = f"defaults that configurations lost: {', '.join(values)}"
             names.notes.append(Note(0, name, why))
-    text = _with_imports(module.code, resolver, names, own)
-    resolver.need(names, ast.parse(text), own | imported(ast.parse(text)))
+    text = _with_imports(module.code, resolver, names, defined)
+    resolver.need(names, ast.parse(text), defined | imported(ast.parse(text)))
     for copied in [*names.copied.values()]:
-        resolver.need(names, ast.parse(copied.text), own)
+        resolver.need(names, ast.parse(copied.text), defined)
     text = _with_lost_methods(_assembled(text, names, old), resolver, names)
-    copies = [(one.name, one.module) for one in names.copied.values()]
+    copies = [(definition.name, definition.module) for definition in names.copied.values()]
     return Ported(text, [*notes, *names.notes], names.left, copies)
 
 
@@ -78,14 +78,14 @@ def _with_lost_methods(text: str, resolver: Resolver, names: Names) -> str:
     module, classes = cst.parse_module(text), Classes()
     classes.read(module)
     more, tree, old = Names(), ast.parse(text), resolver.old
-    own = {*Module("", text, False).bindings, *imported(tree)}
+    defined = {*Module("", text, False).bindings, *imported(tree)}
     for owner, methods in _lost_methods(classes, tree, old).items():
         for source, method in methods:
             added = _clean(absolute(source, _dedented(source, method)))
             module = _with_members(module, owner, added)
             why = f"copied from {source.name} of {old.version}"
             names.notes.append(Note(0, f"{owner}.{method.name}", why))
-            resolver.follow(more, source, ast.parse(added), own)
+            resolver.follow(more, source, ast.parse(added), defined)
     for name in classes.bases:  # a copied head did not know its model when it was copied
         line = classes.tied_line(name) if classes.is_model(name) else None
         if line is not None and "_tied_weights_keys" not in classes.values[name]:
@@ -124,25 +124,25 @@ def _lost_methods(
     for base in ("modeling_utils.PreTrainedModel", "modeling_utils.ModuleUtilsMixin",
                  "generation.utils.GenerationMixin"):  # fmt: skip
         home, _, name = base.rpartition(".")
-        found = old.find(f"{PACKAGE}.{home}", name)
-        for method in getattr(found[1], "body", ()) if found is not None else ():
-            if isinstance(method, ast.FunctionDef) and method.name not in usual and found:
-                theirs[method.name] = (found[0], method)
+        base_class = old.find(f"{PACKAGE}.{home}", name)
+        for method in getattr(base_class[1], "body", ()) if base_class is not None else ():
+            if isinstance(method, ast.FunctionDef) and method.name not in usual and base_class:
+                theirs[method.name] = (base_class[0], method)
     lost: dict[str, list[tuple[Module, ast.FunctionDef]]] = {}
     for node in tree.body:
         if not isinstance(node, ast.ClassDef) or not classes.is_model(node.name):
             continue
         ancestors = classes.ancestors(node.name)
         roots = [
-            one
-            for one in ancestors
-            for base in classes.bases.get(one, ())
+            ancestor
+            for ancestor in ancestors
+            for base in classes.bases.get(ancestor, ())
             if base.endswith("PreTrainedModel") and base not in classes.bases
         ]
         wanted = [_called_on_self(node)]
         for called in wanted:
             for name in sorted(called & theirs.keys()):
-                has = any(name in classes.methods.get(one, ()) for one in ancestors)
+                has = any(name in classes.methods.get(ancestor, ()) for ancestor in ancestors)
                 entries = lost.setdefault([*roots, node.name][0], [])
                 if not has and theirs[name] not in entries:
                     entries.append(theirs[name])
@@ -151,18 +151,18 @@ def _lost_methods(
 
 
 def _called_on_self(node: ast.AST) -> set[str]:
-    parts = (part for part in ast.walk(node) if isinstance(part, ast.Attribute))
-    return {one.attr for one in parts if isinstance(one.value, ast.Name) and one.value.id == "self"}
+    parts = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
+    return {part.attr for part in parts if ast.unparse(part.value) == "self"}
 
 
 def _lost_defaults(everything: str, old: Sources) -> list[str]:
     """What every configuration had by default, does not have now, and the files read."""
     from transformers import PreTrainedConfig
 
-    found = old.find("transformers.configuration_utils", "PretrainedConfig")
+    old_class = old.find("transformers.configuration_utils", "PretrainedConfig")
     usual = PreTrainedConfig()
     lost: dict[str, ast.expr] = {}
-    for node in ast.walk(found[1]) if found else ():
+    for node in ast.walk(old_class[1]) if old_class else ():
         match node:
             case ast.Assign(
                 targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
@@ -186,7 +186,7 @@ def _lost_defaults(everything: str, old: Sources) -> list[str]:
 
 def _with_members(module: cst.Module, owner: str, text: str, *, first: bool = False) -> cst.Module:
     body = [
-        with_members(node, text, first=first)
+        with_lines(node, text, first=first)
         if isinstance(node, cst.ClassDef) and node.name.value == owner
         else node
         for node in module.body
@@ -194,11 +194,11 @@ def _with_members(module: cst.Module, owner: str, text: str, *, first: bool = Fa
     return module.with_changes(body=body)
 
 
-def _with_imports(text: str, resolver: Resolver, names: Names, own: set[str]) -> str:
+def _with_imports(text: str, resolver: Resolver, names: Names, defined: set[str]) -> str:
     """The text with each import from transformers as it has to be now."""
     tree, lines = ast.parse(text), text.splitlines(keepends=True)
     read = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
-    for node in sorted(imports_of(tree), key=lambda one: -one.lineno):
+    for node in sorted(imports_of(tree), key=lambda statement: -statement.lineno):
         source = source_of(node)
         module, kept = resolver.old.module(source), list[str]()
         for alias in node.names:
@@ -206,14 +206,14 @@ def _with_imports(text: str, resolver: Resolver, names: Names, own: set[str]) ->
             wanted = [(alias.name, bound)] if bound in read or is_there(source, alias.name) else []
             if alias.name == "*" and module is not None:
                 there = module.bindings.keys() | module.imports.keys()
-                wanted = [(name, name) for name in sorted((read - own) & there)]
+                wanted = [(name, name) for name in sorted((read - defined) & there)]
             for name, bound in wanted:
                 line = None
                 if module is not None and name not in module.bindings:
                     home = module.imports.get(name, (PACKAGE, ""))[0]
                     if home.split(".")[0] != PACKAGE:  # `torch` by way of `import *`
-                        line = resolver.line(names, module, name, bound, own)
-                line = line or resolver.decide(names, source, name, bound, own)
+                        line = resolver.line(names, module, name, bound, defined)
+                line = line or resolver.decide(names, source, name, bound, defined)
                 kept += [line] if line else []
         indent = " " * node.col_offset
         new = "".join(f"{indent}{line}\n" for line in _joined(kept))
@@ -249,10 +249,10 @@ def _assembled(text: str, names: Names, old: Sources) -> str:
     imports = "".join(f"{line}\n" for line in _joined([o for o in names.imports if o not in here]))
     licence = "by the HuggingFace team under the Apache License 2.0"
     parts = []
-    for one in names.copied.values():
-        is_ours = one.module.startswith("patchgen.")
-        origin = "patchgen" if is_ours else f"{one.module} of transformers {old.version}, {licence}"
-        parts.append(f"# Copied from {origin}\n{one.text.rstrip()}\n")
+    for definition in names.copied.values():
+        origin = f"{definition.module} of transformers {old.version}, {licence}"
+        origin = "patchgen" if definition.module.startswith("patchgen.") else origin
+        parts.append(f"# Copied from {origin}\n{definition.text.rstrip()}\n")
     if not imports and not parts:
         return text
     at = max((node.end_lineno or 0 for node in nodes), default=0)

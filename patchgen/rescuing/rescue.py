@@ -62,9 +62,9 @@ class Rescue:
 
     def data(self) -> dict[str, Any]:
         """The result as data for JSON."""
-        notes = {name: one.notes for name, one in self.files.items()}
+        notes = {name: ported.notes for name, ported in self.files.items()}
         changes = {k: [f"{n.line}: {n.what}: {n.why}" for n in v] for k, v in notes.items()}
-        copied = {name: dict(one.copied) for name, one in self.files.items()}
+        copied = {name: dict(ported.copied) for name, ported in self.files.items()}
         return {
             "from": self.release, "to": self.newest, "auto_map": self.auto_map, "loads": self.loads,
             "verified": self.verified, "left": self.left, "changes": changes, "copied": copied,
@@ -100,15 +100,15 @@ def read_repository(path: Path) -> Repository:
 
 def read_settings(folder: Path) -> dict[str, Any]:
     """What `config.json` says, if there is one."""
-    place = folder / "config.json"
-    if not place.exists():
+    file = folder / "config.json"
+    if not file.exists():
         return {}
     try:
-        settings = json.loads(_read(place))
+        settings = json.loads(_read(file))
     except ValueError as error:
-        raise PatchgenError("PG861", Location(str(place)), f"is no JSON: {error}") from error
+        raise PatchgenError("PG861", Location(str(file)), f"is no JSON: {error}") from error
     if not isinstance(settings, dict):
-        raise PatchgenError("PG861", Location(str(place)), "is no JSON object")
+        raise PatchgenError("PG861", Location(str(file)), "is no JSON object")
     return settings
 
 
@@ -119,22 +119,20 @@ def _read(file: Path) -> str:
         raise PatchgenError("PG861", Location(str(file)), f"cannot be read: {error}") from error
 
 
-def release_of(repository: Repository, known: Sequence[Release]) -> Release:
+def release_of(repository: Repository, releases: Sequence[Release]) -> Release:
     """The release that a repository was written for.
 
     The one that `config.json` says, or the next newer one at hand; else the oldest that has every
     name that is imported, or the one that lacks the fewest.
     """
-    old = sorted((one for one in known if one.order < (5,)), key=lambda one: one.order)
+    old = [release for release in releases if release.order < (5,)]
+    old.sort(key=lambda release: release.order)
     if not old:
-        what, hint = (
-            "no release before 5 is at hand",
-            "--from and --download fetch one",
-        )
+        what, hint = "no release before 5 is at hand", "--from and --download fetch one"
         raise PatchgenError("PG807", Location("transformers"), what, hint)
     stated = str(repository.settings.get("transformers_version", ""))
     if stated.startswith("4"):
-        return next((one for one in old if one.order >= order_of(stated)), old[-1])
+        return next((release for release in old if release.order >= order_of(stated)), old[-1])
     wanted = {
         (source_of(node), alias.name)
         for text in repository.texts.values()
@@ -142,25 +140,24 @@ def release_of(repository: Repository, known: Sequence[Release]) -> Release:
         for alias in node.names
         if alias.name != "*"
     }
-
     texts = [Sources(release.root(), release.version) for release in old]
     lacking = [sum(not sources.has(*name) for name in wanted) for sources in texts]
     return old[lacking.index(min(lacking))]
 
 
 def auto_map_of(
-    texts: Mapping[str, str], settings: Mapping[str, Any], own: Mapping[str, str]
+    texts: Mapping[str, str], settings: Mapping[str, Any], given_texts: Mapping[str, str]
 ) -> dict[str, str]:
     """Which class each auto class loads: as `config.json` says, or by the names of the classes.
 
-    Models are those of the `own` files; a configuration may be one that was copied.
+    Models are those of the given files; a configuration may be one that was copied.
     """
     classes, places = Classes(), dict[str, str]()
     for file, text in sorted(texts.items()):
         classes.read(cst.parse_module(text))
         names = [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
         places |= {name: f"{file.removesuffix('.py')}.{name}" for name in names}
-    tops = [node for text in own.values() for node in ast.parse(text).body]
+    tops = [node for text in given_texts.values() for node in ast.parse(text).body]
     models: dict[str, list[str]] = {}  # by auto class
     for name in (node.name for node in tops if isinstance(node, ast.ClassDef)):
         auto = next((auto for part, auto in AUTO.items() if part in name), None)
@@ -189,9 +186,9 @@ def rescue(
     spec = importlib.metadata.distribution(PACKAGE)
     new = Sources(Path(str(spec.locate_file(""))), spec.version)
     files = port(repository.texts, Sources(release.root(), release.version), new)
-    texts = {name: one.text for name, one in files.items()}
+    texts = {name: ported.text for name, ported in files.items()}
     auto_map = auto_map_of(texts, repository.settings, repository.texts)
-    left = [what for one in files.values() for what in one.left]
+    left = [what for ported in files.values() for what in ported.left]
     result = Rescue(release.version, new.version, files, auto_map, left=left)
     auto = next((auto for auto in AUTO.values() if auto in auto_map), None)
     if auto is None or "AutoConfig" not in auto_map:
@@ -210,18 +207,17 @@ def _verify(
     if checkpoint is not None:
         settings = read_settings(checkpoint) or settings
     given = {k: v for k, v in settings.items() if k not in NOT_GIVEN}
-    texts = {name: one.text for name, one in result.files.items()}
-    with tempfile.TemporaryDirectory(prefix="patchgen-rescue-") as place:
-        folder = Path(place)
+    texts = {name: ported.text for name, ported in result.files.items()}
+    with tempfile.TemporaryDirectory(prefix="patchgen-rescue-") as temporary:
+        folder = Path(temporary)
 
         def observed(side: str, files: Mapping[str, str], paths: Sequence[str]) -> str:
             (folder / side).mkdir()
             for name, text in files.items():
                 (folder / side / name).write_text(text, encoding="utf-8", newline="\n")
-            classes = auto_map_of(files, repository.settings, repository.texts)
             weights = str(checkpoint.resolve()) if checkpoint else ""
-            plan: dict[str, Any] = {"auto": auto, "config": classes["AutoConfig"]}
-            plan |= {"model": classes[auto], "given": given, "checkpoint": weights}
+            classes = {"config": result.auto_map["AutoConfig"], "model": result.auto_map[auto]}
+            plan: dict[str, Any] = {**classes, "auto": auto, "given": given, "checkpoint": weights}
             why = run(side, folder, plan, paths)
             if checkpoint is not None and why.startswith("the checkpoint"):
                 raise PatchgenError("PG863", Location(str(checkpoint)), f"does not fit: {why}")
@@ -250,7 +246,7 @@ def check(target: Path | None, checkpoint: Path | None) -> None:
         what, hint = "is there already, and not empty", "name another folder"
         raise PatchgenError("PG804", Location(str(target)), what, hint)
     patterns = ("*.safetensors", "pytorch_model*.bin")
-    if checkpoint is not None and not any(any(checkpoint.glob(one)) for one in patterns):
+    if checkpoint is not None and not any(any(checkpoint.glob(pattern)) for pattern in patterns):
         what = f"has no weights: no {' or '.join(patterns)}"
         raise PatchgenError("PG863", Location(str(checkpoint)), what, "name its folder")
 
@@ -259,18 +255,16 @@ def write(result: Rescue, repository: Repository, folder: Path) -> None:
     """Write the new folder, all of it or nothing."""
     settings = {**repository.settings, "auto_map": result.auto_map}
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".rescue-") as place:
-        new = Path(place)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".rescue-") as temporary:
+        new = Path(temporary)
         for path in repository.path.iterdir() if repository.path.is_dir() else ():
             if path.is_file() and path.suffix not in (*WEIGHTS, ".py"):
                 shutil.copyfile(path, new / path.name)
-        for name, one in result.files.items():
-            (new / name).write_text(one.text, encoding="utf-8", newline="\n")
-        (new / "config.json").write_text(
-            json.dumps(settings, indent=2) + "\n", encoding="utf-8", newline="\n"
-        )
-        report = "\n".join(report_lines(result, repository)) + "\n"
-        (new / "REPORT.md").write_text(report, encoding="utf-8", newline="\n")
+        texts = {name: ported.text for name, ported in result.files.items()}
+        texts["config.json"] = json.dumps(settings, indent=2) + "\n"
+        texts["REPORT.md"] = "\n".join(report_lines(result, repository)) + "\n"
+        for name, text in texts.items():
+            (new / name).write_text(text, encoding="utf-8", newline="\n")
         folder.mkdir(exist_ok=True)
         for path in new.iterdir():
             os.replace(path, folder / path.name)
@@ -293,18 +287,18 @@ def report_lines(result: Rescue, repository: Repository) -> Iterator[str]:
         yield "to 1e-5 of the largest value; `runs`: compared with nothing."
     yield from ("", "## Left", "")
     yield from (f"- {what}" for what in result.left or ["nothing"])
-    for name, one in sorted(result.files.items()):
+    for name, ported in sorted(result.files.items()):
         yield from ("", f"## {name}", "")
         if name not in repository.texts:
             why = f"Copied from transformers {result.release}: the newest release has another one."
             yield from (why, "")
-        if one.notes:
+        if ported.notes:
             yield from ("| line | was | now |", "|---:|---|---|")
-        for note in sorted(one.notes, key=lambda note: note.line):
+        for note in sorted(ported.notes, key=lambda note: note.line):
             was = " ".join(note.what.split()).replace("|", "\\|")
             was = was if len(was) <= 90 else f"{was[:87]}..."
             yield f"| {note.line or ''} | `{was}` | {note.why} |"
-        for copied, module in one.copied:
+        for copied, module in ported.copied:
             origin = "patchgen" if module.startswith("patchgen") else module
             row = f"|  | `{copied}` | copied from {origin} |"
-            yield row if one.notes else f"- `{copied}`: copied from {origin}"
+            yield row if ported.notes else f"- `{copied}`: copied from {origin}"

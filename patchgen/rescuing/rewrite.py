@@ -6,6 +6,7 @@ Names that are merely gone are no matter of this module: `names` copies them.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,20 +16,44 @@ import libcst.matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from patchgen.facts.decorators import DOCUMENTING
-from patchgen.rescuing.classes import Classes, block_of, code, inserted, last_name, with_members
+from patchgen.rescuing.classes import Classes, code, last_name, with_lines
 
-MASKS = {"create_causal_mask", "create_sliding_window_causal_mask"}
+MASKS = {"create_causal_mask", "create_sliding_window_causal_mask", "create_chunked_causal_mask"}
 # Methods that a base class of models gets.
 COMPUTING = """
 def _init_weights(self, module):
     compute_buffers(module)
     super()._init_weights(module)
 """
+# What `generate` takes, and configurations had.
+SETTINGS = set(
+    "max_length min_length do_sample num_beams temperature top_k top_p repetition_penalty"
+    " length_penalty no_repeat_ngram_size early_stopping bad_words_ids num_return_sequences"
+    " forced_bos_token_id forced_eos_token_id suppress_tokens begin_suppress_tokens".split()
+)
 SHARING = """
 def get_expanded_tied_weights_keys(self, all_submodels=False):
     tied = super().get_expanded_tied_weights_keys(all_submodels)
     return with_aliases(self, tied)
 """
+CHOOSING = """
+def get_correct_attn_implementation(self, requested_attention, is_init_check=False):
+    chosen = super().get_correct_attn_implementation(requested_attention, is_init_check)
+    return chosen if requested_attention else usual_attention(self, chosen)
+"""
+SETTING = """
+def post_init(self):
+    super().post_init()
+    take_settings(self)
+"""
+FITTING = """
+def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
+    super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
+    usual = self.generation_config.cache_implementation
+    kind = generation_config.cache_implementation or usual
+    fit_masks(self, model_kwargs, kind, args[-1])
+"""
+GUARDED = "try:\n    pass\nexcept ImportError:\n    raise\n"
 CLASS = m.Name(m.MatchRegex("[A-Z].*"))
 OUTPUT = m.Call(func=CLASS | m.Attribute(attr=CLASS))
 
@@ -72,13 +97,24 @@ class Rewriter(cst.CSTTransformer):
         if "is_torch_fx_available" in test and new.orelse is None:
             self.note(old, f"if {test}:", "torch.fx needs no wrapping of mask helpers, dropped")
             return cst.RemoveFromParent()
+        if self.functions == ["__init__"] and "kwargs" in test and m.findall(new.body, m.Raise()):
+            self.note(old, f"if {test}:", "each configuration writes what all of them have now")
+            line = cst.parse_statement("kwargs = unusual(kwargs)")
+            return cst.FlattenSentinel([line, new]) if self._is_config() else new
         return new
+
+    def _is_config(self) -> bool:
+        return bool(self.inside) and self.classes.is_config(self.inside[-1])
 
     def leave_SimpleStatementLine(
         self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine
     ) -> Any:
         if self.functions == ["_init_weights"]:
             return self._initialized(old, new)
+        if self.is_copy and self.functions and _needs_package(new.body[0]):
+            # The loader asks for the package, unless the import stands in a `try`.
+            guard = cst.ensure_type(cst.parse_statement(GUARDED), cst.Try)
+            return guard.with_changes(body=cst.IndentedBlock([new]))
         if not self.inside or self.functions:
             return new
         small = new.body[0]
@@ -105,8 +141,8 @@ class Rewriter(cst.CSTTransformer):
         call = small.value if isinstance(small, cst.Expr) else None
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
             return new
-        weight, found, _ = code(call.func.value).partition(".data")
-        if not found or not call.func.attr.value.endswith("_"):
+        weight, dot, _ = code(call.func.value).partition(".data")
+        if not dot or not call.func.attr.value.endswith("_"):
             return new
         self.note(old, code(small), "would overwrite a weight that was loaded")
         test = cst.parse_expression(f"not getattr({weight}, '_is_hf_initialized', False)")
@@ -140,6 +176,8 @@ class Rewriter(cst.CSTTransformer):
                 return f"{owner}.get_seq_length({', '.join(args[1:])})", why
             case "get_max_length" | "get_max_cache_shape" if owner:
                 return f"longest({owner})", "is -1 for a cache that grows, where it was None"
+            case "_check_and_enable_sdpa" if owner == "super()":
+                return args[0], "transformers chooses by itself"
             case "init_weights" if owner == "self" and "__init__" in self.functions:
                 return "self.post_init()", "`post_init` also registers what transformers 5 reads"
         return "", ""
@@ -169,11 +207,16 @@ class Rewriter(cst.CSTTransformer):
         is_head = is_model and "PreTrainedModel" not in owner
         if name == "__init__" and is_head and ".post_init(" not in code(new.body):
             self.note(old, f"{owner}.__init__", "`post_init` registers what transformers 5 reads")
-            new = _with_lines(new, ["self.post_init()"], first=False)
+            new = with_lines(new, "self.post_init()")
         if name == "__init__" and self._has_passing_buffers(owner):
             what = f"{owner}.__init__"
             self.note(old, what, "buffers that no checkpoint has are empty after loading")
             decorator = cst.Decorator(cst.Name("keeps_arguments"))
+            return new.with_changes(decorators=[decorator, *new.decorators])
+        if name == "__init__" and self._is_config() and not SETTINGS.isdisjoint(taken):
+            what = f"{owner}.__init__"
+            self.note(old, what, "configurations drop what `generate` takes by default")
+            decorator = cst.Decorator(cst.Name("keeps_settings"))
             return new.with_changes(decorators=[decorator, *new.decorators])
         if not is_model:
             return new
@@ -185,12 +228,13 @@ class Rewriter(cst.CSTTransformer):
             params = new.params.with_changes(star_kwarg=cst.Param(cst.Name("kwargs")))
             return new.with_changes(params=params)
         if name == "_init_weights":
-            return _with_lines(new, [f"compute_buffers({taken[-1]})"] * self._any_buffers())
+            line = f"compute_buffers({taken[-1]})"
+            return with_lines(new, line, first=True) if self._any_buffers() else new
         if name == "_reorder_cache" and not self.keeps_tuples:
             self.note(old, f"{owner}.{name}", "a cache orders its layers by itself, dropped")
             return cst.RemoveFromParent()
         before: list[str] = []
-        cache = next((one for one in taken if one in ("past_key_values", "past")), None)
+        cache = next((param for param in taken if param in ("past_key_values", "past")), None)
         if name == "prepare_inputs_for_generation":
             before += self._prepared(old, new, taken)
         if self.keeps_tuples and cache and name in ("forward", "prepare_inputs_for_generation"):
@@ -201,7 +245,7 @@ class Rewriter(cst.CSTTransformer):
         if self.keeps_tuples and name == "_reorder_cache" and cache:
             before = [f"{cache} = as_tuples({cache})", f"if {cache} is None:\n    return None"]
             new = cst.ensure_type(m.replace(new, m.Return(), _with_cache), cst.FunctionDef)
-        return _with_lines(new, before)
+        return with_lines(new, "\n".join(before), first=True) if before else new
 
     def _prepared(
         self, old: cst.FunctionDef, new: cst.FunctionDef, taken: Sequence[str]
@@ -230,11 +274,11 @@ class Rewriter(cst.CSTTransformer):
         return lines
 
     def _has_passing_buffers(self, owner: str) -> bool:
-        own = self.classes.methods.get(owner, {})
+        methods = self.classes.methods.get(owner, {})
         return any(
             m.findall(method, m.Call(func=m.Attribute(attr=m.Name("register_buffer"))))
-            for method in own.values()
-        ) or ("__init__" in own and self._keeps_tensors(own["__init__"]))
+            for method in methods.values()
+        ) or ("__init__" in methods and self._keeps_tensors(methods["__init__"]))
 
     def _keeps_tensors(self, init: cst.FunctionDef) -> bool:
         """Whether a layer keeps what a function computes as a plain attribute."""
@@ -261,20 +305,39 @@ class Rewriter(cst.CSTTransformer):
             return cst.RemoveFromParent()
         if not self.classes.is_model(name):
             return new
-        own, ancestors = self.classes.methods[name], self.classes.ancestors(name)
-        if "prepare_inputs_for_generation" in own and "GenerationMixin" not in ancestors:
+        methods, ancestors = self.classes.methods[name], self.classes.ancestors(name)
+        if "prepare_inputs_for_generation" in methods and "GenerationMixin" not in ancestors:
             why = "`generate` comes from GenerationMixin, which PreTrainedModel leaves out now"
             self.note(old, name, why)
             mixin = cst.Arg(cst.Name("GenerationMixin"))
             new = new.with_changes(bases=[*new.bases, mixin])
         line = self.classes.tied_line(name)
         if line is not None:
-            new = with_members(new, line, first=True)
+            new = with_lines(new, line, first=True)
+        if "_check_and_enable_sdpa" in methods:
+            self.note(old, f"{name}._check_and_enable_sdpa", "is called no more")
+            new = with_lines(new, CHOOSING)
         if "PreTrainedModel" not in self.classes.bases[name]:
             return new
-        if "_init_weights" not in own and self._any_buffers():
-            new = with_members(new, COMPUTING)
-        return with_members(new, SHARING) if self.is_copy or self.classes.shares else new
+        members = {
+            COMPUTING: "_init_weights" not in methods and self._any_buffers(),
+            SHARING: self.is_copy or self.classes.shares,
+            SETTING: self.is_copy or not SETTINGS.isdisjoint(self.classes.settings),
+            FITTING: self.classes.has_windows,
+        }
+        return with_lines(new, "".join(text for text, is_needed in members.items() if is_needed))
+
+
+def _needs_package(statement: cst.BaseSmallStatement) -> bool:
+    """Whether a statement imports from a package that not everybody has."""
+    match statement:
+        case cst.ImportFrom(module=cst.Attribute() | cst.Name() as module):
+            package = code(module).partition(".")[0]
+        case cst.Import(names=[alias]):
+            package = code(alias.name).partition(".")[0]
+        case _:
+            return False
+    return package not in ("torch", "transformers", *sys.stdlib_module_names)
 
 
 def _with_cache(node: cst.CSTNode, _: object) -> cst.CSTNode:
@@ -289,17 +352,6 @@ def _with_cache(node: cst.CSTNode, _: object) -> cst.CSTNode:
         for arg in cst.ensure_type(node, cst.Call).args
     ]
     return node.with_changes(args=args)
-
-
-def _with_lines(
-    node: cst.FunctionDef, lines: Sequence[str], *, first: bool = True
-) -> cst.FunctionDef:
-    """A function that first, or last, does `lines`."""
-    if not lines:
-        return node
-    block = block_of(node.body)
-    body = inserted(block.body, "\n".join(lines), first=first)
-    return node.with_changes(body=block.with_changes(body=body))
 
 
 def rewrite(

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.author.align.file import absolute_module
+from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_by, bound_names
 
 PACKAGE = "transformers"
@@ -33,15 +35,15 @@ class Module:
     @functools.cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
         """Each name that is imported anywhere, as its module and its name there."""
-        found: dict[str, tuple[str, str]] = {}
+        names: dict[str, tuple[str, str]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom):
                 source = self.absolute(node)
-                found |= {alias.asname or alias.name: (source, alias.name) for alias in node.names}
+                names |= {alias.asname or alias.name: (source, alias.name) for alias in node.names}
             elif isinstance(node, ast.Import):
                 for alias in node.names:
-                    found[bound_by(alias)] = (alias.name if alias.asname else bound_by(alias), "")
-        return found
+                    names[bound_by(alias)] = (alias.name if alias.asname else bound_by(alias), "")
+        return names
 
     @functools.cached_property
     def plain_imports(self) -> set[str]:
@@ -51,34 +53,24 @@ class Module:
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """The module that an import names."""
-        if not node.level:
-            return node.module or ""
-        parts = self.name.split(".")
-        base = parts[: len(parts) - node.level + self.is_package]
-        return ".".join([*base, *filter(None, [node.module])])
+        return absolute_module(node, self.name + "." * self.is_package)
 
     def source(self, node: ast.stmt) -> str:
         """The text of a statement, with its decorators."""
         lines = self.text.splitlines(keepends=True)
-        decorators = getattr(node, "decorator_list", [])
-        first = min([node.lineno, *(part.lineno for part in decorators)])
-        return "".join(lines[first - 1 : node.end_lineno])
+        return "".join(lines[first_line(node) - 1 : node.end_lineno])
 
 
-def defined_by(node: ast.stmt) -> Iterator[str]:
+def defined_by(node: ast.AST) -> Iterator[str]:
     """The names that a statement at the top of a module binds, imports left out."""
     match node:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
             yield name
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
             yield from bound_names([node])
-        case ast.If() | ast.Try() | ast.With():
+        case ast.If() | ast.Try() | ast.With() | ast.ExceptHandler():
             for inner in ast.iter_child_nodes(node):
-                if isinstance(inner, ast.stmt):
-                    yield from defined_by(inner)
-                elif isinstance(inner, ast.ExceptHandler):
-                    for one in inner.body:
-                        yield from defined_by(one)
+                yield from defined_by(inner)
 
 
 class Sources:
@@ -109,6 +101,17 @@ class Sources:
             if name not in read.imports:
                 return None
             module, name = read.imports[name]
+        return None
+
+    def general_module(self, name: str) -> str | None:
+        """The first of the general modules, which belong to no model, that defines `name`."""
+        package = self.root / PACKAGE
+        folders = (package, package / "utils", package / "integrations")
+        for path in sorted(path for folder in folders for path in folder.glob("*.py")):
+            module = self.module(".".join(path.relative_to(self.root).with_suffix("").parts))
+            # To parse them all takes seconds.
+            if module is not None and name in module.text and name in module.bindings:
+                return module.name
         return None
 
     def has(self, module: str, name: str) -> bool:

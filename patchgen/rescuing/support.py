@@ -9,10 +9,12 @@ it needs from torch and transformers alone.
 from __future__ import annotations
 
 import functools
+import inspect
+from types import SimpleNamespace
 
 import torch
-from transformers import initialization
-from transformers.cache_utils import Cache, DynamicCache
+from transformers import GenerationConfig, PreTrainedConfig, initialization
+from transformers.cache_utils import Cache, DynamicCache, StaticLayer, StaticSlidingWindowLayer
 
 
 class TupleCache(DynamicCache):
@@ -59,10 +61,35 @@ def as_cache(tuples):
     return TupleCache(tuples)
 
 
+class HybridCache(Cache):
+    """Caches of a fixed size, of which some keep a window alone."""
+
+    def __init__(self, config, max_batch_size=None, max_cache_len=None, **kwargs):
+        every, layers = getattr(config, "sliding_window_pattern", 2), []
+        for layer in range(config.num_hidden_layers):
+            is_whole = (layer + 1) % every == 0
+            window = max_cache_len if is_whole else config.sliding_window
+            kind = StaticLayer if is_whole else StaticSlidingWindowLayer
+            layers.append(kind(max_cache_len=max_cache_len, sliding_window=window))
+        super().__init__(layers=layers)
+        self.limit = max_cache_len
+
+
+def fit_masks(model, model_kwargs, kind, length):
+    """Let `generate` pass a cache that the model's own masks expect, which know no layer types."""
+    cache = model_kwargs.get("past_key_values")
+    if not isinstance(cache, Cache) or getattr(cache, "_is_user_defined", False):
+        return
+    if kind == "hybrid":
+        model_kwargs["past_key_values"] = HybridCache(model.config, max_cache_len=length)
+    elif any(getattr(layer, "is_sliding", False) for layer in cache.layers):
+        model_kwargs["past_key_values"] = DynamicCache()
+
+
 def longest(cache):
     """How many tokens a cache can hold, or None if it grows."""
-    length = cache.get_max_length()
-    return None if length < 0 else length
+    length = max((layer.get_max_length() for layer in cache.layers), default=-1)
+    return getattr(cache, "limit", None if length < 0 else length)
 
 
 def past_length_of(cache):
@@ -125,3 +152,37 @@ def with_old_arguments(make_mask):
         return make_mask(**{"inputs_embeds": input_embeds, **kwargs})
 
     return made
+
+
+def usual_attention(model, chosen):
+    """The attention of a model for which nobody has asked, where its class has a word in it."""
+    config = SimpleNamespace(_attn_implementation=chosen)
+    return model._check_and_enable_sdpa(config)._attn_implementation if chosen == "sdpa" else chosen
+
+
+def unusual(kwargs):
+    """The arguments of a configuration that not every configuration has."""
+    return {key: value for key, value in kwargs.items() if key not in PreTrainedConfig().to_dict()}
+
+
+def keeps_settings(init):
+    """Record what a configuration says for `generate`; transformers drops it."""
+
+    @functools.wraps(init)
+    def recorded(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        given = inspect.signature(init).bind(self, *args, **kwargs)
+        given.apply_defaults()
+        values = {**given.arguments, **given.kwargs}
+        names = sorted(GenerationConfig().to_dict().keys() & values.keys())
+        dropped = [name for name in names if getattr(self, name, None) is None]
+        kept = {name: values[name] for name in dropped if values[name] is not None}
+        self.generation_settings = {**kept, **kwargs.get("generation_settings", {})}
+
+    return recorded
+
+
+def take_settings(model):
+    """Let `generate` take what the configuration says for it."""
+    if model.can_generate():
+        model.generation_config.update(**getattr(model.config, "generation_settings", {}))

@@ -72,21 +72,21 @@ def capture(model: nn.Module | None) -> list[Difference]:
         modules: list[nn.Module] = []
     else:
         modules = [*model.modules()]
-        bases = {base for one in modules for base in type(one).__mro__}
+        bases = {base for part in modules for base in type(part).__mro__}
         names = {base.__module__ for base in bases if MODELING.fullmatch(base.__module__)}
-    differences = [one for name in sorted(names) for one in _of_module(sys.modules[name])]
-    classes = {type(one) for one in modules}
-    differences = [_with_life(one, classes) for one in differences]
+    differences = [patch for name in sorted(names) for patch in _of_module(sys.modules[name])]
+    classes = {type(part) for part in modules}
+    differences = [_with_life(patch, classes) for patch in differences]
     differences += _of_other_modules(names, classes)
     if model is not None:
-        written = {one.value for one in differences if one.kind == "class"}
+        written = {patch.value for patch in differences if patch.kind == "class"}
         differences += [*_of_instances(model), *_strangers(model, written), *_hooks(model)]
     return differences
 
 
 def _difference(target: str, module: str, kind: str, value: Any, why_not: str = "") -> Difference:
-    place = place_of(value) if kind != "attribute" else ""
-    return Difference(target, module, kind, describe(value), place, "", why_not, value)
+    defined_at = place_of(value) if kind != "attribute" else ""
+    return Difference(target, module, kind, describe(value), defined_at, "", why_not, value)
 
 
 # Modeling modules, compared with their files.
@@ -126,14 +126,16 @@ def _of_class(old: type, new: type) -> Iterator[Difference]:
         elif key not in theirs or not is_same(theirs[key], ours[key]):
             kind = "method" if code_of(ours[key]) or callable(ours[key]) else "attribute"
             yield _difference(target, new.__module__, kind, ours[key])
-    if [one.__qualname__ for one in old.__bases__] != [one.__qualname__ for one in new.__bases__]:
-        bases = ", ".join(describe(one) for one in new.__bases__)
+    if [base.__qualname__ for base in old.__bases__] != [
+        base.__qualname__ for base in new.__bases__
+    ]:
+        bases = ", ".join(describe(base) for base in new.__bases__)
         yield Difference(name, new.__module__, "class", f"of {bases}", "", "", "other bases")
 
 
 def _is_noted(owner: type, key: str) -> bool:
     """Whether the code of a base keeps an answer in its classes under this name."""
-    files = {getattr(sys.modules[one.__module__], "__file__", None) for one in owner.__mro__[1:]}
+    files = {getattr(sys.modules[base.__module__], "__file__", None) for base in owner.__mro__[1:]}
     return not hasattr(owner, key) and any(key in _text(file) for file in files if file)
 
 
@@ -142,13 +144,12 @@ def _text(file: str) -> str:
     return Path(file).read_text(encoding="utf-8") if file.endswith(".py") else ""
 
 
-def _with_life(one: Difference, classes: set[type]) -> Difference:
+def _with_life(patch: Difference, classes: set[type]) -> Difference:
     """A class that was put into its module when the model was built already changes nothing."""
-    if one.kind != "class" or one.value is None or one.value in classes:
-        return one
-    pairs = {(each.__module__, each.__qualname__) for each in classes}
-    built = (one.module, one.target) in pairs
-    return replace(one, dead="the model was built before, with the old class") if built else one
+    if patch.kind != "class" or patch.value is None or patch.value in classes:
+        return patch
+    built = (patch.module, patch.target) in {(c.__module__, c.__qualname__) for c in classes}
+    return replace(patch, dead="the model was built before, with the old class") if built else patch
 
 
 # Other modules of transformers, and torch.
@@ -156,7 +157,7 @@ def _with_life(one: Difference, classes: set[type]) -> Difference:
 
 def _of_other_modules(names: set[str], classes: set[type]) -> Iterator[Difference]:
     """Functions of somebody else in what the model's modules import."""
-    bases = {base.__module__ for one in classes for base in one.__mro__}
+    bases = {base.__module__ for owner in classes for base in owner.__mro__}
     used = {
         getattr(value, "__module__", None)
         for name in names
@@ -170,19 +171,18 @@ def _of_other_modules(names: set[str], classes: set[type]) -> Iterator[Differenc
         for target, value in _defined(module):
             if is_foreign(value, *_LIBRARIES):
                 yield _difference(target, name, "function", value, f"{_OUTSIDE}import the patch")
+    why = f"{_OUTSIDE}it changes torch for everybody"
     for key, value in vars(nn).items():
         if isinstance(value, type) and value.__module__.partition(".")[0] != "torch":
-            why = f"{_OUTSIDE}it changes torch for everybody"
             yield _difference(f"nn.{key}", "torch", "class", value, why)
-    layers = {one for one in classes if one.__module__.startswith("torch.")}
-    for owner in (torch.nn.functional, *sorted(layers, key=lambda one: one.__qualname__)):
+    layers = {owner for owner in classes if owner.__module__.startswith("torch.")}
+    for owner in (torch.nn.functional, *sorted(layers, key=lambda owner: owner.__qualname__)):
         for key, value in vars(owner).items():
             if isinstance(value, FunctionType) and is_foreign(value, *_LIBRARIES):
                 target = f"{owner.__name__.rpartition('.')[2]}.{key}"
-                why = f"{_OUTSIDE}it changes torch for everybody"
                 yield _difference(target, "torch", "function", value, why)
-    known = sys.modules.get("transformers.modeling_utils")
-    for key, value in getattr(known, "ALL_ATTENTION_FUNCTIONS", {}).items():
+    modeling_utils = sys.modules.get("transformers.modeling_utils")
+    for key, value in getattr(modeling_utils, "ALL_ATTENTION_FUNCTIONS", {}).items():
         if is_foreign(value, *_LIBRARIES):
             why = f"{_OUTSIDE}register it where the model is loaded"
             yield _difference(f"ALL_ATTENTION_FUNCTIONS[{key!r}]", "", "function", value, why)
@@ -206,18 +206,18 @@ def _defined(module: ModuleType) -> Iterator[tuple[str, Any]]:
 def _of_instances(model: nn.Module) -> Iterator[Difference]:
     """Methods that were put on instances: the same on all of a class is one of the class."""
     by_class: dict[type, list[tuple[str, nn.Module]]] = {}
-    for path, one in model.named_modules():
-        by_class.setdefault(type(one), []).append((path, one))
+    for path, part in model.named_modules():
+        by_class.setdefault(type(part), []).append((path, part))
     for owner, instances in by_class.items():
-        known = set[str]()
-        keys = dict.fromkeys(k for _, one in instances for k in vars(one) if _replaces(owner, k))
+        reported = set[str]()
+        keys = dict.fromkeys(k for _, part in instances for k in vars(part) if _replaces(owner, k))
         for key in keys:
-            having = [(path, one) for path, one in instances if _is_set(one, key)]
-            functions = [_unbound(one, vars(one)[key]) for _, one in having]
+            having = [(path, part) for path, part in instances if _is_set(part, key)]
+            functions = [_unbound(part, vars(part)[key]) for _, part in having]
             if not having:
                 continue
             target, first = f"{owner.__qualname__}.{key}", functions[0]
-            difference = _difference(target, owner.__module__, "instance", first)
+            patch = _difference(target, owner.__module__, "instance", first)
             if not MODELING.fullmatch(owner.__module__) or "." in owner.__qualname__:
                 why = f"{having[0][0] or 'the model'} is no class of the model's file"
             elif any(not is_same(first, other) for other in functions):
@@ -226,10 +226,10 @@ def _of_instances(model: nn.Module) -> Iterator[Difference]:
                 why = f"{len(having)} of {len(instances)} instances have it, as {having[0][0]}"
             else:
                 why = ""
-                for one in _added(owner, [one for _, one in instances], functions[0]):
-                    yield from [one] if one.target not in known else []
-                    known.add(one.target)
-            yield replace(difference, why_not=why)
+                added = [*_added(owner, [part for _, part in instances], functions[0])]
+                yield from (patch for patch in added if patch.target not in reported)
+                reported |= {patch.target for patch in added}
+            yield replace(patch, why_not=why)
 
 
 def _replaces(owner: type, key: str) -> bool:
@@ -237,20 +237,20 @@ def _replaces(owner: type, key: str) -> bool:
     return callable(getattr(owner, key, None)) and not key.startswith("_compiled")
 
 
-def _is_set(one: nn.Module, key: str) -> bool:
+def _is_set(part: nn.Module, key: str) -> bool:
     """Whether an instance has a method of its own that is not one of its class's file."""
-    value = vars(one).get(key)
+    value = vars(part).get(key)
     if value is None or isinstance(value, type):
         return False
-    code, module = code_of(value), sys.modules[type(one).__module__]
+    code, module = code_of(value), sys.modules[type(part).__module__]
     return code is None or code.co_filename != module.__file__ or isinstance(value, partial)
 
 
-def _unbound(one: nn.Module, value: Any) -> Any:
+def _unbound(part: nn.Module, value: Any) -> Any:
     """The function that an instance got as a method, or as a partial that hands itself over."""
-    if isinstance(value, MethodType) and value.__self__ is one:
+    if isinstance(value, MethodType) and value.__self__ is part:
         return value.__func__
-    if isinstance(value, partial) and not value.keywords and [*value.args] == [one]:
+    if isinstance(value, partial) and not value.keywords and [*value.args] == [part]:
         return value.func
     return value
 
@@ -261,9 +261,9 @@ def _added(owner: type, instances: list[nn.Module], function: Any) -> Iterator[D
     words = {name for code in methods if code is not None for name in code.co_names}
     new = code_of(function)
     for key in new.co_names if new is not None else ():
-        if key in words or not all(key in vars(one) for one in instances):
+        if key in words or not all(key in vars(part) for part in instances):
             continue
-        values = [vars(one)[key] for one in instances]
+        values = [vars(part)[key] for part in instances]
         is_one = all(is_same(values[0], value) for value in values)
         why = "" if is_one else "its instances have different ones"
         target = f"{owner.__qualname__}.{key}"
@@ -274,31 +274,32 @@ def _strangers(model: nn.Module, written: set[Any]) -> Iterator[Difference]:
     """Modules of classes that no file of the model builds, those inside them left out."""
     matches: dict[type, list[str]] = {}
     inside: tuple[str, ...] = ("\0",)
-    for path, one in model.named_modules():
-        package = type(one).__module__.partition(".")[0]
-        is_known = package in ("torch", "transformers") or type(one) in written
-        if not path.startswith(inside) and type(one) in written:
+    for path, part in model.named_modules():
+        package = type(part).__module__.partition(".")[0]
+        is_known = package in ("torch", "transformers") or type(part) in written
+        if not path.startswith(inside) and type(part) in written:
             inside += (f"{path}.",)
         if not is_known and not path.startswith(inside):
-            matches.setdefault(type(one), []).append(path)
+            matches.setdefault(type(part), []).append(path)
             inside += (f"{path}.",) if path else ()
     for owner, paths in matches.items():
-        name = "the model" if paths == [""] else paths[0]
-        target = name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
         why = "a class of its own, which no patch puts into the model's file"
-        yield _difference(target, owner.__module__, "instance", owner, why)
+        yield _difference(_listed(paths), owner.__module__, "instance", owner, why)
+
+
+def _listed(paths: list[str]) -> str:
+    return (paths[0] or "the model") + (f" and {len(paths) - 1} more" if paths[1:] else "")
 
 
 def _hooks(model: nn.Module) -> Iterator[Difference]:
     hooks: dict[tuple[str, Any], tuple[Any, list[str]]] = {}
-    for path, one in model.named_modules():
+    for path, part in model.named_modules():
         for kind in _HOOKS:
-            for hook in getattr(one, kind).values():
+            for hook in getattr(part, kind).values():
                 is_built = str(getattr(hook, "__module__", "")).startswith(_OF_TRANSFORMERS)
                 if not is_built and (is_foreign(hook, "torch") or code_of(hook) is None):
                     key = (kind.strip("_"), code_of(hook) or hook)
                     hooks.setdefault(key, (hook, []))[1].append(path)
     for (kind, _), (hook, paths) in hooks.items():
-        target = (paths[0] or "the model") + (f" and {len(paths) - 1} more" if paths[1:] else "")
         why = f"one of the {kind} of an object: register it where the model is loaded"
-        yield _difference(target, "", "hook", hook, why)
+        yield _difference(_listed(paths), "", "hook", hook, why)

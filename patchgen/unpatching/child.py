@@ -19,7 +19,6 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-import torch
 from torch import nn
 from torch.nn.modules import module as hooks
 
@@ -34,9 +33,9 @@ def record(model: nn.Module | None, folder: Path, error: str = "", observe: bool
     differences = capture(model)
     pieces, assigned, why_not = pieces_of(differences)
     listed = []
-    for number, one in enumerate(differences):
-        fields = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
-        listed.append({**fields, "why_not": why_not.get(number, one.why_not), "value": None})
+    for number, patch in enumerate(differences):
+        why = why_not.get(number, patch.why_not)
+        listed.append({**vars(patch), "why_not": why, "value": None})
     data: dict[str, Any] = {
         "model": type(model).__name__ if model is not None else "",
         "module": own_module(model) if model is not None else "",
@@ -45,7 +44,7 @@ def record(model: nn.Module | None, folder: Path, error: str = "", observe: bool
         "root": str(Path(transformers.__file__).parents[1]),
         "differences": listed,
         "pieces": [dataclasses.asdict(piece) for piece in pieces],
-        "assigned": [dataclasses.asdict(one) for one in assigned],
+        "assigned": [dataclasses.asdict(assignment) for assignment in assigned],
     }
     if observe and data["module"] and assigned:
         from patchgen.unpatching.equal import observe_patched
@@ -69,7 +68,7 @@ class _Run:
 
     def _before_forward(self, module: nn.Module, _args: Any) -> None:
         # What wraps a model runs first: DDP, PEFT, torch.compile.
-        model = next((one for one in module.modules() if _is_pretrained(one)), None)
+        model = next((part for part in module.modules() if _is_pretrained(part)), None)
         if model is not None:
             self.end(model, "")
 
@@ -93,8 +92,8 @@ class _Run:
 
 
 def _is_pretrained(module: Any) -> bool:
-    known = sys.modules.get("transformers.modeling_utils")
-    return known is not None and isinstance(module, known.PreTrainedModel)
+    modeling_utils = sys.modules.get("transformers.modeling_utils")
+    return modeling_utils is not None and isinstance(module, modeling_utils.PreTrainedModel)
 
 
 def _load(command: list[str]) -> tuple[CodeType, ModuleType, list[str]]:
@@ -137,5 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    assert torch is not None
     main()

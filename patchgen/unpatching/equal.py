@@ -44,7 +44,7 @@ def observe_patched(
     if is_interpreted():
         complete_interpreter()
     module = sys.modules[own_module(model)]
-    own = next(base for base in type(model).__mro__ if base.__module__ == module.__name__)
+    usual = next(base for base in type(model).__mro__ if base.__module__ == module.__name__)
     heads = [
         value
         for value in map(vars(module).get, getattr(module, "__all__", ()))
@@ -53,7 +53,7 @@ def observe_patched(
     ]
     missing: dict[str, str] = {}
     with _as_built(model, differences):
-        for head in dict.fromkeys([own, *heads]):
+        for head in dict.fromkeys([usual, *heads]):
             try:
                 state = _observe(head, model, differences)
             except Exception as error:  # each model raises its own
@@ -66,26 +66,25 @@ def observe_patched(
 @contextlib.contextmanager
 def _as_built(model: nn.Module, differences: Sequence[Difference]) -> Iterator[None]:
     """The modules as they were when the model was built: without classes that came too late."""
-    classes = {(type(one).__module__, type(one).__qualname__): type(one) for one in model.modules()}
-    late = [one for one in differences if one.dead and (one.module, one.target) in classes]
-    for one in late:
-        setattr(sys.modules[one.module], one.target, classes[one.module, one.target])
+    built = {type(part) for part in model.modules()}
+    classes = {(owner.__module__, owner.__qualname__): owner for owner in built}
+    late = {(patch.module, patch.target): patch.value for patch in differences if patch.dead}
+    late = {key: value for key, value in late.items() if key in classes}
+    for module, target in late:
+        setattr(sys.modules[module], target, classes[module, target])
     try:
         yield
     finally:
-        for one in late:
-            setattr(sys.modules[one.module], one.target, one.value)
+        for (module, target), value in late.items():
+            setattr(sys.modules[module], target, value)
 
 
 def _observe(
     head: type[PreTrainedModel], model: nn.Module, differences: Sequence[Difference]
 ) -> dict[str, Any]:
     theirs: Any = model.config
-    plain, usual = (
-        (theirs.to_dict(), type(theirs)().to_dict())
-        if head.config_class is type(theirs)
-        else ({}, {})
-    )
+    plain = theirs.to_dict() if head.config_class is type(theirs) else {}
+    usual = type(theirs)().to_dict() if plain else {}
     added: dict[str, Any] = {
         k: v for k, v in plain.items() if k not in usual and isinstance(v, int | float | str)
     }
@@ -93,18 +92,18 @@ def _observe(
     if theirs._attn_implementation in ("eager", "sdpa"):
         config._attn_implementation = theirs._attn_implementation
     tiny = build_parent(head, config, torch.float32)
-    for one in differences:
-        owner, _, key = one.target.partition(".")
-        for part in tiny.modules() if not one.why_not else ():
+    for patch in differences:
+        owner, _, key = patch.target.partition(".")
+        for part in tiny.modules() if not patch.why_not else ():
             if type(part).__qualname__ != owner:
                 continue
-            if one.kind == "instance":
-                part.__dict__[key] = MethodType(one.value, part)
-            elif one.kind == "attribute" and key not in vars(type(part)):
-                part.__dict__[key] = one.value
+            if patch.kind == "instance":
+                part.__dict__[key] = MethodType(patch.value, part)
+            elif patch.kind == "attribute" and key not in vars(type(part)):
+                part.__dict__[key] = patch.value
     weights = {name: value.clone() for name, value in tiny.state_dict().items()}
-    inputs = {name: make_inputs(head, config, one) for name, one in SCENARIOS.items()}
-    observed = {name: observe_step(tiny, inputs[name], one) for name, one in SCENARIOS.items()}
+    inputs = {key: make_inputs(head, config, scenario) for key, scenario in SCENARIOS.items()}
+    observed = {key: observe_step(tiny, inputs[key], kind) for key, kind in SCENARIOS.items()}
     return {"config": config, "weights": weights, "inputs": inputs, "observed": observed}
 
 
@@ -123,18 +122,15 @@ def compare_flat(folder: Path, flat: Path) -> dict[str, dict[str, Any]]:
         try:
             model = getattr(module, path.stem)(state["config"]).eval()
             model.load_state_dict(state["weights"])
-            found = {
-                name: differences_of(
-                    theirs, observe_step(model, state["inputs"][name], SCENARIOS[name])
-                )
-                for name, theirs in state["observed"].items()
-            }
+            differing = [
+                differences_of(theirs, observe_step(model, state["inputs"][key], SCENARIOS[key]))
+                for key, theirs in state["observed"].items()
+            ]
         except Exception as error:  # each model raises its own
             results[path.stem] = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
             continue
-        largest = max(worst(one) for one in found.values())
-        first = max((d for one in found.values() for d in one), key=lambda d: d.largest)
-        results[path.stem] = {"largest": largest, "where": first.name}
+        first = max((d for pairs in differing for d in pairs), key=lambda d: d.largest)
+        results[path.stem] = {"largest": max(map(worst, differing)), "where": first.name}
     return results
 
 

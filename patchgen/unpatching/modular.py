@@ -41,15 +41,13 @@ class Result:
 
 def write_models(captured: Mapping[str, Any], settings: Settings) -> Result:
     """A modular file for each module with a difference that has an effect; none without a model."""
-    differences = [dict(one) for one in captured["differences"]]
+    differences = [dict(patch) for patch in captured["differences"]]
     release = Release(captured["version"], Path(captured["root"]))
     models = []
     assigned = captured["assigned"] if captured["module"] else ()
-    modules = {differences[one["number"]]["module"]: None for one in assigned}
-    for module in modules:
+    for module in dict.fromkeys(differences[entry["number"]]["module"] for entry in assigned):
         model = _write(captured, module, differences, release, settings)
-        if model is not None:
-            models.append(model)
+        models += [model] if model is not None else []
     return Result(tuple(models), tuple(differences))
 
 
@@ -61,7 +59,8 @@ def _write(
     settings: Settings,
 ) -> Model | None:
     stem = module.rpartition(".modeling_")[2] + "_patched"
-    left = [one for one in captured["assigned"] if differences[one["number"]]["module"] == module]
+    assigned = captured["assigned"]
+    left = [entry for entry in assigned if differences[entry["number"]]["module"] == module]
     while left:
         text, owners = _patch_file(captured["pieces"], left)
         try:
@@ -76,49 +75,50 @@ def _write(
                     f"{stem.removesuffix('_patched')} of transformers {release.version}."
                 )
                 forked = replace(candidate.forked, title=title)
-                made = adopt(forked, f"modular_{stem}.py", release.root(), settings)
+                adopted = adopt(forked, f"modular_{stem}.py", release.root(), settings)
         except PatchgenError as error:
             number = owners.get(error.problem.at.line)
-            for one in left if number is None else [one for one in left if one["number"] == number]:
-                _say(differences[one["number"]], error.problem.what)
-            left = [] if number is None else [one for one in left if one["number"] != number]
+            refused = [entry for entry in left if number in (None, entry["number"])]
+            for entry in refused:
+                _say(differences[entry["number"]], error.problem.what)
+            left = [entry for entry in left if entry not in refused]
             continue
         others = []
         for note in notes:
-            place = _PLACE.match(note)
-            number = owners.get(int(place[1])) if place else None
-            what = note[place.end() :] if place else note
+            position = _PLACE.match(note)
+            number = owners.get(int(position[1])) if position else None
+            what = note[position.end() :] if position else note
             if number is not None and _NO_EFFECT.match(what):
                 _say(differences[number], what)
             else:
                 at = differences[number]["at"] if number is not None else ""
                 others.append(f"{at}: {what}" if at else what)
-        problems = tuple(map(str, made.proof.problems))
-        if not made.proof.holds and not problems:
-            names = ", ".join((*made.proof.differ, *made.proof.missing)) or "a statement"
+        problems = tuple(map(str, adopted.proof.problems))
+        if not adopted.proof.holds and not problems:
+            names = ", ".join((*adopted.proof.differ, *adopted.proof.missing)) or "a statement"
             problems = (f"the declaration does not reproduce {names}",)
-        flat = made.proof.output if made.proof.holds else ""
-        return Model(module, f"modular_{stem}.py", made.text, flat, problems, tuple(others))
+        flat = adopted.proof.output if adopted.proof.holds else ""
+        return Model(module, f"modular_{stem}.py", adopted.text, flat, problems, tuple(others))
     return None
 
 
-def _say(difference: dict[str, Any], what: str) -> None:
+def _say(patch: dict[str, Any], what: str) -> None:
     dead = _NO_EFFECT.match(what)
-    difference["dead" if dead else "why_not"] = what[dead.end() :] if dead else what
+    patch["dead" if dead else "why_not"] = what[dead.end() :] if dead else what
 
 
 def _patch_file(
     pieces: Sequence[Mapping[str, Any]], assigned: Sequence[Mapping[str, Any]]
 ) -> tuple[str, dict[int, int]]:
     """The text, and which difference each of its lines is for."""
-    by_name = {one["name"]: one for one in pieces}
+    by_name = {piece["name"]: piece for piece in pieces}
     owner: dict[str, int] = {}
-    for one in assigned:
-        waiting = [*one["needs"]]
+    for entry in assigned:
+        waiting = [*entry["needs"]]
         while waiting:
             name = waiting.pop()
             if name not in owner:
-                owner[name] = one["number"]
+                owner[name] = entry["number"]
                 waiting += by_name[name]["needs"]
     lines: list[str] = []
     owners: dict[int, int] = {}
@@ -128,13 +128,13 @@ def _patch_file(
             lines.append(line)
             owners[len(lines)] = number
 
-    for piece in sorted(pieces, key=lambda one: not re.match("import|from", one["text"])):
+    for piece in sorted(pieces, key=lambda piece: not re.match("import|from", piece["text"])):
         if piece["name"] in owner:
             add(piece["text"], owner[piece["name"]])
     package, _, rest = assigned[0]["path"].partition(".modeling_")
     file = f"modeling_{rest.partition('.')[0]}"
     add(f"from {package} import {file} as patched_module", assigned[0]["number"])
-    for one in assigned:
-        target = one["path"].removeprefix(f"{package}.{file}.")
-        add(f"patched_module.{target} = {one['value']}", one["number"])
+    for entry in assigned:
+        target = entry["path"].removeprefix(f"{package}.{file}.")
+        add(f"patched_module.{target} = {entry['value']}", entry["number"])
     return "\n".join(lines) + "\n", owners

@@ -14,7 +14,7 @@ import logging
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,9 @@ from typing import Any
 
 import torch
 
+from patchgen.author.align.file import absolute_module
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.bound import bound_by
 from patchgen.syntax.scopes import references
 from patchgen.unpatching.capture import MODELING, Difference
 from patchgen.unpatching.values import (
@@ -66,19 +68,20 @@ class Writer:
         self.pieces: dict[str, Piece] = {}
         self.bound: dict[str, Any] = {}
 
-    def assign(self, number: int, one: Difference) -> Assigned:
+    def assign(self, number: int, patch: Difference) -> Assigned:
         """How a difference is written.  Raises Unwritable."""
-        path, kept = f"{one.module}.{one.target}", (dict(self.pieces), dict(self.bound))
-        literal = _literal(one.value)
+        path = f"{patch.module}.{patch.target}"
+        kept = dict(self.pieces), dict(self.bound)
+        literal = _literal(patch.value)
         if literal is not None:
             return Assigned(number, path, literal, ())
-        if isinstance(one.value, property | staticmethod | classmethod):
-            raise Unwritable(f"a {type(one.value).__name__}, which a patch file cannot assign")
-        name = getattr(one.value, "__name__", "")
-        is_free = name.isidentifier() and self.bound.get(name, one.value) is one.value
-        name = name if is_free else re.sub(r"\W", "_", f"{one.target}_patched")
+        if isinstance(patch.value, property | staticmethod | classmethod):
+            raise Unwritable(f"a {type(patch.value).__name__}, which a patch file cannot assign")
+        name = getattr(patch.value, "__name__", "")
+        is_free = name.isidentifier() and self.bound.get(name, patch.value) is patch.value
+        name = name if is_free else re.sub(r"\W", "_", f"{patch.target}_patched")
         try:
-            return Assigned(number, path, name, (self._bind(name, one.value, {}),))
+            return Assigned(number, path, name, (self._bind(name, patch.value, {}),))
         except Unwritable:
             self.pieces, self.bound = kept
             raise
@@ -114,7 +117,8 @@ class Writer:
             return self._function(name, value)
         if isinstance(value, type):
             return self._class(name, value)
-        what = "a module of yours" if isinstance(value, ModuleType) else f"a {_type_name(value)}"
+        what = f"a {describe(type(value))}".replace("a builtins.", "a ")
+        what = "a module of yours" if isinstance(value, ModuleType) else what
         raise Unwritable(f"reads {name}, {what}, which only the running program has")
 
     def _partial(self, name: str, value: partial[Any]) -> tuple[str, tuple[str, ...]]:
@@ -190,29 +194,24 @@ class Writer:
 
 def _definition(lines: list[str], name: str, code: CodeType) -> tuple[ast.stmt, str]:
     """A function's text at the top level, under a name; a lambda becomes a function."""
-    margin = len(lines[0]) - len(lines[0].lstrip())
+    ends = re.compile(rf"\s{{0,{len(lines[0]) - len(lines[0].lstrip())}}}\S")
     end = next(
-        (n for n in range(1, len(lines)) if _ends(lines[n], margin) and _parses(lines[:n])),
+        (n for n in range(1, len(lines)) if ends.match(lines[n]) and _parses(lines[:n])),
         len(lines),
     )
     text = textwrap.dedent("".join(lines[:end])).rstrip() + "\n"
     node = ast.parse(text).body[0]
     if isinstance(node, ast.FunctionDef):
         if name != node.name:
-            text = re.sub(
-                rf"^def\s+{node.name}\b", f"def {name}", text, count=1, flags=re.MULTILINE
-            )
+            text = re.sub(rf"(?m)^def\s+{node.name}\b", f"def {name}", text, count=1)
             node = ast.parse(text).body[0]
         return node, text
-    found = [n for n in ast.walk(node) if isinstance(n, ast.Lambda)]
-    if code.co_name != "<lambda>" or len(found) != 1:
-        raise Unwritable("a lambda beside others" if found else "is no plain function")
-    text = f"def {name}({ast.unparse(found[0].args)}):\n    return {ast.unparse(found[0].body)}\n"
+    lambdas = [n for n in ast.walk(node) if isinstance(n, ast.Lambda)]
+    if code.co_name != "<lambda>" or len(lambdas) != 1:
+        raise Unwritable("a lambda beside others" if lambdas else "is no plain function")
+    args, body = ast.unparse(lambdas[0].args), ast.unparse(lambdas[0].body)
+    text = f"def {name}({args}):\n    return {body}\n"
     return ast.parse(text).body[0], text
-
-
-def _ends(line: str, margin: int) -> bool:
-    return bool(line.strip()) and len(line) - len(line.lstrip()) <= margin
 
 
 def _parses(lines: list[str]) -> bool:
@@ -231,25 +230,17 @@ def _literal(value: Any) -> str | None:
         return None
 
 
-def _type_name(value: Any) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-
-
 def _imports(file: str, package: str) -> dict[str, tuple[str, str]]:
     """Which module and attribute each import in a file binds a name to."""
-    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    found: dict[str, tuple[str, str]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                top = alias.name.partition(".")[0]
-                found[alias.asname or top] = (alias.name if alias.asname else top, "")
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) + 1 - node.level]
-            start = ".".join(above) if node.level else ""
-            module = ".".join(filter(None, (start, node.module)))
-            found |= {one.asname or one.name: (module, one.name) for one in node.names}
-    return found
+    imports: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            module = absolute_module(node, f"{package}.")
+            imports |= {bound_by(alias): (module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names = {bound_by(alias): alias for alias in node.names}
+            imports |= {b: (alias.name if alias.asname else b, "") for b, alias in names.items()}
+    return imports
 
 
 def _import_of(
@@ -277,8 +268,6 @@ def _import_of(
 
 def _is_kept(module: str, attr: str, value: Any) -> bool:
     """Whether a fresh import offers the value: not what the program has put there."""
-    if not module.startswith("transformers."):
-        return True
     if not MODELING.fullmatch(module):
         return True
     fresh = getattr(fresh_module(module), attr, None)
@@ -290,11 +279,11 @@ def pieces_of(
 ) -> tuple[list[Piece], list[Assigned], dict[int, str]]:
     """The text of all differences that can be written; for the others, why they cannot."""
     writer, assigned, why_not = Writer(), list[Assigned](), dict[int, str]()
-    for number, one in enumerate(differences):
-        if one.why_not or one.dead:
+    for number, patch in enumerate(differences):
+        if patch.why_not or patch.dead:
             continue
         try:
-            assigned.append(writer.assign(number, one))
+            assigned.append(writer.assign(number, patch))
         except Unwritable as error:
             why_not[number] = str(error)
     return _ordered(writer.pieces), assigned, why_not
@@ -304,13 +293,12 @@ def _ordered(pieces: Mapping[str, Piece]) -> list[Piece]:
     """Pieces below those that they need."""
     done: dict[str, Piece] = {}
 
-    def put(name: str, above: tuple[str, ...]) -> Iterator[None]:
+    def put(name: str, above: tuple[str, ...]) -> None:
         if name not in done and name not in above:
             for other in pieces[name].needs:
-                yield from put(other, (*above, name))
+                put(other, (*above, name))
             done[name] = pieces[name]
-        yield
 
     for name in pieces:
-        list(put(name, ()))
+        put(name, ())
     return [*done.values()]

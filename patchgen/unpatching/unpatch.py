@@ -39,34 +39,30 @@ class Report:
     @property
     def is_complete(self) -> bool:
         """Whether the files say all that has an effect, and compute what the patched model does."""
-        own = self.equal.get(self.model, {})
-        measured = [one["largest"] <= BOUND for one in self.equal.values() if "largest" in one]
-        is_equal = not self.is_verified or not self.models or "largest" in own and all(measured)
-        is_written = all(one.flat and one.module == self.module for one in self.models)
+        verdict = self.equal.get(self.model, {})
+        measured = [head["largest"] <= BOUND for head in self.equal.values() if "largest" in head]
+        is_equal = not self.is_verified or not self.models or "largest" in verdict and all(measured)
+        is_written = all(model.flat and model.module == self.module for model in self.models)
         is_whole = bool(self.module) and not self.error and not [*self.left()]
         return is_whole and is_equal and is_written
 
     def left(self) -> Iterator[Mapping[str, Any]]:
         """What has, or may have, an effect and is not written."""
-        return (one for one in self.differences if one["why_not"] and not one["dead"])
+        return (patch for patch in self.differences if patch["why_not"] and not patch["dead"])
 
     def data(self) -> dict[str, Any]:
         """The report as data for JSON."""
         models = [
-            {"file": one.name, "module": one.module, "converts": bool(one.flat), "text": one.text}
-            | {"problems": list(one.problems), "notes": list(one.notes)}
-            for one in self.models
-        ]
-        differences = [{k: v for k, v in one.items() if k != "value"} for one in self.differences]
+            {"file": m.name, "module": m.module, "converts": bool(m.flat), "text": m.text,
+             "problems": list(m.problems), "notes": list(m.notes)}
+            for m in self.models
+        ]  # fmt: skip
+        rows = [{k: v for k, v in row.items() if k != "value"} for row in self.differences]
         return {
-            "model": self.model,
-            "module": self.module,
-            "error": self.error,
-            "complete": self.is_complete,
-            "differences": differences,
-            "models": models,
+            "model": self.model, "module": self.module, "error": self.error,
+            "complete": self.is_complete, "differences": rows, "models": models,
             "equal": dict(self.equal),
-        }
+        }  # fmt: skip
 
     def text(self) -> str:
         """The report as text."""
@@ -79,13 +75,12 @@ class Report:
         elif not self.model:
             lines.append("the program ended and had built no model of transformers")
         listed = [*self.left()]
-        written = [one for one in self.differences if not one["dead"] and one not in listed]
+        written = [patch for patch in self.differences if not patch["dead"] and patch not in listed]
         if not self.models and not self.module:
             written, listed = [], written + listed
         lines += _rows("patches with an effect, written:", written, "")
-        lines += _rows(
-            "patches without effect:", (o for o in self.differences if o["dead"]), "dead"
-        )
+        dead = (patch for patch in self.differences if patch["dead"])
+        lines += _rows("patches without effect:", dead, "dead")
         lines += _rows("not written:", listed, "why_not")
         if not self.differences:
             lines.append("nothing differs from the files of transformers")
@@ -96,31 +91,27 @@ class Report:
                 lines.append(f"note: {self.model} builds {model.module} itself, not this file")
             lines += [f"  {problem}" for problem in model.problems]
             lines += [f"note: {note}" for note in model.notes]
-        for head, one in self.equal.items():
-            if "error" in one:
-                lines.append(f"{head}: not compared with the patched one: {one['error']}")
-            else:
-                lines.append(f"{head}: {_said(one)}")
+        lines += [f"{head}: {_said(verdict)}" for head, verdict in self.equal.items()]
         return "\n".join(lines) + "\n"
 
 
-def _said(one: Mapping[str, Any]) -> str:
-    if not one["largest"]:
+def _said(verdict: Mapping[str, Any]) -> str:
+    if "error" in verdict:
+        return f"not compared with the patched one: {verdict['error']}"
+    if not verdict["largest"]:
         return "logits, loss and gradients equal the patched model's, bit for bit"
-    is_equal = one["largest"] <= BOUND
-    verb = "equal" if is_equal else "DIFFER from"
-    return f"logits, loss and gradients {verb} the patched model's, to {one['largest']:.1e} " + (
-        f"({one['where']})"
-    )
+    verb = "equal" if verdict["largest"] <= BOUND else "DIFFER from"
+    size = f"{verdict['largest']:.1e} ({verdict['where']})"
+    return f"logits, loss and gradients {verb} the patched model's, to {size}"
 
 
 def _rows(title: str, differences: Any, why: str) -> Iterator[str]:
-    for number, one in enumerate(differences):
+    for number, patch in enumerate(differences):
         if not number:
             yield title
-        place = f", {one['at']}" if one["at"] else ""
-        reason = f": {one[why]}" if why and one[why] else ""
-        yield f"  {one['target']} = {one['now']}{place}{reason}"
+        at = f", {patch['at']}" if patch["at"] else ""
+        reason = f": {patch[why]}" if why and patch[why] else ""
+        yield f"  {patch['target']} = {patch['now']}{at}{reason}"
 
 
 def unpatch(
@@ -139,33 +130,27 @@ def unpatch(
 
     with tempfile.TemporaryDirectory(prefix="patchgen-unpatch-") as folder:
         record(model, Path(folder), "", verify)
-        return _finish(Path(folder), write, settings or Settings(), verify, force=False)
+        return _finish(Path(folder), write, settings or Settings(), verify, False)
 
 
 def unpatch_command(
-    command: Sequence[str],
-    write: str | None,
-    settings: Settings,
-    *,
-    verify: bool,
-    force: bool = False,
+    command: Sequence[str], write: str | None, settings: Settings, *, verify: bool, force: bool
 ) -> Report:
     """What the user's command has patched when its model first runs.
 
     Raises PatchgenError PG860 for a command that runs no Python.
     """
     python, options, words = _split(command)
-    with tempfile.TemporaryDirectory(prefix="patchgen-unpatch-") as place:
+    with tempfile.TemporaryDirectory(prefix="patchgen-unpatch-") as temporary:
         flags = "observe" if verify else "plain"
-        child = ["-m", "patchgen.unpatching.child", place, flags, *words]
+        child = ["-m", "patchgen.unpatching.child", temporary, flags, *words]
         # What the program prints is no part of the report.
-        subprocess.run(
-            [python, *options, *child], env=_environment(), check=False, stdout=sys.stderr.fileno()
-        )
-        if not Path(place, "captured.json").is_file():
+        run = [python, *options, *child]
+        subprocess.run(run, env=_environment(), check=False, stdout=sys.stderr.fileno())
+        if not Path(temporary, "captured.json").is_file():
             what = f"`{' '.join(command)}` ended before its patches were recorded"
             raise PatchgenError("PG860", Location(""), what, "read what it printed above")
-        return _finish(Path(place), write, settings, verify, force=force)
+        return _finish(Path(temporary), write, settings, verify, force)
 
 
 def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:
@@ -199,7 +184,6 @@ def _finish(
     write: str | os.PathLike[str] | None,
     settings: Settings,
     verify: bool,
-    *,
     force: bool,
 ) -> Report:
     captured = json.loads((folder / "captured.json").read_text(encoding="utf-8"))
@@ -208,19 +192,11 @@ def _finish(
     for model in result.models:
         if verify and model.flat and model.module == captured["module"]:
             equal = _compare(folder, model, captured.get("not_observed", {}), captured["model"])
-    if write is not None:
-        for model in result.models:
-            if model.flat or force:
-                _put(Path(write) / model.name, model.text, force)
-    return Report(
-        captured["model"],
-        captured["module"],
-        captured["error"],
-        result.differences,
-        result.models,
-        equal,
-        verify,
-    )
+    for model in result.models if write is not None else ():
+        if model.flat or force:
+            _put(Path(write or "", model.name), model.text, force)
+    name, module, error = (captured[key] for key in ("model", "module", "error"))
+    return Report(name, module, error, result.differences, result.models, equal, verify)
 
 
 def _compare(

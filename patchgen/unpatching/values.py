@@ -49,19 +49,12 @@ def is_same(old: Any, new: Any, seen: frozenset[tuple[int, int]] = frozenset()) 
         return False
     match old:
         case FunctionType():
-            cells = [
-                [cell.cell_contents for cell in one.__closure__ or () if not _is_empty(cell)]
-                for one in (old, new)
+            codes = [(f.__code__, f.__code__.co_filename) for f in (old, new)]
+            kept = [
+                [f.__defaults__, f.__kwdefaults__, *map(_content, f.__closure__ or ())]
+                for f in (old, new)
             ]
-            is_alike = old.__code__ == new.__code__ and (
-                old.__code__.co_filename == new.__code__.co_filename
-            )
-            defaults = [(one.__defaults__, one.__kwdefaults__) for one in (old, new)]
-            return (
-                is_alike
-                and is_same(defaults[0], defaults[1], seen)
-                and is_same(cells[0], cells[1], seen)
-            )
+            return codes[0] == codes[1] and is_same(kept[0], kept[1], seen)
         case staticmethod() | classmethod() | MethodType():
             return is_same(old.__func__, new.__func__, seen)
         case property():
@@ -86,12 +79,11 @@ def is_same(old: Any, new: Any, seen: frozenset[tuple[int, int]] = frozenset()) 
     return True  # two objects of one class of C, such as locks
 
 
-def _is_empty(cell: Any) -> bool:
+def _content(cell: Any) -> Any:
     try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return True
-    return False
+        return cell.cell_contents
+    except ValueError:  # nothing was put there yet
+        return None
 
 
 def _named(value: Any) -> str:

@@ -17,7 +17,7 @@ pytest.importorskip("transformers")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize("name", ["llama@4.37.2", "gptj@4.37.2", "bert@4.37.2"])
+@pytest.mark.parametrize("name", ["llama@4.37.2", "gptj@4.37.2", "bert@4.37.2", "pegasus@4.37.2"])
 def test_an_old_model(name, tmp_path):
     release = name.partition("@")[2]
     command = [

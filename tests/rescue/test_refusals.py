@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from patchgen.rescuing.environment import make_environment
+from patchgen.rescuing.observe import load_checkpoint, read_weights
 from patchgen.rescuing.rescue import read_repository
 from patchgen.syntax.errors import PatchgenError
 from tests.toytree import REPOSITORY, environment
@@ -152,36 +153,61 @@ def test_a_checkpoint_without_weights(work):
     assert_refused(done, "weights: PG863 has no weights: no *.safetensors or", work)
 
 
+class Tied(torch.nn.Module):
+    """A model whose head is its embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(96, 16)
+        self.head = torch.nn.Linear(16, 96, bias=False)
+        self.head.weight = self.embed.weight
+
+
+OTHER_NAMES = "has other names: missing 2, such as embed.weight; unexpected 1, such as wte.weight"
+
+
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("name", "shape", "said"),
     [
-        # A tied weight is there once; the sizes are those of the checkpoint's own config.json.
-        ({"embed.weight": (96, 16)}, ""),
-        (
-            {"wte.weight": (96, 16)},
-            "has other names: missing 2, such as embed.weight; unexpected 1, such as wte.weight",
-        ),
-        ({"embed.weight": (96, 32)}, "embed.weight is (96, 32), the model's (96, 16)"),
-        ({}, "model.safetensors cannot be read: "),
+        ("wte.weight", (96, 16), OTHER_NAMES),
+        ("embed.weight", (96, 32), r"embed.weight is \(96, 32\), the model's \(96, 16\)"),
     ],
 )
-def test_a_checkpoint(work, names, said):
-    weights = work / "weights"
-    weights.mkdir()
+def test_weights_that_do_not_fit(name, shape, said):
+    with pytest.raises(SystemExit, match=f"the checkpoint('s)? {said}"):
+        load_checkpoint(Tied(), {name: torch.zeros(shape)})
+
+
+def test_a_tied_weight_is_there_once():
+    keys = load_checkpoint(Tied(), {"embed.weight": torch.zeros(96, 16)})
+    assert keys == {"missing": [], "unexpected": []}
+
+
+def test_weights_that_cannot_be_read(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(SystemExit, match="the checkpoint's model.safetensors cannot be read: "):
+        read_weights(tmp_path)
+
+
+def with_checkpoint(work, name):
+    """A run with a checkpoint of one tensor, whose config.json has other sizes."""
+    (work / "weights").mkdir()
     settings = {"hidden_size": 16, "tie_word_embeddings": True}
-    (weights / "config.json").write_text(json.dumps(settings), encoding="utf-8")
-    if names:
-        tensors = {name: torch.randn(shape) for name, shape in names.items()}
-        save_file(tensors, weights / "model.safetensors")
-    else:
-        (weights / "model.safetensors").write_bytes(b"no weights")
-    done = run(work, "--package-root", "old", "--checkpoint", "weights")
-    if said:
-        assert re.search("weights: PG863 does not fit: the checkpoint('s)? ", done.stderr)
-        assert_refused(done, said, work)
-    else:
-        assert "logits: runs\n" in done.stdout and "weights: differs" not in done.stdout
-        assert (work / "out/REPORT.md").is_file()
+    (work / "weights/config.json").write_text(json.dumps(settings), encoding="utf-8")
+    save_file({name: torch.randn(96, 16)}, work / "weights/model.safetensors")
+    return run(work, "--package-root", "old", "--checkpoint", "weights")
+
+
+def test_a_checkpoint_with_other_names(work):
+    done = with_checkpoint(work, "wte.weight")
+    assert_refused(done, f"weights: PG863 does not fit: the checkpoint {OTHER_NAMES}", work)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_its_own_size(work):
+    done = with_checkpoint(work, "embed.weight")
+    assert "logits: runs\n" in done.stdout and "weights: differs" not in done.stdout
+    assert (work / "out/REPORT.md").is_file()
 
 
 @pytest.mark.slow

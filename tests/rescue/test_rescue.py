@@ -15,8 +15,9 @@ from patchgen.rescuing.rescue import read_repository, release_of
 from patchgen.rescuing.rewrite import rewrite
 from patchgen.rescuing.sources import Sources
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+get_imports = pytest.importorskip("transformers.dynamic_module_utils").get_imports
 
 # An old release, of which only what the tests read is there.
 OLD = {
@@ -33,13 +34,15 @@ OLD = {
     ),
     "pytorch_utils.py": (
         "import math\n\nLIMIT = 3\n\n\ndef inner(x):\n    return math.floor(x) + LIMIT\n\n\n"
-        'def gone_helper(x):\n    """Gone."""\n    return inner(x)\n'
+        'def gone_helper(x):\n    """Gone."""\n    return inner(x)\n\n\n'
+        "def gathered(x):\n    import deepspeed\n\n    return deepspeed.zero.GatheredParameters(x)\n"
     ),
     "configuration_utils.py": (
         "class PretrainedConfig:\n    def __init__(self, **kwargs):\n"
         '        self.tie_word_embeddings = kwargs.pop("tie_word_embeddings", True)\n'
         '        self.pad_token_id = kwargs.pop("pad_token_id", None)\n'
     ),
+    "cache_utils.py": "class HybridCache:\n    pass\n",
     "deepspeed.py": "def is_deepspeed_zero3_enabled():\n    return False\n",
 }
 
@@ -79,6 +82,68 @@ def test_a_name_that_moved_is_imported_from_where_it_is(old, new):
     one = ported(text, old, new)
     assert "from transformers.integrations.deepspeed import" in one.text
     assert not one.copied and not one.left
+
+
+def test_the_package_of_a_copied_function_is_needed_where_it_runs(old, new, tmp_path):
+    text = "from transformers.pytorch_utils import gathered\n\n\nx = gathered\n"
+    file = tmp_path / "x.py"
+    file.write_text(ported(text, old, new).text, encoding="utf-8")
+    assert get_imports(file) == []  # what the loader of remote code asks for
+
+
+def test_a_hybrid_cache_has_windows_in_some_layers(old, new):
+    space = {}
+    text = "from transformers.cache_utils import HybridCache\n\n\nx = HybridCache\n"
+    exec(ported(text, old, new).text, space)
+    config = transformers.PretrainedConfig(num_hidden_layers=4, sliding_window=3)
+    cache = space["x"](config, max_cache_len=8)
+    assert cache.is_sliding == [True, False, True, False]
+    states = torch.arange(10.0).reshape(1, 1, 5, 2)
+    sizes = [cache.update(states, states, layer)[0].shape[2] for layer in (0, 1)]
+    assert sizes == [5, 8] and cache.limit == 8
+
+
+def test_configurations_keep_what_generate_takes_and_refuse_what_nobody_has(old, new):
+    text = """
+from transformers import PretrainedConfig
+
+
+class XConfig(PretrainedConfig):
+    def __init__(self, size=1, forced_eos_token_id=2, num_beams=None, **kwargs):
+        super().__init__(forced_eos_token_id=forced_eos_token_id, **kwargs)
+        if len(kwargs) != 0:
+            raise ValueError(f"Found unknown {kwargs=}")
+"""
+    space = {"__name__": "x"}
+    exec(ported(text, old, new).text, space)
+    usual = transformers.PretrainedConfig().to_dict()
+    assert space["XConfig"](**usual).generation_settings == {"forced_eos_token_id": 2}
+    with pytest.raises(ValueError, match="strange"):
+        space["XConfig"](strange=1)
+
+
+def test_a_tied_weight_stands_where_the_head_puts_its_model():
+    text = """
+class XPreTrainedModel(PreTrainedModel):
+    base_model_prefix = "outer"
+
+
+class XModel(XPreTrainedModel):
+    def get_input_embeddings(self):
+        return self.embed
+
+
+class XForCausalLM(XPreTrainedModel):
+    def __init__(self, config):
+        self.inner = XModel(config)
+
+    def get_output_embeddings(self):
+        return self.head
+"""
+    classes = Classes()
+    classes.read(cst.parse_module(text))
+    line = "_tied_weights_keys = {'head.weight': 'inner.embed.weight'}"
+    assert classes.tied_line("XForCausalLM") == line
 
 
 def test_a_name_that_neither_release_has_is_left(old, new):
@@ -124,6 +189,11 @@ class X(PreTrainedModel):
         ("def f(self, past): return past.seen_tokens", "past.get_seq_length()"),
         ("def f(self, t): return DynamicCache.from_legacy_cache(t)", "DynamicCache(t)"),
         ("def __init__(self): self.init_weights()", "self.post_init()"),
+        ("def f(self): return self.config.sliding_window", "fit_masks(self, model_kwargs"),
+        (
+            "def _check_and_enable_sdpa(cls, c): return super()._check_and_enable_sdpa(c)",
+            "def get_correct_attn_implementation",
+        ),
         ("def __init__(self): pass", "self.post_init()"),
         ("def tie_weights(self): pass", "def tie_weights(self, **kwargs)"),
         ("def prepare_inputs_for_generation(self): pass", "(PreTrainedModel, GenerationMixin)"),

@@ -108,15 +108,15 @@ for module in model.modules():
     assert "scale = 0.5" in report["models"][0]["text"]
 
 
-# What a program does, the target that is named as not written, and a word of the reason.
+# One program does all of these: the target that is named as not written, and a word of the reason.
 LEFT = {
     "one instance of two": (
         """
-def forward(self, x):
+def half(self, x):
     return x
 
 mlp = model.model.layers[0].mlp
-mlp.forward = types.MethodType(forward, mlp)
+mlp.forward = types.MethodType(half, mlp)
 """,
         "LlamaMLP.forward",
         "1 of 2 instances",
@@ -133,25 +133,25 @@ model.get_input_embeddings().register_forward_hook(add_noise)
     ),
     "a partial of the instance's own forward": (
         """
-def forward(self, inner, x):
-    return inner(x)
+def outer(self, inner, *args, **kwargs):
+    return inner(*args, **kwargs)
 
 for layer in model.model.layers:
-    layer.mlp.forward = functools.partial(forward, layer.mlp, layer.mlp.forward)
+    layer.forward = functools.partial(outer, layer, layer.forward)
 """,
-        "LlamaMLP.forward",
+        "LlamaDecoderLayer.forward",
         "",
     ),
     "a closure over a tensor": (
         """
 def patched(scale):
     def forward(self, x):
-        return scale * self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+        return scale * self.weight * x
     return forward
 
-modeling_llama.LlamaMLP.forward = patched(torch.ones(()))
+modeling_llama.LlamaRMSNorm.forward = patched(torch.ones(()))
 """,
-        "LlamaMLP.forward",
+        "LlamaRMSNorm.forward",
         "a closure that reads scale, a torch.Tensor",
     ),
     "a layer put there by hand": (
@@ -173,14 +173,40 @@ nn.functional.silu = lambda x, inplace=False: whole(x)
         "changes torch for everybody",
     ),
 }
+# What can be written stands beside it, and the program is a module with an argument.
+WRITTEN = """
+import sys
+scale = float(sys.argv[1])
+
+def rotate(x):
+    return scale * x
+
+modeling_llama.rotate_half = rotate
+"""
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory):
+    """The one run of all of them."""
+    parts = [MODEL, OBJECT, *(text for text, _, _ in LEFT.values()), WRITTEN, RUN_OBJECT]
+    command = ("python", "-u", "-m", "train", "0.5")
+    folder = tmp_path_factory.mktemp("left")
+    return run(folder, "".join(parts), "--no-verify", command=command)
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_cannot_be_written_is_named(tmp_path, name):
-    text, target, why = LEFT[name]
-    done, report = run(tmp_path, f"{MODEL}{OBJECT}{text}{RUN_OBJECT}", "--no-verify")
+def test_what_cannot_be_written_is_named(left, name):
+    done, report = left
+    _, target, why = LEFT[name]
     assert done.returncode == 1
     assert why in named(report, "why_not")[target]
+    assert target not in named(report, "dead")
+
+
+def test_a_module_runs_with_its_arguments(left):
+    _, report = left
+    assert "rotate_half" not in named(report, "why_not")
+    assert "scale = 0.5" in report["models"][0]["text"]
 
 
 @pytest.mark.slow
@@ -221,33 +247,6 @@ def test_a_program_that_fails_before_its_model_says_what_it_had_patched(tmp_path
     assert [one["target"] for one in report["differences"]] == ["LlamaMLP.forward"]
 
 
-def test_an_unpatched_model_differs_in_nothing(tmp_path):
-    for name in ("GemmaConfig", "MixtralConfig", "T5Config", "BertConfig", "ViTConfig"):
-        text = f"""
-import torch, transformers
-with torch.device("meta"):
-    model = transformers.AutoModel.from_config(transformers.{name}())
-"""
-        done, report = run(tmp_path, text)
-        assert not report["differences"], report
-
-
-def test_a_module_runs_with_its_arguments(tmp_path):
-    text = f"""{MODEL}
-import sys
-scale = float(sys.argv[1])
-
-def forward(self, x):
-    return scale * x
-
-modeling_llama.LlamaMLP.forward = forward
-{RUN}"""
-    command = ("python", "-u", "-m", "train", "0.5")
-    done, report = run(tmp_path, text, "--no-verify", command=command)
-    assert done.returncode == 0, done.stderr
-    assert "scale = 0.5" in report["models"][0]["text"]
-
-
 def test_a_command_without_python_is_refused(tmp_path):
     argv = [sys.executable, "-m", "patchgen", "unpatch", "--", "torchrun", "train.py"]
     done = subprocess.run(
@@ -256,15 +255,22 @@ def test_a_command_without_python_is_refused(tmp_path):
     assert done.returncode and "PG860" in done.stderr
 
 
-def test_the_function_reports_the_model_of_its_own_process(tmp_path):
+def test_the_function_reports_the_models_of_its_own_process(tmp_path):
+    """Models that nobody has patched differ in nothing."""
     text = f"""{MODEL}
-import patchgen
+import patchgen, transformers
+
+for name in ("Gemma", "Mixtral", "T5", "Bert", "ViT"):
+    with torch.device("meta"):
+        model = transformers.AutoModel.from_config(getattr(transformers, name + "Config")())
+    report = patchgen.unpatch(model, verify=False)
+    assert not report.differences, report.text()
 
 def forward(self, x):
     return 0.5 * x
 
 modeling_llama.LlamaMLP.forward = forward
-report = patchgen.unpatch(LlamaForCausalLM(config), write="modular")
+report = patchgen.unpatch(LlamaForCausalLM(config), write="modular", verify=False)
 assert report.is_complete, report.text()
 """
     (tmp_path / "here.py").write_text(text, encoding="utf-8")
@@ -277,4 +283,5 @@ assert report.is_complete, report.text()
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "modular/modular_llama_patched.py").is_file()
+    written = (tmp_path / "modular/modular_llama_patched.py").read_text(encoding="utf-8")
+    assert "return 0.5 * x" in written
