@@ -13,20 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from patchgen.author.anatomy.chain import Chain, Missed, chains
-from patchgen.author.anatomy.code import (
-    called,
-    constant,
-    dotted,
-    method_of,
-    names,
-    stored,
-    walk,
-)
+from patchgen.author.anatomy.code import called, constant, dotted, method_of, names, stored, walk
 from patchgen.author.anatomy.module import Class, Module
+from patchgen.author.anatomy.steps import Chain, Missed, chains
 from patchgen.facts.modules import BIDIRECTIONAL, CAUSAL
 
-Reason = tuple[ast.AST, str]  # what shows that something is not done, and why
 CALL = "scaled_dot_product_attention"
 MADE_BY_CONFIG = CAUSAL | BIDIRECTIONAL
 # Names that show whether an attention looks at the states of another sequence.
@@ -46,33 +37,11 @@ class Interface:
     calls: tuple[ast.Call, ...]
 
     @property
-    def keywords(self) -> set[str | None]:
-        return {keyword.arg for call in self.calls for keyword in call.keywords}
-
-    @property
-    def is_causal(self) -> tuple[str, ...]:
-        """The value of `self.is_causal`.
-
-        transformers takes a missing attribute, for which this is empty, as True.
-        """
+    def is_causal(self) -> set[str]:
+        """The values of `self.is_causal`; transformers takes a missing attribute as True."""
         values = [*self.owner.attributes.get("is_causal", ())]
         values += [self.owner.settings["is_causal"]] if "is_causal" in self.owner.settings else []
-        return tuple(dict.fromkeys(ast.unparse(value) for value in values))
-
-
-@dataclass(frozen=True, eq=False)
-class Pick:
-    """`TABLE[NAME]` in `method`: the class of an attention, by the name of an implementation.
-
-    `eager` is the class that computes it in plain torch, `sdpa` the class that calls SDPA itself;
-    "" without one.
-    """
-
-    owner: Class
-    method: ast.FunctionDef
-    node: ast.Subscript
-    eager: str
-    sdpa: str
+        return set(map(ast.unparse, values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,29 +55,27 @@ class Attentions:
     whole_masks: bool = False
 
     @cached_property
-    def _by_class(self) -> tuple[tuple[tuple[Chain, ...], tuple[Missed, ...]], ...]:
-        return tuple(chains(owner) for owner in self.module.classes.values())
+    def _by_class(self) -> list[tuple[list[Chain], list[Missed]]]:
+        return [chains(owner) for owner in self.module.classes.values()]
 
     @cached_property
-    def chains(self) -> tuple[Chain, ...]:
-        return tuple(chain for written_out, _ in self._by_class for chain in written_out)
+    def chains(self) -> list[Chain]:
+        return [chain for written_out, _ in self._by_class for chain in written_out]
 
     @cached_property
-    def missed(self) -> tuple[Missed, ...]:
-        return tuple(missed for _, several in self._by_class for missed in several)
+    def missed(self) -> list[Missed]:
+        return [missed for _, several in self._by_class for missed in several]
 
     @cached_property
-    def interfaces(self) -> tuple[Interface, ...]:
-        found = []
-        for owner in self.module.classes.values():
-            for method in owner.own.values():
-                calls = list(walk(method.body, ast.Call))
-                for lookup in walk(method.body, ast.stmt):
-                    if method_of(getattr(lookup, "value", None)) == "get_interface":
-                        functions = stored(lookup)
-                        of = tuple(call for call in calls if dotted(call.func) in functions)
-                        found.append(Interface(owner, method, lookup, of))
-        return tuple(found)
+    def interfaces(self) -> list[Interface]:
+        interfaces = []
+        for owner, method in self.module.methods:
+            calls = list(walk(method.body, ast.Call))
+            for lookup in walk(method.body, ast.stmt):
+                if method_of(getattr(lookup, "value", None)) == "get_interface":
+                    of_it = tuple(call for call in calls if dotted(call.func) in stored(lookup))
+                    interfaces.append(Interface(owner, method, lookup, of_it))
+        return interfaces
 
     @cached_property
     def makers(self) -> frozenset[str]:
@@ -122,119 +89,80 @@ class Attentions:
 
     def flag(self, name: str) -> bool:
         """Whether some PreTrainedModel of the module sets the flag."""
-        return any(
-            constant(owner.settings.get(name)) is True for owner in self.module.classes.values()
-        )
+        owners = self.module.classes.values()
+        return any(constant(owner.settings.get(name)) is True for owner in owners)
 
     def follows(self, expression: ast.AST) -> bool:
         """Whether `expression` reads a mask that depends on the implementation."""
         is_mask = any("mask" in name for name in names(expression))
         return bool(self.makers) and not self.whole_masks and is_mask
 
-    @cached_property
-    def _mask_names(self) -> frozenset[str]:
-        """The names under which masks of transformers go from where they are made to attentions."""
-        read: list[ast.AST] = [term.value for one in self.chains for term in one.scores.terms]
-        read += [call for interface in self.interfaces for call in interface.calls]
-        made = [one for one in walk(self.module.tree, ast.Assign) if names(one) & MADE_BY_CONFIG]
-        return frozenset(name for name in names(read) | stored(made) if "mask" in name)
-
-    @cached_property
-    def reasons(self) -> tuple[Reason, ...]:
-        """Code that prevents masks for SDPA, because it needs another form of the masks."""
-        return tuple(self._reasons())
-
-    def _reasons(self) -> Iterator[Reason]:
-        yield from self._chosen_classes()
+    @property
+    def reasons(self) -> Iterator[tuple[ast.AST, str]]:
+        """Code that prevents masks for SDPA, because it needs another form of them; and why."""
+        for table, classes in self.module.tables.items():
+            if classes.keys() & PICKED:
+                yield self.module.tree, f"`{table}` has classes of attention by implementation"
         if self.whole_masks:
-            yield from self._made_outside()
-            return
-        if not self.makers:
-            return
-        yield from self._two_kinds()
-        for missed in self.missed:
-            if self.follows(missed.method):
-                reader = f"{missed.owner.name} reads a mask that SDPA would get"
-                yield (missed.node, f"{reader}, and stays eager: {missed.why}")
-        written = {id(node) for chain in self.chains for node in ast.walk(chain.method)}
-        for owner in self.module.classes.values():
-            for method in owner.own.values():
-                yield from self._second_readers(method, written)
+            # Outside of methods no edit can change how masks are made.
+            for name in walk(self.module.functions.values(), ast.Name):
+                if name.id in MADE_BY_CONFIG:
+                    yield name, f"`{name.id}` is called in a function of the module"
+        elif self.makers:
+            yield from self._two_kinds()
+            yield from self._other_readers()
 
-    def _two_kinds(self) -> Iterator[Reason]:
+    def _two_kinds(self) -> Iterator[tuple[ast.AST, str]]:
         """Why a mask that is None may mean two things here."""
         if not self.causal:
             return
         if self.makers & BIDIRECTIONAL:
-            yield (self.module.tree, "masks are causal at one place and not at another")
+            yield self.module.tree, "masks are causal at one place and not at another"
         methods = [chain.method for chain in self.chains]
-        methods += [interface.method for interface in self.interfaces]
-        for method in methods:
-            local = stored(method.body) | {arg.arg for arg in walk(method.args, ast.arg)}
-            if local & CROSS:
-                yield (method, "an attention also looks at the states of another sequence")
+        for method in (*methods, *(interface.method for interface in self.interfaces)):
+            if (stored(method.body) | {arg.arg for arg in walk(method.args, ast.arg)}) & CROSS:
+                yield method, "an attention also looks at the states of another sequence"
 
-    @cached_property
-    def picks(self) -> tuple[Pick, ...]:
-        """Where a class of attention is chosen by the name of an implementation."""
-        found = []
-        for owner in self.module.classes.values():
-            for method in owner.own.values():
-                for node in walk(method.body, ast.Subscript):
-                    table = self.module.tables.get(dotted(node.value), {})
-                    if table.keys() & PICKED:
-                        eager, sdpa = table.get("eager", ""), table.get("sdpa", "")
-                        found.append(Pick(owner, method, node, eager, sdpa))
-        return tuple(found)
+    def _other_readers(self) -> Iterator[tuple[ast.AST, str]]:
+        """Attentions that stay, and code outside of them, that compute with a mask for SDPA."""
+        for missed in self.missed:
+            if self.follows(missed.method):
+                reader = f"{missed.owner.name} reads a mask that SDPA would get"
+                yield missed.node, f"{reader}, and stays eager: {missed.why}"
+        # The names under which masks go from where they are made to attentions.
+        read: list[ast.AST] = [term.value for one in self.chains for term in one.scores.terms]
+        read += [call for interface in self.interfaces for call in interface.calls]
+        makers = [one for one in walk(self.module.tree, ast.Assign) if names(one) & MADE_BY_CONFIG]
+        masks = {name for name in names(read) | stored(makers) if "mask" in name}
+        written = {id(node) for chain in self.chains for node in ast.walk(chain.method)}
+        for _, method in self.module.methods:
+            for node in walk(method, ast.expr):
+                operands = _operands(node) if id(node) not in written else []
+                if any(isinstance(one, ast.Name) and one.id in masks for one in operands):
+                    what = f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in"
+                    yield node, f"{what} another form"
 
     @cached_property
     def calls_sdpa(self) -> bool:
         """Whether every attention that is written out has a call of SDPA as an alternative.
 
-        The alternative is in the same method, or in another class of attention.
+        It stands in the same method, or in another class of attention.
         """
-        if not self.flag("_supports_sdpa"):
-            return False
-        with_class = {pick.eager for pick in self.picks if pick.sdpa not in ("", pick.eager)}
-        for chain in self.chains:
-            functions = [called(call) for call in walk(chain.method.body, ast.Call)]
-            calls_it = any(function.endswith(CALL) for function in functions)
-            if chain.owner.name not in with_class and not calls_it:
-                return False
-        return True
-
-    def _chosen_classes(self) -> Iterator[Reason]:
-        for pick in self.picks:
-            if not pick.eager:
-                yield (pick.node, "there is no class of attention for eager")
-            elif pick.sdpa not in ("", pick.eager):
-                yield (pick.node, f"{pick.sdpa} computes the attention under SDPA already")
-
-    def _made_outside(self) -> Iterator[Reason]:
-        """Masks that are made outside of methods, where no edit can change them."""
-        for function in self.module.functions.values():
-            for name in walk(function, ast.Name):
-                if name.id in MADE_BY_CONFIG:
-                    yield (name, f"`{name.id}` is called in a function of the module")
-
-    def _second_readers(self, method: ast.FunctionDef, written: set[int]) -> Iterator[Reason]:
-        """Code outside an attention that computes with the mask of the attention."""
-        for node in walk(method, ast.expr):
-            if id(node) in written:
-                continue
-            for operand in _operands(node):
-                if isinstance(operand, ast.Name) and operand.id in self._mask_names:
-                    what = f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in"
-                    yield (node, f"{what} another form")
+        with_class = {
+            table.get("eager") for table in self.module.tables.values() if "sdpa" in table
+        }
+        return self.flag("_supports_sdpa") and all(
+            chain.owner.name in with_class
+            or any(called(call).endswith(CALL) for call in walk(chain.method.body, ast.Call))
+            for chain in self.chains
+        )
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
     """The values that `node` computes with: `a` and `b` of `a + b`, `-a`, `a.sum(b)` only `a`."""
     match node:
-        case ast.UnaryOp(op=ast.Not()):
-            return []
-        case ast.UnaryOp(operand=operand):
-            return [operand]
+        case ast.UnaryOp(op=op, operand=operand):
+            return [] if isinstance(op, ast.Not) else [operand]
         case ast.BinOp(left=left, right=right):
             return [left, right]
         case ast.Call(func=ast.Attribute(value=value)) if method_of(node) not in NOT_COMPUTING:

@@ -1,19 +1,18 @@
 """The layers of a module: classes with an attention, held in a ModuleList that a forward runs.
 
-If lists are nested, as stages of blocks, the innermost has the layers.
+If lists are nested, as stages of blocks, the innermost has the layers.  Its experts stand here too.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, dotted, last
-from patchgen.author.anatomy.holding import LISTS, held
-from patchgen.author.anatomy.module import Class, Module
+from patchgen.author.anatomy.code import called, dotted, last, walk
+from patchgen.author.anatomy.module import LISTS, Class, Module
 
 CHECKPOINTED = "GradientCheckpointingLayer"
 
@@ -28,86 +27,82 @@ class Layers:
     @cached_property
     def attending(self) -> frozenset[str]:
         """The classes that compute an attention, or hold such a class."""
-        found = {one.owner.name for one in self.attentions.chains}
-        found |= {one.owner.name for one in self.attentions.interfaces}
-        found |= {one.owner.name for one in self.attentions.missed if one.attention}
-        found |= {name for name in self.module.classes if "ttention" in name}
+        names = {chain.owner.name for chain in self.attentions.chains}
+        names |= {interface.owner.name for interface in self.attentions.interfaces}
+        names |= {one.owner.name for one in self.attentions.missed if one.attention}
+        names |= {name for name in self.module.classes if "ttention" in name}
         size = 0
-        while size < len(found):
-            size = len(found)
-            for owner in self.module.classes.values():
-                if self._holds(owner, found):
-                    found.add(owner.name)
-        return frozenset(found)
+        while size < len(names):
+            size = len(names)
+            names |= {n for n, owner in self.module.classes.items() if self._holds(owner, names)}
+        return frozenset(names)
 
-    def _holds(self, owner: Class, found: set[str]) -> bool:
-        """Whether `owner` has a class of `found` as a base or in an attribute."""
-        if any(parent.name in found for parent in owner.parents):
-            return True
+    def _holds(self, owner: Class, names: Collection[str]) -> bool:
+        """Whether `owner` has a class of `names` as a base or in an attribute."""
+        reached = [parent.name for parent in owner.parents]
         for attribute, values in owner.attributes.items():
-            if not found.isdisjoint(held(owner, attribute)):
-                return True
+            reached += owner.held(attribute)
             for value in values:
                 # `TABLE[NAME](...)` creates one of the classes in the table.
                 if isinstance(value, ast.Call) and isinstance(value.func, ast.Subscript):
-                    table = self.module.tables.get(dotted(value.func.value), {})
-                    if not found.isdisjoint(table.values()):
-                        return True
-        return False
+                    reached += self.module.tables.get(dotted(value.func.value), {}).values()
+        return not set(names).isdisjoint(reached)
 
     @cached_property
     def classes(self) -> tuple[Class, ...]:
         """The classes in the innermost lists of layers."""
-        lists = [
-            (owner.name, layers)
-            for owner in self.module.classes.values()
-            for attribute in owner.attributes
-            if (layers := self._members(owner, attribute))
-        ]
-        owners = {name for name, _ in lists}
-        every = dict.fromkeys(layer for _, layers in lists for layer in layers)
-        return tuple(
-            one for one in every if owners.isdisjoint(inner.name for inner in self.inside([one]))
-        )
+        every: dict[Class, None] = {}
+        owners = set()
+        for owner in self.module.classes.values():
+            for attribute, values in owner.attributes.items():
+                if any(last(called(value)) in LISTS for value in values):
+                    layers = filter(self._is_layer, self.module.held(owner, attribute))
+                    if members := dict.fromkeys(layers):
+                        owners.add(owner)
+                        every |= members
+        return tuple(layer for layer in every if owners.isdisjoint(self.inside([layer])))
+
+    def _is_layer(self, layer: Class) -> bool:
+        """Whether a class holds an attention, and is none itself: XLM has a list of attentions."""
+        attends = layer.name in self.attending and layer.method("forward") is not None
+        return attends and self._holds(layer, self.attending - {layer.name})
 
     def inside(self, layers: Iterable[Class]) -> tuple[Class, ...]:
         """The layers, every class of the module that they hold at any depth, and their bases."""
-        seen: set[str] = set()
+        seen: set[Class] = set()
         todo = list(layers)
         while todo:
-            one = todo.pop()
-            if one.name not in seen:
-                seen.add(one.name)
-                names = [name for attribute in one.attributes for name in held(one, attribute)]
-                todo += [self.module.classes[n] for n in names if n in self.module.classes]
-                todo += one.parents
-        return tuple(one for name, one in self.module.classes.items() if name in seen)
-
-    def _members(self, owner: Class, attribute: str) -> tuple[Class, ...]:
-        if not any(last(called(value)) in LISTS for value in owner.attributes[attribute]):
-            return ()
-        names = dict.fromkeys(held(owner, attribute))
-        return tuple(
-            self.module.classes[name]
-            for name in names
-            if name in self.attending and self._is_layer(self.module.classes[name])
-        )
-
-    def _is_layer(self, one: Class) -> bool:
-        """Whether a class holds an attention, and is none itself: XLM has a list of attentions."""
-        return one.method("forward") is not None and self._holds(
-            one, set(self.attending) - {one.name}
-        )
+            owner = todo.pop()
+            if owner not in seen:
+                seen.add(owner)
+                todo += [*self.module.held(owner), *owner.parents]
+        return tuple(owner for owner in self.module.classes.values() if owner in seen)
 
     @cached_property
     def checkpointed(self) -> tuple[Class, ...]:
         """The layers that transformers can checkpoint already, whatever they compute."""
         return tuple(one for one in self.module.classes.values() if one.descends(CHECKPOINTED))
 
-    @cached_property
-    def checkpointed_or_held(self) -> frozenset[str]:
-        """The classes that transformers can checkpoint already, and what they hold at any depth.
 
-        A `T5Block` is checkpointed, and holds its attentions and FFN in a list of layers.
-        """
-        return frozenset(one.name for one in self.inside(self.checkpointed))
+def experts(module: Module) -> dict[Class, str]:
+    """The classes that hold experts, in the order of the file, and how each runs them.
+
+    By the "interface" of transformers, in a "loop", "dense" (every expert gets every token) or
+    "gathered" (the rows of the best experts are read from a table).
+    """
+    kinds = {owner: _kind(owner) for owner in module.classes.values()}
+    return {owner: kind for owner, kind in kinds.items() if kind}
+
+
+def _kind(owner: Class) -> str:
+    if any("use_experts_implementation" in ast.unparse(d) for d in owner.node.decorator_list):
+        return "interface"
+    body = owner.own["forward"].body if "forward" in owner.own else []
+    for loop in walk(body, ast.For):
+        if "expert" in ast.unparse(loop.target) + ast.unparse(loop.iter):
+            return "loop"
+    functions = {last(called(call)) for call in walk(body, ast.Call)}
+    if "expert" in owner.name.lower() and "bmm" in functions:
+        return "dense"
+    tables = {n for n in owner.attributes if "Embedding" in owner.held(n)}
+    return "gathered" if "topk" in functions and functions & tables else ""

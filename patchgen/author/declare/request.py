@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.author.anatomy.module import Module, find_module, open_module
 from patchgen.author.declare.checkpoint import checkpoint
 from patchgen.author.declare.flash import flash
-from patchgen.author.declare.flex import flex
-from patchgen.author.declare.grouped import grouped
+from patchgen.author.declare.grouped import flex, grouped
 from patchgen.author.declare.liger import liger
 from patchgen.author.declare.loss import loss
 from patchgen.author.declare.moe import moe
 from patchgen.author.declare.norm import norm
 from patchgen.author.declare.sdpa import sdpa
-from patchgen.author.declare.variant import Contribution, Draft, Variant
+from patchgen.author.declare.variant import Contribution, Draft, Writer, write
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
 from patchgen.syntax.locate import Environment
 
-WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
+WRITERS: Mapping[str, Writer] = {
     "sdpa": sdpa,
     "checkpoint": checkpoint,
     "loss": loss,
@@ -67,7 +66,11 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
     """
     module = open_module(env, find_module(env, model))
     single = [one for part in parts for one in TOGETHER.get(part, (part,))]
-    contributions = [_writer(part)(module) for part in dict.fromkeys(single)]
+    for part in single:
+        if part not in WRITERS:
+            hint = did_you_mean(part, [*WRITERS, *TOGETHER]) or f"there are {', '.join(WRITERS)}"
+            raise PatchgenError("PG802", Location(part), "names no part", hint)
+    contributions = [WRITERS[part](module) for part in dict.fromkeys(single)]
     written = tuple(c for c in contributions if force or not c.redundant)
     problems = [
         Problem(missing.at, "PG803", f"{part.part}: {missing.what}", missing.hint)
@@ -77,24 +80,14 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
     ]
     if problems:
         fitting = [one.part for one in written if not any(m.fatal for m in one.missing)]
-        if fitting:
-            others = f"the others fit: --with {','.join(fitting)}"
-            problems = [
-                replace(p, hint=f"{p.hint}; {others}" if p.hint else others) for p in problems
-            ]
-        raise Refusals(problems)
+        others = [f"the others fit: --with {','.join(fitting)}"] if fitting else []
+        hints = ["; ".join([*filter(None, [p.hint]), *others]) for p in problems]
+        raise Refusals([replace(p, hint=h) for p, h in zip(problems, hints, strict=True)])
     left_out = tuple(c for c in contributions if c not in written)
-    return Answer(module, Variant(written).text(module) if written else "", written, left_out)
+    return Answer(module, write(written, module) if written else "", written, left_out)
 
 
 def survey(env: Environment, model: str) -> tuple[Contribution, ...]:
     """What each part says of the model.  Raises PatchgenError PG801 for an unknown model."""
     module = open_module(env, find_module(env, model))
     return tuple(writer(module) for writer in WRITERS.values())
-
-
-def _writer(part: str) -> Callable[[Module], Contribution]:
-    if part not in WRITERS:
-        hint = did_you_mean(part, [*WRITERS, *TOGETHER]) or f"there are {', '.join(WRITERS)}"
-        raise PatchgenError("PG802", Location(part), "names no part", hint)
-    return WRITERS[part]
