@@ -1,20 +1,32 @@
-"""The attentions of a module: the classes that compute one, how, and what prevents SDPA.
+"""The attentions of a module, what prevents SDPA, and the layers and experts around them.
 
 The functions of transformers return different masks for each implementation: additive for "eager",
 boolean or None for "sdpa".  What None means, causal or not, depends on the function.  No mask is
 followed from there to an attention: where a module makes masks of one kind alone, and nothing but
 attentions computes with them, each mask is of that kind; else every mask stays that of "eager".
+
+Layers are classes with an attention in a ModuleList; of nested lists, such as stages of blocks, the
+innermost has them.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from patchgen.author.anatomy.code import called, constant, dotted, method_of, names, stored, walk
-from patchgen.author.anatomy.module import Class, Module
+from patchgen.author.anatomy.code import (
+    called,
+    dotted,
+    last,
+    method_of,
+    names,
+    parameters,
+    stored,
+    walk,
+)
+from patchgen.author.anatomy.module import LISTS, Class, Module
 from patchgen.author.anatomy.steps import Chain, Missed, chains
 from patchgen.facts.modules import BIDIRECTIONAL, CAUSAL
 
@@ -24,6 +36,7 @@ MADE_BY_CONFIG = CAUSAL | BIDIRECTIONAL
 CROSS = frozenset("is_cross_attention encoder_hidden_states key_value_states kv_states kv".split())
 # Methods of a mask that do not depend on its values.
 NOT_COMPUTING = ("to", "size", "dim", "view")
+CHECKPOINTED = "GradientCheckpointingLayer"
 PICKED = frozenset({"eager", "sdpa", "flash_attention_2"})
 
 
@@ -89,8 +102,7 @@ class Attentions:
 
     def flag(self, name: str) -> bool:
         """Whether some PreTrainedModel of the module sets the flag."""
-        owners = self.module.classes.values()
-        return any(constant(owner.settings.get(name)) is True for owner in owners)
+        return any(owner.says(name) for owner in self.module.classes.values())
 
     def follows(self, expression: ast.AST) -> bool:
         """Whether `expression` reads a mask that depends on the implementation."""
@@ -120,7 +132,7 @@ class Attentions:
             yield self.module.tree, "masks are causal at one place and not at another"
         methods = [chain.method for chain in self.chains]
         for method in (*methods, *(interface.method for interface in self.interfaces)):
-            if (stored(method.body) | {arg.arg for arg in walk(method.args, ast.arg)}) & CROSS:
+            if not CROSS.isdisjoint([*stored(method.body), *parameters(method)]):
                 yield method, "an attention also looks at the states of another sequence"
 
     def _other_readers(self) -> Iterator[tuple[ast.AST, str]]:
@@ -169,3 +181,92 @@ def _operands(node: ast.expr) -> list[ast.expr]:
             return [value]
         case _:
             return []
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """The layers of one module."""
+
+    module: Module
+
+    @cached_property
+    def attentions(self) -> Attentions:
+        return Attentions(self.module)
+
+    @cached_property
+    def attending(self) -> frozenset[str]:
+        """The classes that compute an attention, or hold such a class."""
+        names = {chain.owner.name for chain in self.attentions.chains}
+        names |= {interface.owner.name for interface in self.attentions.interfaces}
+        names |= {one.owner.name for one in self.attentions.missed if one.attention}
+        names |= {name for name in self.module.classes if "ttention" in name}
+        size = 0
+        while size < len(names):
+            size = len(names)
+            names |= {n for n, owner in self.module.classes.items() if self._holds(owner, names)}
+        return frozenset(names)
+
+    def _holds(self, owner: Class, names: Collection[str]) -> bool:
+        """Whether `owner` has a class of `names` as a base or in an attribute."""
+        reached = [parent.name for parent in owner.parents]
+        for attribute, values in owner.attributes.items():
+            reached += owner.held(attribute)
+            for value in values:
+                # `TABLE[NAME](...)` creates one of the classes in the table.
+                if isinstance(value, ast.Call) and isinstance(value.func, ast.Subscript):
+                    reached += self.module.tables.get(dotted(value.func.value), {}).values()
+        return not set(names).isdisjoint(reached)
+
+    @cached_property
+    def classes(self) -> tuple[Class, ...]:
+        """The classes in the innermost lists of layers."""
+        every: dict[Class, None] = {}
+        owners = set()
+        for owner in self.module.classes.values():
+            for attribute, values in owner.attributes.items():
+                if any(last(called(value)) in LISTS for value in values):
+                    layers = filter(self._is_layer, self.module.held(owner, attribute))
+                    if members := dict.fromkeys(layers):
+                        owners.add(owner)
+                        every |= members
+        return tuple(layer for layer in every if owners.isdisjoint(self.inside([layer])))
+
+    def _is_layer(self, layer: Class) -> bool:
+        """Whether a class holds an attention, and is none itself: XLM has a list of attentions."""
+        attends = layer.name in self.attending and layer.method("forward") is not None
+        return attends and self._holds(layer, self.attending - {layer.name})
+
+    def inside(self, layers: Iterable[Class]) -> tuple[Class, ...]:
+        """The layers, every class of the module that they hold at any depth, and their bases."""
+        seen: set[Class] = set()
+        todo = list(layers)
+        while todo:
+            owner = todo.pop()
+            if owner not in seen:
+                seen.add(owner)
+                todo += [*self.module.held(owner), *owner.parents]
+        return tuple(owner for owner in self.module.classes.values() if owner in seen)
+
+
+def experts(module: Module) -> dict[Class, str]:
+    """The classes that hold experts, in the order of the file, and how each runs them.
+
+    By the "interface" of transformers, in a "loop", "dense" (every expert gets every token) or
+    "gathered" (the rows of the best experts are read from a table).
+    """
+    kinds = {owner: _kind(owner) for owner in module.classes.values()}
+    return {owner: kind for owner, kind in kinds.items() if kind}
+
+
+def _kind(owner: Class) -> str:
+    if any("use_experts_implementation" in ast.unparse(d) for d in owner.node.decorator_list):
+        return "interface"
+    body = owner.forward()
+    for loop in walk(body, ast.For):
+        if "expert" in ast.unparse(loop.target) + ast.unparse(loop.iter):
+            return "loop"
+    functions = {last(called(call)) for call in walk(body, ast.Call)}
+    if "expert" in owner.name.lower() and "bmm" in functions:
+        return "dense"
+    tables = {n for n in owner.attributes if "Embedding" in owner.held(n)}
+    return "gathered" if "topk" in functions and functions & tables else ""

@@ -78,12 +78,11 @@ def stored(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
     return {node.id for node in walk(nodes, ast.Name) if isinstance(node.ctx, ast.Store)}
 
 
+def parameters(method: ast.FunctionDef) -> list[str]:
+    """The names of all parameters."""
+    return [arg.arg for arg in walk(method.args, ast.arg)]
+
+
 def parsed(text: str) -> ast.expr:
     """The expression that `text` spells."""
     return ast.parse(text, mode="eval").body
-
-
-def shortened(node: ast.AST) -> str:
-    """The code of `node`, cut if it is long."""
-    text = ast.unparse(node)
-    return text if len(text) <= 60 else f"{text[:57]}..."

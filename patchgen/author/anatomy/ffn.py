@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from patchgen.author.anatomy.code import called, constant, dotted, last, parsed
-from patchgen.author.anatomy.layers import Layers
+from patchgen.author.anatomy.attention import Layers
+from patchgen.author.anatomy.code import called, dotted, last, parsed
 from patchgen.author.anatomy.module import Class
 from patchgen.compiler.edits.pattern import fit_expression
 
@@ -69,7 +69,8 @@ def network_of(owner: Class) -> tuple[str, dict[str, str]]:
     dropped: dict[str, ast.expr] = {}
     for shape in map(parsed, DROPPED):
         holes = fit_expression(shape, result, HOLES)
-        if holes is not None and ("rate" in holes or "Dropout" in _held(owner, holes["drop"])):
+        drop = dotted((holes or {}).get("drop")).removeprefix("self.")
+        if holes is not None and ("rate" in holes or "Dropout" in owner.held(drop)):
             result = holes.pop("y")
             dropped = holes
     for form, shape in _PARSED:
@@ -111,10 +112,6 @@ class _Inlined(ast.NodeTransformer):
         return copy.deepcopy(self.values.get(node.id, node))
 
 
-def _held(owner: Class, node: ast.expr) -> tuple[str, ...]:
-    return owner.held(dotted(node).removeprefix("self."))
-
-
 def _are_roles(owner: Class, holes: dict[str, ast.expr], argument: str) -> bool:
     """Whether the holes stand for linear layers, an activation and the argument."""
     roles = {name: role_of(owner, dotted(node)) for name, node in holes.items()}
@@ -142,6 +139,4 @@ def role_of(owner: Class, attribute: str) -> str:
         is_function = isinstance(value, ast.Name | ast.Attribute)
         if is_function and ("act" in attribute or "gelu" in dotted(value)):
             return "A"
-        if constant(value) is not None:
-            return ""
     return ""

@@ -7,6 +7,7 @@ members of their bases in the same file.  The file is read: nothing of transform
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -51,6 +52,10 @@ class Class:
         inherited = (parent.method(name) for parent in self.parents)
         return self.own.get(name) or next(filter(None, inherited), None)
 
+    def forward(self) -> list[ast.stmt]:
+        """The statements of its own forward; none if it has none."""
+        return self.own["forward"].body if "forward" in self.own else []
+
     @cached_property
     def attributes(self) -> Mapping[str, tuple[ast.expr, ...]]:
         """The values that any method assigns to `self.NAME`."""
@@ -73,6 +78,10 @@ class Class:
                 ):
                     values[name] = value
         return values
+
+    def says(self, flag: str) -> bool:
+        """Whether the class or a base sets the flag."""
+        return constant(self.settings.get(flag)) is True
 
     def held(self, attribute: str) -> tuple[str, ...]:
         """The names that are called to create what `self.ATTRIBUTE` or its lists hold."""
@@ -221,15 +230,13 @@ def find_module(env: Environment, model: str) -> str:
     """
     every = every_module(env)
     files = {name: last(name).removeprefix("modeling_") for name in every}
-    inside: list[str] = []
-    for ignored in ("", "_- "):
-        spelt = str.maketrans("", "", ignored)
-        wanted = model.replace("-", "_").translate(spelt)
-        wanted = wanted.lower() if ignored else wanted
-        exact = [n for n in every if wanted in (n.translate(spelt), files[n].translate(spelt))]
-        inside = inside or [n for n in every if n.split(".")[2].translate(spelt) == wanted]
-        if len(exact) == 1 or len(inside) == 1:
-            return (exact or inside)[0]
+    spelt, wanted = model.replace("-", "_"), re.sub("[-_ ]", "", model).lower()
+    exact = [n for n in every if spelt in (n, files[n])]
+    exact = exact or [n for n in every if wanted == files[n].replace("_", "")]
+    inside = [n for n in every if wanted == n.split(".")[2].replace("_", "")]
+    for names in (exact, inside):
+        if len(names) == 1:
+            return names[0]
     hint = did_you_mean(model.replace("-", "_").lower(), files.values())
     if inside:
         hint = f"one of {', '.join(map(last, inside))}"

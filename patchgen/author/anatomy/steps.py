@@ -22,8 +22,8 @@ from patchgen.author.anatomy.code import (
     last,
     method_of,
     names,
+    parameters,
     parsed,
-    shortened,
     stored,
     walk,
 )
@@ -176,8 +176,8 @@ def _chain(
         if first <= index <= at:
             raise why
     kept = [statement for index, statement in walked.kept if first <= index < at]
-    parameters = {arg.arg for arg in walk(walked.method.args, ast.arg)}
-    states = names([scores.query, scores.key]) & (stored(suite[:first]) | parameters)
+    bound = {*stored(suite[:first]), *parameters(walked.method)}
+    states = names([scores.query, scores.key]) & bound
     for index, statement in walked.kept:
         if first < index < at and (name := min(stored(statement) & states, default="")):
             raise Unfit(statement, f"`{name}` is bound again before the scores are used")
@@ -266,7 +266,7 @@ class Walk:
 
     def use(self, node: ast.AST, why: str = "") -> None:
         """Record that scores or weights are used in a way that no attention uses them."""
-        why = why or f"the scores go into `{shortened(node)}`"
+        why = why or f"the scores go into `{ast.unparse(node)[:60]}`"
         self.uses.append((self.index, Unfit(node, why)))
 
     def value(self, node: ast.expr) -> Scores | None:
@@ -324,7 +324,7 @@ class Walk:
         if weights is not None and weights.weights:
             self.contexts.append((weights, right, node, self.index))
         elif weights is not None or self.value(right) is not None:
-            self.use(node, f"`{shortened(node)}` is no product of weights and values")
+            self.use(node, f"`{ast.unparse(node)[:60]}` is no product of weights and values")
         else:
             return self._scores(left, right)
         return None
@@ -392,8 +392,8 @@ class Walk:
             read = [*walk([value, *self._assigned(value)], ast.Attribute)]
             is_parameter = any("Parameter" in self.owner.held(one.attr) for one in read)
             if scores.terms or not (is_parameter or isinstance(value, ast.Call)):
-                what = f"`{shortened(value)}`, which scales the scores, may be more than one number"
-                self.use(node, what)
+                what = f"`{ast.unparse(value)[:60]}`, which scales the scores, may be more than"
+                self.use(node, f"{what} one number")
                 return None
             # One factor for each head, for example: the queries can be scaled instead.
             kind = ast.Mult() if operator == "*" else ast.Div()

@@ -10,15 +10,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, constant, dotted, last, stored, walk
-from patchgen.author.anatomy.layers import CHECKPOINTED, Layers
+from patchgen.author.anatomy.attention import CHECKPOINTED, Layers
+from patchgen.author.anatomy.code import called, dotted, last, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.facts.modules import CACHES
 
 FLAG, SWITCH = "supports_gradient_checkpointing", "_set_gradient_checkpointing"
+# An old method for switching it on, which reaches no layer, is removed.
+FLAGGED = (f"{FLAG} = True", f"def {SWITCH}(self):\n    raise AttributeError")
 SAYS = "Activation checkpointing: `model.activation_checkpointing_enable()`."
 SAYS_ONCE = (
     "Under activation checkpointing a recompute takes the experts that the forward pass chose; see "
@@ -43,21 +44,20 @@ FLAGS = ("output_", "use_", "return_")
 @refusing
 def checkpoint(module: Module) -> Contribution:
     """What the part declares for `module`."""
-    found = Layers(module, Attentions(module))
-    layers = found.classes or found.checkpointed
-    for there, what in (
-        (module.pretrained, "no class of this file stands below PreTrainedModel"),
-        (layers, "no list of layers that attend is gone through in this file"),
-    ):
-        if not there:
-            raise Unfit(None, what)
+    found = Layers(module)
+    able = [one for one in module.classes.values() if one.descends(CHECKPOINTED)]
+    layers = found.classes or able
+    if not module.pretrained:
+        raise Unfit(None, "no class of this file stands below PreTrainedModel")
+    if not layers:
+        raise Unfit(None, "no list of layers that attend is gone through in this file")
     # A `T5Block` is checkpointed, and holds its attentions and FFN in a list of layers.
-    checkpointed = found.inside(found.checkpointed)
+    checkpointed = found.inside(able)
     plain = [layer for layer in layers if layer not in checkpointed]
     if missing := tuple(_unfit(module, plain)):
         return Contribution("checkpoint", missing=missing)
     models = module.pretrained
-    silent = [owner for owner in models if constant(owner.settings.get(FLAG)) is not True]
+    silent = [owner for owner in models if not owner.says(FLAG)]
     routers = [
         (owner, method)
         for owner in found.inside(layers)
@@ -71,7 +71,7 @@ def checkpoint(module: Module) -> Contribution:
     topmost = [one for one in plain if not any(one.descends(other.name) for other in plain)]
     declared = (
         *(Declared(layer.name, behind=(CHECKPOINTED,)) for layer in topmost),
-        *(Declared(owner.name, members=_says_that_it_can(owner)) for owner in silent),
+        *(Declared(one.name, members=FLAGGED[: 1 + (SWITCH in one.own)]) for one in silent),
         *(Declared(owner.name, mixins=("ChooseOnce",)) for owner in models if routers),
         *(edit for router in routers for edit in _choice(module, *router)),
     )
@@ -80,14 +80,6 @@ def checkpoint(module: Module) -> Contribution:
     says = {SAYS: plain or silent, SAYS_ONCE: routers, SAYS_STATISTICS: statistics}
     text = " ".join(text for text, needed in says.items() if needed)
     return Contribution("checkpoint", text, declared)
-
-
-def _says_that_it_can(owner: Class) -> tuple[str, ...]:
-    """The flag; and the removal of an old method for switching it on, which reaches no layer."""
-    switch = owner.own.get(SWITCH)
-    if switch is None or "value" not in {arg.arg for arg in switch.args.args}:
-        return (f"{FLAG} = True",)
-    return f"{FLAG} = True", f"def {SWITCH}(self):\n    raise AttributeError"
 
 
 BY_KEYWORD = (
@@ -107,9 +99,8 @@ def _unfit(module: Module, layers: Sequence[Class]) -> Iterator[Missing]:
     """The calls and results of layers that a recompute would get wrong."""
     whys: list[tuple[ast.AST, str, str]] = []
     for layer in layers:
-        body = layer.own["forward"].body if "forward" in layer.own else []
-        returned = {dotted(node.value) for node in walk(body, ast.Return)} - {""}
-        for node in walk(body, ast.Assign):  # outputs = [states] + rest
+        returned = {dotted(node.value) for node in walk(layer.forward(), ast.Return)} - {""}
+        for node in walk(layer.forward(), ast.Assign):  # outputs = [states] + rest
             first = node.value.left if isinstance(node.value, ast.BinOp) else node.value
             if isinstance(first, ast.List) and dotted(node.targets[0]) in returned:
                 whys.append((node, layer.name, IN_A_LIST))

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import patchgen
-from patchgen.author.anatomy.code import constant, names, stored, walk
+from patchgen.author.anatomy.code import constant, names, parameters, stored, walk
 from patchgen.author.anatomy.module import Module
 from patchgen.compiler.edits.pattern import find
 
@@ -106,11 +106,6 @@ def _patterns(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterat
                 yield Pattern(name, frozenset(holes), tuple(old), count)
 
 
-def _local_names(method: ast.FunctionDef) -> set[str]:
-    """The parameters and local names of `method`."""
-    return stored(method.body) | {node.arg for node in walk(method.args, ast.arg)}
-
-
 def code(
     module: Module, method: ast.FunctionDef, node: ast.AST | str, imported: Sequence[str] = ()
 ) -> str:
@@ -119,7 +114,7 @@ def code(
     The modular file imports the names in `imported`.
     """
     tree = ast.parse(node) if isinstance(node, str) else copy.deepcopy(node)
-    bare = _local_names(method) | OUTSIDE | set(imported)
+    bare = {*parameters(method), *stored(method.body), *OUTSIDE, *imported}
     for name in ast.walk(tree):
         if isinstance(name, ast.Name) and name.id not in bare:
             name.id = f"{module.alias}.{name.id}"  # unparse writes it as it stands
@@ -141,8 +136,8 @@ def edit(
         inside = [n for n in ast.iter_child_nodes(statement) if not isinstance(n, ast.stmt)]
         read |= names(inside) - bound
         bound |= stored(inside)
-    parameters = sorted(read & _local_names(method))
-    signature = ", ".join(["self", *parameters, *(f"{hole}: Hole" for hole in holes)])
+    literal = sorted(read & {*parameters(method), *stored(method.body)})
+    signature = ", ".join(["self", *literal, *(f"{hole}: Hole" for hole in holes)])
     times = f", count={count}" if count > 1 else ""
     lines = [f'@edit("{method.name}"{times})', f"def {name}({signature}):"]
     for word, texts in (("old", old), ("new", new)):

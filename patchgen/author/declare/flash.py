@@ -8,9 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, constant, dotted, method_of, walk
-from patchgen.author.anatomy.layers import Layers, experts
+from patchgen.author.anatomy.attention import Layers, experts
+from patchgen.author.anatomy.code import called, constant, dotted, method_of, parameters, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import mixin
 from patchgen.author.declare.variant import Contribution, Declared, refusing
@@ -29,7 +28,8 @@ DECODER = (
     "restart. What comes out at real tokens is the parent's own; at padding it is zeros. Under any "
     "other `attn_implementation` it is the parent. See `patchgen.parts.flash`."
 )
-ARGUMENTS = {"input_ids", "attention_mask", "position_ids", "inputs_embeds", "use_cache"}
+MORE = CACHES | {"kwargs"}
+LLAMA = {"self", "input_ids", "attention_mask", "position_ids", "inputs_embeds", "use_cache"}
 COUNTED = ("create_position_ids_from_input_ids", "create_position_ids_from_inputs_embeds")
 GENERIC_READER = "GenericForQuestionAnswering"  # transformers' head for any model, in another file
 HINT = (
@@ -51,7 +51,9 @@ def flash(module: Module) -> Contribution:
         raise Unfit(None, what)
     models = [one for one in module.classes.values() if one.descends("PreTrainedModel")]
     encoders = [one for one in models if _fits("PaddingFreeEncoder", one)]
-    decoders = [one for one in models if _fits("PaddingFreeDecoder", one) and _is_causal(one)]
+    decoders = [one for one in models if _fits("PaddingFreeDecoder", one)]
+    decoders = [o for o in decoders if {*parameters(o.own["forward"])} - MORE == LLAMA]
+    decoders = [one for one in decoders if "rotary_emb" in one.attributes]
     if len(encoders) + len(decoders) != 1:
         what = "there is not one base model of BERT's or Llama's structure in this file"
         raise Unfit(module.tree, what, HINT)
@@ -63,13 +65,6 @@ def flash(module: Module) -> Contribution:
         raise Unfit(unfit.node, unfit.why, HINT if unfit.node else "") from None
 
 
-def _is_causal(owner: Class) -> bool:
-    """Whether it has the parameters of Llama and rotary positions."""
-    arguments = owner.own["forward"].args
-    names = {arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)} - {"self"}
-    return names - CACHES == ARGUMENTS and "rotary_emb" in owner.attributes
-
-
 def _fits(name: str, owner: Class) -> bool:
     return mixin("flash", name).fits(owner.own)
 
@@ -78,7 +73,7 @@ def _encoder(module: Module, model: Class) -> Iterator[Declared]:
     _insist_on_layers(module, model)
     for owner in _attending(module):
         forward = owner.own["forward"]
-        if "encoder_hidden_states" in {arg.arg for arg in forward.args.args}:
+        if "encoder_hidden_states" in parameters(forward):
             continue
         if not _fits("AttendsInRows", owner):
             raise Unfit(forward, f"{owner.name} calls attention otherwise than once")
@@ -88,9 +83,7 @@ def _encoder(module: Module, model: Class) -> Iterator[Declared]:
             raise Unfit(node, f"{pooler.name} pools more than the first token")
     pools = "pooler" in model.attributes
     if pools and not _fits("PoolsEachText", model):
-        raise Unfit(
-            model.own["forward"], f"{model.name} calls its pooler otherwise than once", HINT
-        )
+        raise Unfit(model.own["forward"], f"{model.name} calls its pooler otherwise than once")
     counts = any(
         "padding_idx" in one.attributes and all(map(one.method, COUNTED))
         for one in module.held(model, "embeddings")
@@ -120,13 +113,12 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
 
 def _attending(module: Module) -> list[Class]:
     """The classes that call the attention interface and pass their keyword arguments to it."""
-    attending = []
-    for one in module.classes.values():
-        calls = walk(one.own["forward"].body, ast.Call) if "forward" in one.own else ()
-        called_so = [call for call in calls if called(call) == "attention_interface"]
-        if any(word.arg is None for call in called_so for word in call.keywords):
-            attending.append(one)
-    return attending
+    return [
+        owner
+        for owner in module.classes.values()
+        for call in walk(owner.forward(), ast.Call)
+        if called(call) == "attention_interface" and None in {word.arg for word in call.keywords}
+    ]
 
 
 def _insist_on_layers(module: Module, model: Class) -> None:
@@ -134,7 +126,7 @@ def _insist_on_layers(module: Module, model: Class) -> None:
     ignored = ("pooler", "rotary_emb")
     through = [n for n in model.attributes if n not in ignored and "embed" not in n]
     held = [layer for attribute in through for layer in module.held(model, attribute)]
-    layers = Layers(module, Attentions(module)).inside(held)
+    layers = Layers(module).inside(held)
     attending = _attending(module)
     if not set(layers) & set(attending):
         what = f"{model.name} goes through no list of layers that attend"
@@ -162,7 +154,7 @@ def _mixes(methods: Iterable[ast.FunctionDef]) -> ast.expr | None:
 
 def _heads(module: Module, model: Class) -> Iterator[Declared]:
     """The heads that read places where padding may stand."""
-    layers = Layers(module, Attentions(module))
+    layers = Layers(module)
     for owner in module.classes.values():
         forward = owner.own.get("forward")
         bases = {f"self.{name}" for name in owner.attributes if model.name in owner.held(name)}
@@ -174,11 +166,11 @@ def _heads(module: Module, model: Class) -> Iterator[Declared]:
         inside = layers.inside(one for one in module.held(owner) if one is not model)
         methods = [forward, *(method for one in inside for method in one.own.values())]
         # A loss over positions is a softmax over those of padding too.
-        over_positions = "start_positions" in {arg.arg for arg in walk(forward.args, ast.arg)}
+        over_positions = "start_positions" in parameters(forward)
         if not over_positions and _mixes(methods) is None:
             continue
         init = owner.own.get("__init__")
-        if init is None or [arg.arg for arg in init.args.args] != ["self", "config"]:
+        if init is None or parameters(init) != ["self", "config"]:
             what = f"{owner.name} reads whole rows, and is made of more than a configuration"
             raise Unfit(owner.node, what)
         yield Declared(owner.name, mixins=("KeepsPadding",))

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import ast
 
-from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.layers import experts
+from patchgen.author.anatomy.attention import Attentions, experts
 from patchgen.author.anatomy.module import Module, Unfit
 from patchgen.author.declare.variant import Contribution, Missing, refusing
 from patchgen.gallery import SOURCES
@@ -19,8 +18,6 @@ GROUPED = """{name} runs its experts by transformers' interface, which has group
     AutoModel.from_pretrained(..., experts_implementation='grouped_mm')"""
 GATHERED = "{name} reads the rows of the experts that it chose, and runs no others"
 WHY = {
-    "interface": "{name} has its forward chosen by the interface",
-    "gathered": "{name} has no product for each expert",
     "loop": "{name}: its experts run one by one, and no two loops are alike",
     "dense": "{name}: every expert runs on every token, whichever were chosen",
 }
@@ -51,14 +48,14 @@ def grouped(module: Module) -> Contribution:
     in_gallery = (SOURCES / module.alias / f"modular_{name}.py").is_file()
     hint = IN_GALLERY.format(name=name) if in_gallery else BY_HAND
     missing = tuple(
-        Missing(
-            module.at(owner.node), WHY[kind].format(name=owner.name), True, hint if slow else ""
-        )
-        for owner, kind in (slow or kinds).items()
+        Missing(module.at(owner.node), WHY[kind].format(name=owner.name), True, hint)
+        for owner, kind in slow.items()
     )
-    first, kind = next(iter(kinds.items()))
-    says = (GROUPED if kind == "interface" else GATHERED).format(name=first.name)
-    return Contribution("grouped", redundant="" if slow else says, missing=missing)
+    if slow:
+        return Contribution("grouped", missing=missing)
+    owner, kind = next(iter(kinds.items()))
+    says = (GROUPED if kind == "interface" else GATHERED).format(name=owner.name)
+    return Contribution("grouped", redundant=says)
 
 
 @refusing
@@ -66,8 +63,7 @@ def flex(module: Module) -> Contribution:
     """What the part says of `module`."""
     attentions = Attentions(module)
     if attentions.flag(FLAG):
-        again = Missing(module.at(module.tree), "transformers has flex attention here", True)
-        return Contribution("flex", redundant=FLEX.format(alias=module.alias), missing=(again,))
+        return Contribution("flex", redundant=FLEX.format(alias=module.alias))
     if attentions.chains:
         owner = attentions.chains[0].owner
         raise Unfit(

@@ -93,8 +93,7 @@ def _rotations(module: Module) -> list[tuple[Class, str]]:
     """The classes that rotate queries and keys once, and why each goes on as before, or ""."""
     rotations = []
     for owner in module.classes.values() if ROTATE in module.functions else ():
-        calls = walk(owner.own["forward"].body, ast.Call) if "forward" in owner.own else ()
-        if [called(call) for call in calls].count(ROTATE) == 1:
+        if [called(call) for call in walk(owner.forward(), ast.Call)].count(ROTATE) == 1:
             fits = mixin("liger", ROTARY).fits(owner.own)
             why = _why_no_rotation(module) or ("" if fits else "its statement is another one")
             rotations.append((owner, why))

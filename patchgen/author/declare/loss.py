@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgen.author.anatomy.code import called, dotted, last, stored, walk
+from patchgen.author.anatomy.code import called, dotted, last, parameters, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import mixins
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
@@ -54,7 +54,7 @@ def heads(module: Module) -> Iterator[Head]:
     """The heads over words, in the order of the file."""
     for owner in module.classes.values():
         forward = owner.own.get("forward")
-        if forward is None or "labels" not in {arg.arg for arg in walk(forward.args, ast.arg)}:
+        if forward is None or "labels" not in parameters(forward):
             continue
         assignments = walk(forward.body, ast.Assign)
         criteria = stored(n for n in assignments if last(called(n.value)) == "CrossEntropyLoss")

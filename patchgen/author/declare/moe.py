@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import ast
 
-from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, dotted, last, walk
+from patchgen.author.anatomy.attention import CHECKPOINTED, Layers, experts
+from patchgen.author.anatomy.code import called, dotted, last, parameters, walk
 from patchgen.author.anatomy.ffn import FeedForward, feed_forwards, role_of
-from patchgen.author.anatomy.layers import CHECKPOINTED, Layers, experts
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import edit
 from patchgen.author.declare.loss import Head, heads
@@ -30,8 +29,6 @@ INDICES = ("layer_idx", "layer_id", "layer_num", "layer_number")
 RECORDING = {"capture_outputs", "check_model_inputs"}
 # The attribute with the number of output features, by class of linear layer.
 WIDTHS = {"Linear": "out_features", "Conv1D": "nf"}
-# The functions of torch that are activations of transformers by the same name.
-OF_TORCH = ("gelu", "relu", "silu", "sigmoid", "tanh")
 
 
 @refusing
@@ -43,20 +40,33 @@ def moe(module: Module) -> Contribution:
     if experts(module):
         raise Unfit(None, "the model is a mixture of experts already")
     prefix, file = _configuration(module)
-    layers = Layers(module, Attentions(module))
+    layers = Layers(module)
     layer, weights = _layer(module, _network(module, layers))
-    heads_, bases, missing = _heads(module, language)
+    declared: dict[str, Declared] = {}  # the heads with the losses of their routers
+    models = {}
+    missing = []
+    for head in language:
+        try:
+            outputs, model_class = _model(module, head)
+            declared[head.owner.name] = _head(head, outputs)
+            models[model_class.name] = Declared(model_class.name)
+        except Unfit as unfit:
+            at = module.at(unfit.node or head.method)
+            missing.append(Missing(at, f"{head.owner.name}: {unfit.why}"))
+    if not declared:
+        raise Unfit(language[0].method, missing[0].what)
     # A recompute chooses the same experts.
     checkpoints = all(layer.descends(CHECKPOINTED) for layer in layers.classes)
     mixins = (*["ChooseOnce"] * checkpoints, "MixtureModel")
-    public = (Declared(module.pretrained[0].name, mixins, members=(weights,)), *bases, *heads_)
+    base = Declared(module.pretrained[0].name, mixins, members=(weights,))
+    public = (base, *models.values(), *declared.values())
     for one in (layer, *public):
         if not one.name.startswith(prefix):
             what = f"{one.name} does not begin with {prefix}, as its model does"
             raise Unfit(module.classes[one.name].node, what)
     # `qwen3_moe` and others are names of models of transformers.
     names = tuple(one.name for one in public)
-    model = NewModel(prefix, f"{prefix}Mixture", f"{module.alias}_mixture", file, names)
+    model = NewModel(prefix, f"{module.alias}_mixture", file, names)
     says = SAYS.format(model_type=model.model_type)
     return Contribution("moe", says, (layer, *public), tuple(missing), model=model)
 
@@ -199,10 +209,7 @@ def _second(module: Module, ffn: FeedForward) -> tuple[str, Class, str]:
 def _activation(ffn: FeedForward) -> str:
     act, owner = ffn.parts["act"], ffn.owner
     if not act.startswith("self."):
-        package, _, function = act.rpartition(".")
-        if package in ("F", "nn.functional", "torch.nn.functional") and function in OF_TORCH:
-            return repr(function)
-        raise Unfit(owner.node, f"`{act}` is not known as an activation")
+        raise Unfit(owner.node, f"`{act}` is no activation that {owner.name} holds")
     name = act.removeprefix("self.")
     # BERT takes a name or a function; other activations that are chosen may have weights.
     by_kind = "isinstance(" in ast.unparse(owner.node)
@@ -211,33 +218,13 @@ def _activation(ffn: FeedForward) -> str:
     return f"self.{ffn.attribute}.{name}"
 
 
-def _heads(
-    module: Module, language: list[Head]
-) -> tuple[list[Declared], list[Declared], list[Missing]]:
-    """(the heads with the losses of their routers, their models, the heads without an edit)."""
-    declared: dict[str, Declared] = {}
-    bases: dict[str, Declared] = {}
-    missing = []
-    for head in language:
-        try:
-            outputs, base = _model(module, head)
-            declared[head.owner.name] = _head(head, outputs)
-            bases[base.name] = Declared(base.name)
-        except Unfit as unfit:
-            at = module.at(unfit.node or head.method)
-            missing.append(Missing(at, f"{head.owner.name}: {unfit.why}"))
-    if not declared:
-        raise Unfit(language[0].method, missing[0].what)
-    return list(declared.values()), list(bases.values()), missing
-
-
 def _head(head: Head, outputs: str) -> Declared:
     """The head with the losses of its routers in its loss."""
     method = head.method
     returns = [node.value for node in walk(method.body, ast.Return) if node.value is not None]
     if len(returns) != 1 or not called(returns[0]):
         raise Unfit(method, "what it returns is not one output in one place")
-    if "attention_mask" not in {arg.arg for arg in walk(method.args, ast.arg)}:
+    if "attention_mask" not in parameters(method):
         what = "it has no `attention_mask`, by which routers' losses leave padding out"
         raise Unfit(method, what)
     rest = method.args.kwarg.arg if method.args.kwarg is not None else ""
@@ -251,10 +238,7 @@ def _head(head: Head, outputs: str) -> Declared:
 
 
 def _model(module: Module, head: Head) -> tuple[str, Class]:
-    """(the name of the outputs, the class of the model) that the head uses.
-
-    Raises Unfit if that model does not record the outputs of its routers.
-    """
+    """(the name of the outputs, the class of the model) that the head uses."""
     for node in walk(head.method.body, ast.stmt):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         function = called(getattr(node, "value", None))

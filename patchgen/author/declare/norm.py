@@ -6,9 +6,9 @@ import ast
 from collections.abc import Collection
 
 from patchgen.author.anatomy.code import called, walk
-from patchgen.author.anatomy.module import Class, Module
+from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import edit
-from patchgen.author.declare.variant import Contribution, Declared, Missing
+from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 
 ONE_CALL = "Each RMSNorm is one call of `rms_norm`, rounded as the parent rounds. "
 AUTOCAST = "Each LayerNorm computes, and gives, autocast's dtype where that is on. "
@@ -39,15 +39,15 @@ FORMS = {
 }
 
 
+@refusing
 def norm(module: Module) -> Contribution:
     """What the part declares for `module`."""
     norms = rms_norms(module)
     rms = [Declared(one.name, mixins=(mixin,)) for one, mixin in norms.items() if mixin]
     layer = [one for owner in module.classes.values() for one in _layer_norm(owner)]
-    nothing = Missing(module.at(module.tree), "no norm that the part computes is made here", True)
     missing = unknown(module, FORMS.values(), fatal=not rms and not layer)
-    if not rms and not layer:
-        return Contribution("norm", missing=missing or (nothing,))
+    if not rms and not layer and not missing:
+        raise Unfit(None, "no norm that the part computes is made here")
     says = ONE_CALL * bool(rms) + AUTOCAST * bool(layer) + SEE
     return Contribution("norm", says, (*rms, *layer), missing)
 

@@ -41,8 +41,7 @@ HEADS = 4  # classes, of those that run what the part changes, that are tried un
 # The largest difference in float64, relative to the largest entry of a tensor.  It is far above the
 # rounding errors of the worst tiny model (1e-12), and far below the smallest planted error.
 WIDE = 1e-10
-# Cases in float32: full and padded rows, against the nearest and another computation of the
-# parent.
+# Cases in float32: full and padded rows, against the nearest and another way of the parent.
 SHORT = ("full closest", "right closest", "full independent")
 UNREACHED = "needs inputs of {head} that reach what the part changes"
 
@@ -201,15 +200,11 @@ def _missing(variant: Variant, head: str) -> str:
         return text if text.startswith("needs ") else f"needs more than this pass has: {text}"
     except ImportError as error:
         library = re.search(r"requires the (\S+) library", str(error))
-        return f"needs {error.name or (library[1] if library else _short_text(error))}"
+        return f"needs {error.name or (library[1] if library else error)}"
     except Exception as error:  # whatever a model of transformers raises
-        message = f"{type(error).__name__}: {_short_text(error)}"
+        message = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
         return f"needs a tiny configuration or inputs that {head} runs with ({message})"
     return ""
-
-
-def _short_text(error: Exception) -> str:
-    return " ".join(str(error).split())[:160]
 
 
 def _runs(pair: Pair, declared: Sequence[str]) -> bool:

@@ -47,11 +47,6 @@ class Answer:
     left_out: tuple[Contribution, ...]
 
     @property
-    def name(self) -> str:
-        """The end of the file's name."""
-        return "_".join(part.part for part in self.parts)
-
-    @property
     def draft(self) -> Draft:
         names = dict.fromkeys(one.name for part in self.parts for one in part.declared)
         parts = tuple(part.part for part in self.parts)
@@ -78,6 +73,9 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
         for missing in part.missing
         if missing.fatal
     ]
+    nothing = [part for part in written if part.redundant and not part.declared]
+    at, what = Location(module.source.path), "transformers has it here, and the part writes nothing"
+    problems += [Problem(at, "PG803", f"{part.part}: {what}") for part in nothing]
     if problems:
         fitting = [one.part for one in written if not any(m.fatal for m in one.missing)]
         others = [f"the others fit: --with {','.join(fitting)}"] if fitting else []
@@ -85,9 +83,3 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
         raise Refusals([replace(p, hint=h) for p, h in zip(problems, hints, strict=True)])
     left_out = tuple(c for c in contributions if c not in written)
     return Answer(module, write(written, module) if written else "", written, left_out)
-
-
-def survey(env: Environment, model: str) -> tuple[Contribution, ...]:
-    """What each part says of the model.  Raises PatchgenError PG801 for an unknown model."""
-    module = open_module(env, find_module(env, model))
-    return tuple(writer(module) for writer in WRITERS.values())

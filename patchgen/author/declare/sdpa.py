@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from patchgen.author.anatomy.attention import MADE_BY_CONFIG, Attentions, Interface
-from patchgen.author.anatomy.code import called, names, parsed, stored, walk
+from patchgen.author.anatomy.code import called, names, parameters, parsed, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.anatomy.steps import Chain, Factor, Missed, Term
 from patchgen.author.declare.edits import code, edit
@@ -57,13 +57,7 @@ def sdpa(module: Module) -> Contribution:
     if not found.chains and found.flag("_supports_sdpa"):
         return replace(_written(module, found), redundant=REDUNDANT.format(alias=module.alias))
     if found.chains and found.calls_sdpa:
-        what = "{0} is eager attention that stands beside a call of SDPA"
-        beside = (
-            Missing(module.at(one.suite[one.first]), what.format(one.owner.name), True)
-            for one in found.chains
-        )
-        redundant = REDUNDANT_OWN.format(alias=module.alias)
-        return Contribution("sdpa", redundant=redundant, missing=tuple(beside))
+        return Contribution("sdpa", redundant=REDUNDANT_OWN.format(alias=module.alias))
     if not module.pretrained:
         raise Unfit(None, "no class of this file stands below PreTrainedModel")
     written = _written(module, found)
@@ -147,7 +141,7 @@ def _configuration(owners: Iterable[Class], members: dict[str, list[str]]) -> bo
         init = owner.own.get("__init__")
         if "config" in owner.attributes:
             continue
-        if init is not None and "config" in {arg.arg for arg in init.args.args}:
+        if init is not None and "config" in parameters(init):
             old = "super().__init__()"
             text = edit("know_the_config", init, [old], [old, "self.config = config"])
             members[owner.name].append(text)
@@ -210,13 +204,9 @@ def _chain_edit(found: Attentions, chain: Chain) -> list[str]:
     read = names(node for node in later if node.lineno > end)
     none = [f"{name} = None" for name in chain.weights if name in read]
     call = [*map(text, chain.kept), *none, text(copy.deepcopy(last, product))]
-    arguments = chain.method.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    asked = ""
-    if "output_attentions" in {arg.arg for arg in every}:
-        asked = ", output_attentions"
-    elif arguments.kwarg is not None:
-        asked = f", {arguments.kwarg.arg}.get('output_attentions')"
+    rest = chain.method.args.kwarg
+    asked = f", {rest.arg}.get('output_attentions')" if rest is not None else ""
+    asked = ", output_attentions" if "output_attentions" in parameters(chain.method) else asked
     eager_text, call_text = (textwrap.indent("\n".join(s), "    ") for s in ([*eager, *old], call))
     new = f"if wants_weights(self{asked}):\n{eager_text}\nelse:\n{call_text}"
     return [edit("call_sdpa", chain.method, old, [new])]
@@ -246,7 +236,10 @@ def _call(found: Attentions, chain: Chain, masks: Sequence[Term]) -> str:
 
 def _term(term: Term, *, followed: bool) -> str:
     """A term as an argument of `attend`; None if its condition is false."""
-    value = _visible(term.value) if term.kind == "hide" else term.value
+    value = term.value
+    if term.kind == "hide":  # SDPA takes a mask of the visible ones.
+        is_inverted = isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Invert)
+        value = parsed(ast.unparse(value)[1:] if is_inverted else f"~({ast.unparse(value)})")
     if followed:  # A cast would make a boolean mask additive.
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
             if value.func.attr != "to":
@@ -263,17 +256,6 @@ def _term(term: Term, *, followed: bool) -> str:
     if not condition or (plain and condition == f"{text} is not None"):
         return text
     return f"({text} if {condition} else None)"
-
-
-def _visible(hidden: ast.expr) -> ast.expr:
-    """The mask of visible scores for a mask of hidden ones."""
-    match hidden:
-        case ast.UnaryOp(op=ast.Invert(), operand=operand):
-            return operand
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=comparators):
-            return ast.Compare(left, [ast.NotEq()], comparators)
-        case _:
-            return ast.UnaryOp(ast.Invert(), hidden)
 
 
 def _number(factor: Factor) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.author.anatomy.attention import CHECKPOINTED
 from patchgen.author.anatomy.code import called, dotted, names, walk
-from patchgen.author.anatomy.layers import CHECKPOINTED
 from patchgen.author.anatomy.module import Module, Unfit
 from patchgen.author.declare.edits import public
 from patchgen.compiler.flat import Flattened
@@ -62,13 +63,12 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class NewModel:
-    """A new model that a part makes of the parent: of `Bert` that is named `BertMixture`.
+    """A new model that a part makes of the parent: of `Bert`, its `prefix`, a `BertMixture`.
 
     `file` has the configuration of the parent; `public` are the names of the classes of the parent
     that users import.
     """
 
-    old_prefix: str
     prefix: str
     model_type: str
     file: str
@@ -76,14 +76,13 @@ class NewModel:
 
     def renamed(self, name: str) -> str:
         """The name in the new model for the class `name` of the parent."""
-        is_of_it = name.startswith(self.old_prefix)
-        return self.prefix + name.removeprefix(self.old_prefix) if is_of_it else name
+        return re.sub(f"^{self.prefix}", f"{self.prefix}Mixture", name)
 
     def around(self, classes: Sequence[str]) -> list[str]:
         """The classes between its configuration and its `__all__`."""
-        bases = f"MixtureOptions, {self.file}.{self.old_prefix}Config"
-        head = f"@strict\nclass {self.prefix}Config({bases}):"
-        exports = sorted([f"{self.prefix}Config", *map(self.renamed, self.public)])
+        name = f"{self.prefix}MixtureConfig"
+        head = f"@strict\nclass {name}(MixtureOptions, {self.file}.{self.prefix}Config):"
+        exports = sorted([name, *map(self.renamed, self.public)])
         config = f'{head}\n    model_type = "{self.model_type}"'
         return [config, *classes, f"__all__ = {exports!r}"]
 

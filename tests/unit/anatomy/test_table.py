@@ -13,7 +13,7 @@ import pytest
 from patchgen.author.anatomy.attention import Attentions
 from patchgen.author.anatomy.experts import experts
 from patchgen.author.anatomy.ffn import feed_forwards, network_of
-from patchgen.author.anatomy.layers import Layers
+from patchgen.author.anatomy.attention import Layers
 from patchgen.author.anatomy.module import every_module, open_module
 from patchgen.author.declare.loss import heads
 from patchgen.syntax.locate import make_environment
@@ -62,7 +62,7 @@ def table():
     for name in every_module(env):
         module = open_module(env, name)
         attentions = Attentions(module)
-        found.update(_facts(module, attentions, Layers(module, attentions)))
+        found.update(_facts(module, attentions, Layers(module)))
         found["calls of the interface"] += len(attentions.interfaces)
         for head in heads(module):
             if head.by_function:
