@@ -112,14 +112,15 @@ class Attentions:
     @property
     def reasons(self) -> Iterator[tuple[ast.AST, str]]:
         """Code that prevents masks for SDPA, because it needs another form of them; and why."""
-        for table, classes in self.module.tables.items():
-            if classes.keys() & PICKED:
-                yield self.module.tree, f"`{table}` has classes of attention by implementation"
+        for name, table in self.module.tables.items():
+            if table.keys() & PICKED:
+                node = next(node for node in self.module.tree.body if name in stored(node))
+                yield node, f"`{name}` has classes of attention by implementation"
         if self.whole_masks:
             # Outside of methods no edit can change how masks are made.
-            for name in walk(self.module.functions.values(), ast.Name):
-                if name.id in MADE_BY_CONFIG:
-                    yield name, f"`{name.id}` is called in a function of the module"
+            for read in walk(self.module.functions.values(), ast.Name):
+                if read.id in MADE_BY_CONFIG:
+                    yield read, f"`{read.id}` is called in a function of the module"
         elif self.makers:
             yield from self._two_kinds()
             yield from self._other_readers()

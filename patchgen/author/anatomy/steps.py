@@ -113,8 +113,7 @@ SHAPES = {
         "torch.baddbmm(added, left, right, beta=beta, alpha=alpha)",
     ),
     "softmax": (
-        "nn.functional.softmax(x, ..., dim=-1)",
-        "F.softmax(x, ..., dim=-1)",
+        *(f"{n}.softmax(x, ..., dim=-1)" for n in ("F", "nn.functional", "torch.nn.functional")),
         "nn.Softmax(dim=-1)(x)",
         "x.softmax(..., dim=-1)",
     ),

@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_said(env, model, why, placed):
 FFN = {
     "self.down(self.act(self.gate(x)) * self.up(x))": "",
     "self.drop(self.down(self.act(self.gate(x)) * self.up(x)))": "",
-    "self.down(F.silu(self.gate(x)) * self.up(x))": "",
+    "self.down(F.silu(self.gate(x)) * self.up(x))": "no activation that LlamaMLP holds",
     "self.down(self.drop(self.act(self.gate(x)) * self.up(x)))": "holds no FFN",
     "self.down(self.act(self.gate(x)) * self.up(x) * self.scale)": "holds no FFN",
     "self.down(self.act(self.gate(x).float()) * self.up(x))": "holds no FFN",
