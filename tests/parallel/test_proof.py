@@ -48,13 +48,13 @@ SELECTIVE = {
 MODELS = {
     "llama": ("llama_loss", {**SELECTIVE}),
     "bert": ("bert_mlm", {"task": "masked-lm", "activation_checkpointing": True}),
-    "mixtral": (
-        "mixtral_checkpoint",
-        {"activation_checkpointing": True, "config": ["num_local_experts=4"]},
+    "qwen3_moe": (
+        "qwen3_moe_checkpoint_loss",
+        {"activation_checkpointing": True, "config": ["num_experts=4"]},
     ),
-    "mixtral_losses": (
-        "mixtral_checkpoint",
-        {"config": ["num_local_experts=4", "output_router_logits=true"]},
+    "qwen3_moe_losses": (
+        "qwen3_moe_checkpoint_loss",
+        {"config": ["num_experts=4", "output_router_logits=true"]},
     ),
     "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),
     "bert_moe": ("bert_moe", {"task": "masked-lm", "config": ["num_experts=4"]}),
@@ -62,12 +62,12 @@ MODELS = {
 }
 TOGETHER = ("tp",)  # both processes compute all rows
 FAST = ("fsdp2 llama",)
-SLOW = ("ddp llama", "ep mixtral")
-SLOW += ("ddp llama_moe", "fsdp2 mixtral", "tp llama", "tp llama_moe")
-SLOW += ("ddp bert", "fsdp2 bert", "fsdp2 llama_moe", "tp mixtral", "ep llama_moe")
+SLOW = ("ddp llama", "ep qwen3_moe")
+SLOW += ("ddp llama_moe", "fsdp2 qwen3_moe", "tp llama", "tp llama_moe")
+SLOW += ("ddp bert", "fsdp2 bert", "fsdp2 llama_moe", "tp qwen3_moe", "ep llama_moe")
 SLOW += (
-    "ddp mixtral",
-    "ddp mixtral_losses",
+    "ddp qwen3_moe",
+    "ddp qwen3_moe_losses",
     "ddp bert_moe",
     "ddp stock",
     "fsdp2 bert_moe",
@@ -75,10 +75,10 @@ SLOW += (
 )
 SLOW += (
     "tp stock",
-    "tp mixtral_losses",
+    "tp qwen3_moe_losses",
     "ep bert_moe",
     "ep stock",
-    "ep mixtral_losses",
+    "ep qwen3_moe_losses",
 )
 SAVED = {
     "max_steps": 6,
@@ -331,7 +331,7 @@ def test_rows_that_are_shared_are_one_batch(runs, references, pair):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", ["ddp llama", "ep mixtral"])
+@pytest.mark.parametrize("pair", ["ddp llama", "ep qwen3_moe"])
 def test_rows_that_are_shared_are_one_batch_slowly(slow_runs, references, pair):
     insist_on_one_batch(slow_runs / pair, pair, references)
 

@@ -8,18 +8,18 @@ model tests are not distributed.
 import unittest
 
 import torch
-from transformers import BertConfig, GPT2Config, LlamaConfig, MixtralConfig
+from transformers import BertConfig, GPT2Config, LlamaConfig, Qwen3MoeConfig
 from transformers.models.bert import modeling_bert
 from transformers.models.gpt2 import modeling_gpt2
 from transformers.models.llama import modeling_llama
-from transformers.models.mixtral import modeling_mixtral
+from transformers.models.qwen3_moe import modeling_qwen3_moe
 from upstream.test_modeling_common import ModelTesterMixin
 from upstream.test_training_mixin import TrainingTesterMixin
 
 from generated.bert import modeling_bert_mlm
 from generated.gpt2 import modeling_gpt2_loss
 from generated.llama import modeling_llama_loss
-from generated.mixtral import modeling_mixtral_checkpoint
+from generated.qwen3_moe import modeling_qwen3_moe_checkpoint_loss
 
 SIZES = {
     "vocab_size": 99,
@@ -91,7 +91,7 @@ def host(module, config_class, trained, **changes):
         all_model_classes = heads(module)
         model_tester = None
         # An expert that no token chose has no gradient.
-        test_all_params_have_gradient = config_class is not MixtralConfig
+        test_all_params_have_gradient = config_class is not Qwen3MoeConfig
 
         def setUp(self):
             self.model_tester = Tester(config_class, getattr(module, trained), **changes)
@@ -111,10 +111,10 @@ WAYS = {
     "Llama": (LlamaConfig, "LlamaForCausalLM", {"num_key_value_heads": 2}),
     "Bert": (BertConfig, "BertForMaskedLM", {}),
     "Gpt2": (GPT2Config, "GPT2LMHeadModel", {"n_inner": 40}),
-    "Mixtral": (
-        MixtralConfig,
-        "MixtralForCausalLM",
-        {"num_key_value_heads": 2, "head_dim": 8, "num_local_experts": 4},
+    "Qwen3Moe": (
+        Qwen3MoeConfig,
+        "Qwen3MoeForCausalLM",
+        {"num_key_value_heads": 2, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2},
     ),
 }
 
@@ -142,7 +142,7 @@ class TestOwnGpt2(hosted("Gpt2", modeling_gpt2)): ...
 class TestGeneratedGpt2(hosted("Gpt2", modeling_gpt2_loss)): ...
 
 
-class TestOwnMixtral(hosted("Mixtral", modeling_mixtral)): ...
+class TestOwnQwen3Moe(hosted("Qwen3Moe", modeling_qwen3_moe)): ...
 
 
-class TestGeneratedMixtral(hosted("Mixtral", modeling_mixtral_checkpoint)): ...
+class TestGeneratedQwen3Moe(hosted("Qwen3Moe", modeling_qwen3_moe_checkpoint_loss)): ...
