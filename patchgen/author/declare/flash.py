@@ -145,9 +145,11 @@ def _mixes(methods: Iterable[ast.FunctionDef]) -> ast.expr | None:
                 axes = [*node.args, *(word.value for word in node.keywords if word.arg == "dim")]
                 if not any(constant(value) == -1 for value in axes):
                     return node
-            case ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), index, *_])):
-                is_all = isinstance(index, ast.Slice) or dotted(index) == "slice_indices"
-                if constant(index) != 0 and not is_all:
+            case ast.Subscript(slice=ast.Name(id=index)) if "mask" in index:
+                return node
+            case ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), token, *_])):
+                is_all = isinstance(token, ast.Slice) or dotted(token) == "slice_indices"
+                if constant(token) != 0 and not is_all:
                     return node
     return None
 

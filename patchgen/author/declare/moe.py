@@ -41,7 +41,7 @@ def moe(module: Module) -> Contribution:
         raise Unfit(None, "the model is a mixture of experts already")
     prefix, file = _configuration(module)
     layers = Layers(module)
-    layer, weights = _layer(module, _network(module, layers))
+    layer, weights = _layer(module, *_network(module, layers))
     declared: dict[str, Declared] = {}  # the heads with the losses of their routers
     models = {}
     missing = []
@@ -100,8 +100,8 @@ def _configuration(module: Module) -> tuple[str, str]:
     return prefix, files[-1]
 
 
-def _network(module: Module, layers: Layers) -> FeedForward:
-    """The FFN of the layers, which are of one class and are told their index."""
+def _network(module: Module, layers: Layers) -> tuple[FeedForward, ast.FunctionDef, str]:
+    """The FFN of the layers, the `__init__` of their one class, its parameter that is an index."""
     networks = [*feed_forwards(layers)]
     if not layers.classes:
         raise Unfit(module.tree, "no list of layers that attend is gone through in this file")
@@ -116,26 +116,26 @@ def _network(module: Module, layers: Layers) -> FeedForward:
     init = layer.method("__init__")
     if init is None or "config" not in _parameters(init):
         raise Unfit(init or layer.node, f"{layer.name} is not told its configuration")
-    if not _index(init):
+    index = next((name for name in INDICES if name in _parameters(init)), "")
+    place = _parameters(init).index(index) if index else 0
+    calls = [call for call in walk(module.tree, ast.Call) if called(call) == layer.name]
+    if not index or any(len(call.args) + len(call.keywords) <= place for call in calls):
         raise Unfit(init, f"{layer.name} is not told its index")
     table = module.folder.parents[1] / "conversion_mapping.py" if module.folder else None
     if table is not None and table.is_file():
         # Experts would not get a weight that transformers makes of other tensors of a checkpoint.
         if f'"{module.model}": ' in table.read_text(encoding="utf-8"):
             raise Unfit(layer.node, f"transformers converts the checkpoints of {module.model}")
-    return networks[0]
+    return networks[0], init, index
 
 
 def _parameters(method: ast.FunctionDef) -> list[str]:
     return [arg.arg for arg in (*method.args.posonlyargs, *method.args.args)][1:]
 
 
-def _index(init: ast.FunctionDef) -> str:
-    """The parameter by which a layer is told whether it has experts."""
-    return next((name for name in INDICES if name in _parameters(init)), "")
-
-
-def _layer(module: Module, ffn: FeedForward) -> tuple[Declared, str]:
+def _layer(
+    module: Module, ffn: FeedForward, init: ast.FunctionDef, index: str
+) -> tuple[Declared, str]:
     """(the layer with a mixture, the table of the dense weights that its experts get)."""
     names = {part: code.removeprefix("self.") for part, code in ffn.parts.items()}
     ups = [names[part] for part in ("gate", "up") if part in names]
@@ -168,17 +168,15 @@ def _layer(module: Module, ffn: FeedForward) -> tuple[Declared, str]:
     if dropout:
         kept = f"{own}.{dropout}" if "drop" in names else f"nn.Dropout({own}.{dropout})"
         mixture = f"nn.Sequential({mixture}, {kept})"
-    init = ffn.layer.method("__init__")
-    assert init is not None
-    parameters = _parameters(init)
-    defaults = dict(zip(parameters[::-1], init.args.defaults[::-1], strict=False))
+    arguments = _parameters(init)
+    defaults = dict(zip(arguments[::-1], init.args.defaults[::-1], strict=False))
     signature = [
-        f"{name}={ast.unparse(defaults[name])}" if name in defaults else name for name in parameters
+        f"{name}={ast.unparse(defaults[name])}" if name in defaults else name for name in arguments
     ]
     lines = [
         f"def __init__(self, {', '.join(signature)}):",
-        f"    super().__init__({', '.join(parameters)})",
-        f"    if has_experts(config, {_index(init)}):",
+        f"    super().__init__({', '.join(arguments)})",
+        f"    if has_experts(config, {index}):",
         f"        {own} = {mixture}",
         *idle,
     ]

@@ -72,6 +72,7 @@ REFUSED = {
     "apertus": ("made in several ways", True),
     "gemma3": ("several configurations", True),
     "layoutlm": ("its index", True),
+    "esmc": ("EsmcLayer is not told its index", True),
     "hrm_text": ("converts the checkpoints of hrm_text", True),
 }
 
