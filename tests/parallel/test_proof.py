@@ -48,37 +48,38 @@ SELECTIVE = {
 MODELS = {
     "llama": ("llama_loss", {**SELECTIVE}),
     "bert": ("bert_mlm", {"task": "masked-lm", "activation_checkpointing": True}),
+    "mixtral": (
+        "mixtral",
+        {"activation_checkpointing": True, "config": ["num_local_experts=4"]},
+    ),
+    "mixtral_losses": (
+        "mixtral",
+        {"config": ["num_local_experts=4", "output_router_logits=true"]},
+    ),
+    "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),
+    "bert_moe": ("bert_moe", {"task": "masked-lm", "config": ["num_experts=4"]}),
     "qwen3_moe": (
         "qwen3_moe_checkpoint_loss",
         {"activation_checkpointing": True, "config": ["num_experts=4"]},
     ),
-    "qwen3_moe_losses": (
-        "qwen3_moe_checkpoint_loss",
-        {"config": ["num_experts=4", "output_router_logits=true"]},
-    ),
-    "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),
-    "bert_moe": ("bert_moe", {"task": "masked-lm", "config": ["num_experts=4"]}),
-    "stock": ("mixtral", {"config": ["num_local_experts=4"]}),
 }
 TOGETHER = ("tp",)  # both processes compute all rows
 FAST = ("fsdp2 llama",)
-SLOW = ("ddp llama", "ep qwen3_moe")
-SLOW += ("ddp llama_moe", "fsdp2 qwen3_moe", "tp llama", "tp llama_moe")
-SLOW += ("ddp bert", "fsdp2 bert", "fsdp2 llama_moe", "tp qwen3_moe", "ep llama_moe")
+SLOW = ("ddp llama", "ep mixtral")
+SLOW += ("ddp llama_moe", "fsdp2 mixtral", "tp llama", "tp llama_moe")
+SLOW += ("ddp bert", "fsdp2 bert", "fsdp2 llama_moe", "tp mixtral", "ep llama_moe")
 SLOW += (
-    "ddp qwen3_moe",
-    "ddp qwen3_moe_losses",
+    "ddp mixtral",
+    "ddp mixtral_losses",
     "ddp bert_moe",
-    "ddp stock",
+    "ddp qwen3_moe",
     "fsdp2 bert_moe",
-    "fsdp2 stock",
 )
 SLOW += (
-    "tp stock",
-    "tp qwen3_moe_losses",
+    "tp qwen3_moe",
+    "tp mixtral_losses",
     "ep bert_moe",
-    "ep stock",
-    "ep qwen3_moe_losses",
+    "ep mixtral_losses",
 )
 SAVED = {
     "max_steps": 6,
@@ -331,7 +332,7 @@ def test_rows_that_are_shared_are_one_batch(runs, references, pair):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", ["ddp llama", "ep qwen3_moe"])
+@pytest.mark.parametrize("pair", ["ddp llama", "ep mixtral"])
 def test_rows_that_are_shared_are_one_batch_slowly(slow_runs, references, pair):
     insist_on_one_batch(slow_runs / pair, pair, references)
 
