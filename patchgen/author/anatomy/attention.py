@@ -143,15 +143,16 @@ class Attentions:
                 reader = f"{missed.owner.name} reads a mask that SDPA would get"
                 yield missed.node, f"{reader}, and stays eager: {missed.why}"
         # The names under which masks go from where they are made to attentions.
-        read: list[ast.AST] = [term.value for one in self.chains for term in one.scores.terms]
+        read: list[ast.AST] = [term.value for chain in self.chains for term in chain.scores.terms]
         read += [call for interface in self.interfaces for call in interface.calls]
-        makers = [one for one in walk(self.module.tree, ast.Assign) if names(one) & MADE_BY_CONFIG]
+        nodes = walk(self.module.tree, ast.Assign)
+        makers = [node for node in nodes if names(node) & MADE_BY_CONFIG]
         masks = {name for name in names(read) | stored(makers) if "mask" in name}
         written = {id(node) for chain in self.chains for node in ast.walk(chain.method)}
         for _, method in self.module.methods:
             for node in walk(method, ast.expr):
                 operands = _operands(node) if id(node) not in written else []
-                if any(isinstance(one, ast.Name) and one.id in masks for one in operands):
+                if masks.intersection(map(dotted, operands)):
                     what = f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in"
                     yield node, f"{what} another form"
 
@@ -199,7 +200,7 @@ class Layers:
         """The classes that compute an attention, or hold such a class."""
         names = {chain.owner.name for chain in self.attentions.chains}
         names |= {interface.owner.name for interface in self.attentions.interfaces}
-        names |= {one.owner.name for one in self.attentions.missed if one.attention}
+        names |= {miss.owner.name for miss in self.attentions.missed if miss.attention}
         names |= {name for name in self.module.classes if "ttention" in name}
         size = 0
         while size < len(names):

@@ -61,8 +61,8 @@ class Class:
         """The values that any method assigns to `self.NAME`."""
         assigned: dict[str, tuple[ast.expr, ...]] = {}
         inherited = [pair for base in reversed(self.parents) for pair in base.attributes.items()]
-        own = [(name, (value,)) for method in self.own.values() for name, value in _set(method)]
-        for name, values in (*inherited, *own):
+        pairs = [pair for method in self.own.values() for pair in _set(method)]
+        for name, values in (*inherited, *((name, (value,)) for name, value in pairs)):
             assigned[name] = (*assigned.get(name, ()), *values)
         return assigned
 
@@ -106,8 +106,8 @@ class Class:
             values = self.attributes.get(attribute, ())
             names = [name for value in values for name in _created(value, local)]
             names += appended.get(attribute, [])
-            each = (inner for name in names for inner in local.get(name, [name]))
-            held[attribute] = tuple(dict.fromkeys(each))
+            classes = (inner for name in names for inner in local.get(name, [name]))
+            held[attribute] = tuple(dict.fromkeys(classes))
         return held
 
     def descends(self, base: str) -> bool:
@@ -197,14 +197,14 @@ class Module:
 
     def held(self, owner: Class, *attributes: str) -> list[Class]:
         """The classes of this file that `attributes` of `owner` hold; of all if none is named."""
-        names = [name for one in attributes or owner.attributes for name in owner.held(one)]
+        names = [n for attribute in attributes or owner.attributes for n in owner.held(attribute)]
         return [self.classes[name] for name in dict.fromkeys(names) if name in self.classes]
 
     @cached_property
     def pretrained(self) -> tuple[Class, ...]:
         """The direct subclasses of PreTrainedModel."""
         return tuple(
-            one for one in self.classes.values() if "PreTrainedModel" in map(last, one.bases)
+            owner for owner in self.classes.values() if "PreTrainedModel" in map(last, owner.bases)
         )
 
 

@@ -186,7 +186,7 @@ def _chain(
     for reader in (*kept, *arguments):
         if name := min(names(reader) & lost, default=""):
             raise Unfit(reader, f"`{name}`, which SDPA does not compute, is read here too")
-    weights = sorted(n for n, one in walked.env.items() if first <= one.statement <= at)
+    weights = sorted(n for n, bound_to in walked.env.items() if first <= bound_to.statement <= at)
     return Chain(walked.owner, walked.method, suite, first, at, scores, value, node, kept, weights)
 
 
@@ -350,7 +350,7 @@ class Walk:
     def _assigned(self, node: ast.expr) -> list[ast.expr]:
         """Every value that the method assigns to the name `node`."""
         assignments = walk(self.method.body, ast.Assign)
-        return [one.value for one in assignments if stored(one) == {dotted(node)}]
+        return [node.value for node in assignments if stored(node) == {dotted(node)}]
 
     def _is_dropout(self, node: ast.expr) -> bool:
         # A module that may also be an Identity has no rate to read.
@@ -389,7 +389,7 @@ class Walk:
     ) -> Scores | None:
         if not _is_number(value, self.owner):
             read = [*walk([value, *self._assigned(value)], ast.Attribute)]
-            is_parameter = any("Parameter" in self.owner.held(one.attr) for one in read)
+            is_parameter = any("Parameter" in self.owner.held(node.attr) for node in read)
             if scores.terms or not (is_parameter or isinstance(value, ast.Call)):
                 what = f"`{ast.unparse(value)[:60]}`, which scales the scores, may be more than"
                 self.use(node, f"{what} one number")

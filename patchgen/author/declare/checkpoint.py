@@ -45,7 +45,7 @@ FLAGS = ("output_", "use_", "return_")
 def checkpoint(module: Module) -> Contribution:
     """What the part declares for `module`."""
     found = Layers(module)
-    able = [one for one in module.classes.values() if one.descends(CHECKPOINTED)]
+    able = [owner for owner in module.classes.values() if owner.descends(CHECKPOINTED)]
     layers = found.classes or able
     if not module.pretrained:
         raise Unfit(None, "no class of this file stands below PreTrainedModel")
@@ -68,14 +68,14 @@ def checkpoint(module: Module) -> Contribution:
         redundant = REDUNDANT.format(alias=module.alias)
         every = tuple(Declared(owner.name) for owner in models)
         return Contribution("checkpoint", declared=every, redundant=redundant)
-    topmost = [one for one in plain if not any(one.descends(other.name) for other in plain)]
+    topmost = [layer for layer in plain if not any(layer.descends(other.name) for other in plain)]
     declared = (
         *(Declared(layer.name, behind=(CHECKPOINTED,)) for layer in topmost),
-        *(Declared(one.name, members=FLAGGED[: 1 + (SWITCH in one.own)]) for one in silent),
+        *(Declared(owner.name, members=FLAGGED[: 1 + (SWITCH in owner.own)]) for owner in silent),
         *(Declared(owner.name, mixins=("ChooseOnce",)) for owner in models if routers),
         *(edit for router in routers for edit in _choice(module, *router)),
     )
-    calls = walk((one.node for one in found.inside(plain)), ast.Call)
+    calls = walk((layer.node for layer in found.inside(plain)), ast.Call)
     statistics = any(last(called(call)).startswith("BatchNorm") for call in calls)
     says = {SAYS: plain or silent, SAYS_ONCE: routers, SAYS_STATISTICS: statistics}
     text = " ".join(text for text, needed in says.items() if needed)
@@ -137,7 +137,7 @@ def _unfit_call(call: ast.Call, layer: Class) -> str:
     by_place = dict(zip(names, call.args, strict=False))
     caches = [by_place.get(name) for name in EVERY_CACHE]
     caches += [given.get(name) for name in EVERY_CACHE - REMOVED]
-    return FILLED_TWICE if any(not isinstance(one, ast.Constant | None) for one in caches) else ""
+    return "" if all(isinstance(cache, ast.Constant | None) for cache in caches) else FILLED_TWICE
 
 
 def _choice(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[Declared]:
@@ -148,7 +148,7 @@ def _choice(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[D
         for node in walk(method.body, ast.Assign)
         if "topk(" in ast.unparse(node.value) and not isinstance(node.value, ast.BinOp)
     )
-    changes = [one for one in walk(method.body, ast.AugAssign) if dotted(one.target) in chosen]
+    changes = [node for node in walk(method.body, ast.AugAssign) if dotted(node.target) in chosen]
     for index, statement in enumerate(changes):
         name = "leave_what_topk_gave" + (f"_{index + 1}" if index else "")
         target = ast.Name(dotted(statement.target))

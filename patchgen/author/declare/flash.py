@@ -49,11 +49,11 @@ def flash(module: Module) -> Contribution:
     if not _attending(module):
         what = "no attention calls transformers' interface in the form of BERT's or Llama's"
         raise Unfit(None, what)
-    models = [one for one in module.classes.values() if one.descends("PreTrainedModel")]
-    encoders = [one for one in models if _fits("PaddingFreeEncoder", one)]
-    decoders = [one for one in models if _fits("PaddingFreeDecoder", one)]
+    models = [owner for owner in module.classes.values() if owner.descends("PreTrainedModel")]
+    encoders = [owner for owner in models if _fits("PaddingFreeEncoder", owner)]
+    decoders = [owner for owner in models if _fits("PaddingFreeDecoder", owner)]
     decoders = [o for o in decoders if {*parameters(o.own["forward"])} - MORE == LLAMA]
-    decoders = [one for one in decoders if "rotary_emb" in one.attributes]
+    decoders = [owner for owner in decoders if "rotary_emb" in owner.attributes]
     if len(encoders) + len(decoders) != 1:
         what = "there is not one base model of BERT's or Llama's structure in this file"
         raise Unfit(module.tree, what, HINT)
@@ -97,7 +97,7 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
     forward = model.own["forward"]
     if experts(module):
         raise Unfit(forward, "the losses of its routers read the rows of a batch")
-    flags = [ast.unparse(node) for one in module.pretrained for node in one.node.body]
+    flags = [ast.unparse(node) for owner in module.pretrained for node in owner.node.body]
     if "_supports_flash_attn = True" not in flags:
         raise Unfit(None, "it takes no FlashAttention, which is told the lengths of texts")
     if "hidden_states = inputs_embeds" not in map(ast.unparse, walk(forward.body, ast.Assign)):
@@ -165,8 +165,8 @@ def _heads(module: Module, model: Class) -> Iterator[Declared]:
         for node in walk(forward.body, ast.Attribute):
             if dotted(node.value) in bases:
                 raise Unfit(node, f"{owner.name} goes through the parts of {model.name} itself")
-        inside = layers.inside(one for one in module.held(owner) if one is not model)
-        methods = [forward, *(method for one in inside for method in one.own.values())]
+        inside = layers.inside(part for part in module.held(owner) if part is not model)
+        methods = [forward, *(method for part in inside for method in part.own.values())]
         # A loss over positions is a softmax over those of padding too.
         over_positions = "start_positions" in parameters(forward)
         if not over_positions and _mixes(methods) is None:

@@ -74,7 +74,7 @@ def liger(module: Module) -> Contribution:
     kernels += [(owner.name, ROTARY) for owner, why in rotations if not why]
     kernels += _gates(module)
     losses = {
-        one.name: LOSSES[one.mixins[0]] for one in of_loss.declared if one.mixins[0] in LOSSES
+        head.name: LOSSES[head.mixins[0]] for head in of_loss.declared if head.mixins[0] in LOSSES
     }
     kernels += losses.items()
     if not kernels:
@@ -83,7 +83,7 @@ def liger(module: Module) -> Contribution:
         Missing(module.at(o.node), f"{o.name} rotates as before: {w}") for o, w in rotations if w
     ]
     missing = [*unknown(module, NORMS), *missing]
-    missing += [Missing(one.at, one.what) for one in of_loss.missing if one.at.line]
+    missing += [Missing(miss.at, miss.what) for miss in of_loss.missing if miss.at.line]
     declared = tuple(Declared(name, mixins=(mixin,)) for name, mixin in kernels)
     says = SAYS.format(loss=OF_LOSS if losses else "")
     return Contribution("liger", says, declared, tuple(missing))
@@ -105,7 +105,7 @@ def _why_no_rotation(module: Module) -> str:
     rotate, half = module.functions[ROTATE], module.functions.get("rotate_half")
     if half is None:
         return "there is no rotation of halves"
-    results = [ast.unparse(returned(one.body) or ast.Pass()) for one in (rotate, half)]
+    results = [ast.unparse(returned(function.body) or ast.Pass()) for function in (rotate, half)]
     if results[0] not in ROTATIONS or results[1] != HALF:
         return "it rotates otherwise"
     cosines = [

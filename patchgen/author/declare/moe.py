@@ -34,7 +34,7 @@ WIDTHS = {"Linear": "out_features", "Conv1D": "nf"}
 @refusing
 def moe(module: Module) -> Contribution:
     """What the part declares for `module`."""
-    language = [one for one in heads(module) if one.owner.name.endswith(LANGUAGE)]
+    language = [head for head in heads(module) if head.owner.name.endswith(LANGUAGE)]
     if not language:
         raise Unfit(None, "no causal or masked language model takes a loss here")
     if experts(module):
@@ -65,7 +65,7 @@ def moe(module: Module) -> Contribution:
             what = f"{one.name} does not begin with {prefix}, as its model does"
             raise Unfit(module.classes[one.name].node, what)
     # `qwen3_moe` and others are names of models of transformers.
-    names = tuple(one.name for one in public)
+    names = tuple(item.name for item in public)
     model = NewModel(prefix, f"{module.alias}_mixture", file, names)
     says = SAYS.format(model_type=model.model_type)
     return Contribution("moe", says, (layer, *public), tuple(missing), model=model)
@@ -89,7 +89,7 @@ def _configuration(module: Module) -> tuple[str, str]:
         what = f"the models of this file have several configurations or none: {several}"
         raise Unfit(second, what)
     ((name, place),) = names.items()
-    imports = [one for one in walk(module.tree.body, ast.ImportFrom) if one.level == 1]
+    imports = [node for node in walk(module.tree.body, ast.ImportFrom) if node.level == 1]
     files = [i.module or "" for i in imports if name in {alias.name for alias in i.names}]
     if not files or not files[-1].startswith("configuration_"):
         raise Unfit(place, f"{name} is not of the folder of this file")
@@ -109,7 +109,7 @@ def _network(module: Module, layers: Layers) -> tuple[FeedForward, ast.FunctionD
     if not networks:
         raise Unfit(layer.node, f"{layer.name} holds no FFN in a form that is known")
     if more:
-        names = " and ".join(one.name for one in layers.classes)
+        names = " and ".join(owner.name for owner in layers.classes)
         raise Unfit(more[0].node, f"there are several kinds of layers: {names}")
     if len(networks) > 1:
         raise Unfit(layer.node, f"{layer.name} holds more than one FFN")
@@ -247,7 +247,7 @@ def _model(module: Module, head: Head) -> tuple[str, Class]:
             is_model = owner.name.endswith(("Model", "Decoder", "Transformer"))
             if forward is None or not is_model:
                 continue
-            decorators = {last(called(one) or dotted(one)) for one in forward.decorator_list}
+            decorators = {last(called(node) or dotted(node)) for node in forward.decorator_list}
             if not decorators & RECORDING:
                 what = f"{owner.name} does not record outputs of its modules, which the loss needs"
                 raise Unfit(forward, what)

@@ -43,8 +43,8 @@ FORMS = {
 def norm(module: Module) -> Contribution:
     """What the part declares for `module`."""
     norms = rms_norms(module)
-    rms = [Declared(one.name, mixins=(mixin,)) for one, mixin in norms.items() if mixin]
-    layer = [one for owner in module.classes.values() for one in _layer_norm(owner)]
+    rms = [Declared(owner.name, mixins=(mixin,)) for owner, mixin in norms.items() if mixin]
+    layer = [item for owner in module.classes.values() for item in _layer_norm(owner)]
     missing = unknown(module, FORMS.values(), fatal=not rms and not layer)
     if not rms and not layer and not missing:
         raise Unfit(None, "no norm that the part computes is made here")
@@ -72,7 +72,7 @@ def unknown(module: Module, mixins: Collection[str], *, fatal: bool = False) -> 
     """The RMSNorms that stay as they are, since none of `mixins` computes them."""
     owners = [owner for owner, mixin in rms_norms(module).items() if mixin not in mixins]
     what = "{} stays: it rounds or computes otherwise"
-    return tuple(Missing(module.at(one.node), what.format(one.name), fatal) for one in owners)
+    return tuple(Missing(module.at(owner.node), what.format(owner.name), fatal) for owner in owners)
 
 
 def _layer_norm(owner: Class) -> list[Declared]:

@@ -48,7 +48,7 @@ class Answer:
 
     @property
     def draft(self) -> Draft:
-        names = dict.fromkeys(one.name for part in self.parts for one in part.declared)
+        names = dict.fromkeys(item.name for part in self.parts for item in part.declared)
         parts = tuple(part.part for part in self.parts)
         return Draft(self.module.alias, self.text, parts, tuple(names))
 
@@ -60,7 +60,7 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
     a PG803 for each reason why a part cannot be written.
     """
     module = open_module(env, find_module(env, model))
-    single = [one for part in parts for one in TOGETHER.get(part, (part,))]
+    single = [name for part in parts for name in TOGETHER.get(part, (part,))]
     for part in single:
         if part not in WRITERS:
             hint = did_you_mean(part, [*WRITERS, *TOGETHER]) or f"there are {', '.join(WRITERS)}"
@@ -77,7 +77,7 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
     at, what = Location(module.source.path), "transformers has it here, and the part writes nothing"
     problems += [Problem(at, "PG803", f"{part.part}: {what}") for part in nothing]
     if problems:
-        fitting = [one.part for one in written if not any(m.fatal for m in one.missing)]
+        fitting = [part.part for part in written if not any(m.fatal for m in part.missing)]
         others = [f"the others fit: --with {','.join(fitting)}"] if fitting else []
         hints = ["; ".join([*filter(None, [p.hint]), *others]) for p in problems]
         raise Refusals([replace(p, hint=h) for p, h in zip(problems, hints, strict=True)])

@@ -46,49 +46,49 @@ NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
 @refusing
 def sdpa(module: Module) -> Contribution:
     """What the part declares for `module`."""
-    found = Attentions(module)
-    if not found.chains and not found.interfaces:
-        attentions = [one for one in found.missed if one.attention]
-        others = [one for one in found.missed if "ttention" in one.owner.name]
-        why = _missed(found, attentions, " stays eager", True) or _missed(found, others, "", True)
+    attns = Attentions(module)
+    if not attns.chains and not attns.interfaces:
+        missed = [miss for miss in attns.missed if miss.attention]
+        others = [miss for miss in attns.missed if "ttention" in miss.owner.name]
+        why = _missed(attns, missed, " stays eager", True) or _missed(attns, others, "", True)
         if not why:
             raise Unfit(None, "no attention is computed in this file")
         return Contribution("sdpa", missing=why)
-    if not found.chains and found.flag("_supports_sdpa"):
-        return replace(_written(module, found), redundant=REDUNDANT.format(alias=module.alias))
-    if found.chains and found.calls_sdpa:
+    if not attns.chains and attns.flag("_supports_sdpa"):
+        return replace(_written(module, attns), redundant=REDUNDANT.format(alias=module.alias))
+    if attns.chains and attns.calls_sdpa:
         return Contribution("sdpa", redundant=REDUNDANT_OWN.format(alias=module.alias))
     if not module.pretrained:
         raise Unfit(None, "no class of this file stands below PreTrainedModel")
-    written = _written(module, found)
-    if written.declared or not found.makers:
+    written = _written(module, attns)
+    if written.declared or not attns.makers:
         return written
     # Other code reads the masks too, or it is not known what reads them: keep those of "eager".
-    return _written(module, replace(found, whole_masks=True))
+    return _written(module, replace(attns, whole_masks=True))
 
 
-def _written(module: Module, found: Attentions) -> Contribution:
-    written = {chain.method for chain in found.chains}
-    stay = [one for one in found.missed if one.attention]
+def _written(module: Module, attns: Attentions) -> Contribution:
+    written = {chain.method for chain in attns.chains}
+    stay = [miss for miss in attns.missed if miss.attention]
     # Attentions in a method with another one that is replaced.
-    left = _missed(found, [o for o in stay if o.method in written], " would stay eager", True)
-    fatal = [Missing(module.at(node), what, True) for node, what in found.reasons]
+    left = _missed(attns, [o for o in stay if o.method in written], " would stay eager", True)
+    fatal = [Missing(module.at(node), what, True) for node, what in attns.reasons]
     if fatal := [*fatal, *left]:
         return Contribution("sdpa", missing=tuple(dict.fromkeys(fatal)))
     members: dict[str, list[str]] = {}
-    missing = [*_missed(found, stay, " stays eager")]
-    attentions: list[Chain | Interface] = [*found.chains, *found.interfaces]
-    for one in attentions:
+    missing = [*_missed(attns, stay, " stays eager")]
+    computed: list[Chain | Interface] = [*attns.chains, *attns.interfaces]
+    for one in computed:
         name = one.owner.name
         try:
-            texts = _chain_edit(found, one) if isinstance(one, Chain) else _calls(found, one)
+            texts = _chain_edit(attns, one) if isinstance(one, Chain) else _calls(attns, one)
             members.setdefault(name, []).extend(texts)
         except Unfit as no:
             missing.append(Missing(module.at(no.node or module.tree), f"{name}: {no.why}", True))
-    if any(one.fatal for one in missing) or not members:
+    if any(miss.fatal for miss in missing) or not members:
         return Contribution("sdpa", missing=tuple(missing))
-    told = _configuration(dict.fromkeys(chain.owner for chain in found.chains), members)
-    for owner, method in module.methods if found.whole_masks else ():
+    told = _configuration(dict.fromkeys(chain.owner for chain in attns.chains), members)
+    for owner, method in module.methods if attns.whole_masks else ():
         read = [node.id for node in walk(method.body, ast.Name) if node.id in MADE_BY_CONFIG]
         for name in sorted(set(read)):
             new, count = f"for_eager({name})", read.count(name)
@@ -98,12 +98,12 @@ def _written(module: Module, found: Attentions) -> Contribution:
     # Around models of other files, which may not know SDPA.
     around = AROUND.search(module.source.text) is not None
     mixins = ["SdpaAroundModels" if around else "SdpaOrEager", *["TellsConfig"] * told]
-    declared += [Declared(one.name, (*mixins,)) for one in module.pretrained]
-    says = f"{SAYS} {WHOLE_MASKS}" if found.whole_masks else SAYS
+    declared += [Declared(owner.name, (*mixins,)) for owner in module.pretrained]
+    says = f"{SAYS} {WHOLE_MASKS}" if attns.whole_masks else SAYS
     return Contribution("sdpa", says, tuple(declared), tuple(missing))
 
 
-def _calls(found: Attentions, interface: Interface) -> list[str]:
+def _calls(attns: Attentions, interface: Interface) -> list[str]:
     """The edit of a class that calls the interface, and a missing attribute."""
     lookup, method = interface.lookup, interface.method
     keywords = {keyword.arg for call in interface.calls for keyword in call.keywords}
@@ -111,13 +111,13 @@ def _calls(found: Attentions, interface: Interface) -> list[str]:
         names = ", ".join(f"`{name}`" for name in refused)
         raise Unfit(lookup, f"the interface is given {names}, which SDPA does not compute")
     # The error does not show under "eager", where the mask always has all its values.
-    if found.causal and interface.is_causal - {"True"}:
+    if attns.causal and interface.is_causal - {"True"}:
         what = "`is_causal` is False where the mask is causal: without a mask, SDPA would see every"
         raise Unfit(lookup, f"{what} key")
     holes = ["lookup", "name", "eager"] + ["window"] * ("sliding_window" in keywords)
     window = ", sliding_window=window" if "window" in holes else ""
     function = "sink_attention" if "s_aux" in keywords else "sdpa_attention"
-    whole = ", whole_mask=True" if found.whole_masks else ""
+    whole = ", whole_mask=True" if attns.whole_masks else ""
     annotation = ": Callable" if isinstance(lookup, ast.AnnAssign) else ""
     for statement in walk(method.body, ast.Assign):
         if interface.calls == (statement.value,):
@@ -127,7 +127,7 @@ def _calls(found: Attentions, interface: Interface) -> list[str]:
                 new = [f"{target} = {function}(..., eager{whole})"]
                 members = [edit("call_sdpa", method, old, new, holes)]
                 # transformers takes a missing attribute as True.
-                return members + [f"is_causal = {found.causal}"] * (not interface.is_causal)
+                return members + [f"is_causal = {attns.causal}"] * (not interface.is_causal)
     raise Unfit(lookup, "the interface is called otherwise than once, behind its look-up")
 
 
@@ -163,23 +163,23 @@ def _numbered(members: list[str]) -> Iterator[str]:
 
 
 def _missed(
-    found: Attentions, softmaxes: Iterable[Missed], verb: str, fatal: bool = False
+    attns: Attentions, softmaxes: Iterable[Missed], verb: str, fatal: bool = False
 ) -> tuple[Missing, ...]:
-    at = found.module.at
+    at = attns.module.at
     lines = [
         Missing(at(one.node), f"{one.owner.name}{verb}: {one.why}", fatal) for one in softmaxes
     ]
     return tuple(dict.fromkeys(lines))
 
 
-def _chain_edit(found: Attentions, chain: Chain) -> list[str]:
+def _chain_edit(attns: Attentions, chain: Chain) -> list[str]:
     """The edit of the method of `chain`.  Raises Unfit if there is no such call."""
 
     def text(node: ast.AST) -> str:
-        return code(found.module, chain.method, node, IMPORTED)
+        return code(attns.module, chain.method, node, IMPORTED)
 
     scores, last = chain.scores, chain.suite[chain.last]
-    masks = [term for term in scores.terms if found.follows(term.value)]
+    masks = [term for term in scores.terms if attns.follows(term.value)]
     if len(masks) > 1:
         raise Unfit(masks[1].value, "two masks are added to the scores")
     if masks and masks[0].kind != "add":
@@ -196,8 +196,8 @@ def _chain_edit(found: Attentions, chain: Chain) -> list[str]:
             raise Unfit(scores.query, what)
         name = next(node.id for node in walk(masks[0].value, ast.Name) if "mask" in node.id)
         states = f"{text(scores.query)}, {text(scores.key)}"
-        eager = [f"{name} = additive_mask({name}, {states}, causal={found.causal})"]
-    product = {id(chain.product): parsed(_call(found, chain, masks))}
+        eager = [f"{name} = additive_mask({name}, {states}, causal={attns.causal})"]
+    product = {id(chain.product): parsed(_call(attns, chain, masks))}
     # The names of scores or weights that are read after the attention.
     end, inner = last.end_lineno or 0, set(ast.walk(last))
     later = [node for node in walk(chain.method.body, ast.Name) if node not in inner]
@@ -212,13 +212,13 @@ def _chain_edit(found: Attentions, chain: Chain) -> list[str]:
     return [edit("call_sdpa", chain.method, old, [new])]
 
 
-def _call(found: Attentions, chain: Chain, masks: Sequence[Term]) -> str:
+def _call(attns: Attentions, chain: Chain, masks: Sequence[Term]) -> str:
     """The call of SDPA that computes the context of `chain`; `masks` are those of transformers."""
     scores = chain.scores
     arguments = [ast.unparse(node) for node in (scores.query, scores.key, chain.value)]
     arguments += [_term(mask, followed=True) for mask in masks]
     arguments += [_term(term, followed=False) for term in scores.terms if term not in masks]
-    if masks and found.causal:
+    if masks and attns.causal:
         arguments.append("causal=True")
     scaling = ""
     for factor in scores.factors:

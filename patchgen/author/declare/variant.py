@@ -130,10 +130,10 @@ def write(parts: Sequence[Contribution], module: Module) -> str:
     order = {name: number for number, name in enumerate(module.classes)}
     classes = []
     for name in sorted(merged, key=lambda name: order.get(name, 0)):
-        bases = [*_unique(mixin for one in merged[name] for mixin in one.mixins)]
+        bases = [*_unique(mixin for item in merged[name] for mixin in item.mixins)]
         bases += [f"{module.alias}.{name}"]
-        bases += _unique(base for one in merged[name] for base in one.behind)
-        members = _unique(text for one in merged[name] for text in one.members)
+        bases += _unique(base for item in merged[name] for base in item.behind)
+        members = _unique(text for item in merged[name] for text in item.members)
         body = textwrap.indent("\n\n".join(members) or "pass", "    ")
         renamed = model.renamed(name) if model is not None else name
         classes.append(f"class {renamed}({', '.join(bases)}):\n{body}")
