@@ -5,8 +5,7 @@ boolean or None for "sdpa".  What None means, causal or not, depends on the func
 followed from there to an attention: where a module makes masks of one kind alone, and nothing but
 attentions computes with them, each mask is of that kind; else every mask stays that of "eager".
 
-Layers are classes with an attention in a ModuleList; of nested lists, such as stages of blocks, the
-innermost has them.
+Layers are classes with an attention in a ModuleList, the innermost of nested lists.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from patchgen.author.anatomy.module import LISTS, Class, Module
 from patchgen.author.anatomy.steps import Chain, Missed, chains
 from patchgen.facts.modules import BIDIRECTIONAL, CAUSAL
 
-CALL = "scaled_dot_product_attention"
 MADE_BY_CONFIG = CAUSAL | BIDIRECTIONAL
 # Names that show whether an attention looks at the states of another sequence.
 CROSS = frozenset("is_cross_attention encoder_hidden_states key_value_states kv_states kv".split())
@@ -59,10 +57,7 @@ class Interface:
 
 @dataclass(frozen=True, eq=False)
 class Attentions:
-    """Every attention of `module`.
-
-    With `whole_masks`, every mask is that of "eager", whatever implementation runs.
-    """
+    """Every attention of `module`; with `whole_masks`, every mask is that of "eager"."""
 
     module: Module
     whole_masks: bool = False
@@ -113,7 +108,7 @@ class Attentions:
     def reasons(self) -> Iterator[tuple[ast.AST, str]]:
         """Code that prevents masks for SDPA, because it needs another form of them; and why."""
         for name, table in self.module.tables.items():
-            if table.keys() & PICKED:
+            if table.keys() & PICKED and ("eager" not in table or "sdpa" in table):
                 node = next(node for node in self.module.tree.body if name in stored(node))
                 yield node, f"`{name}` has classes of attention by implementation"
         if self.whole_masks:
@@ -158,16 +153,15 @@ class Attentions:
 
     @cached_property
     def calls_sdpa(self) -> bool:
-        """Whether every attention that is written out has a call of SDPA as an alternative.
-
-        It stands in the same method, or in another class of attention.
-        """
-        with_class = {
-            table.get("eager") for table in self.module.tables.values() if "sdpa" in table
-        }
+        """Whether each attention that is written out has SDPA in its method or another class."""
+        tables = self.module.tables.values()
+        with_class = {table.get("eager") for table in tables if "sdpa" in table}
         return self.flag("_supports_sdpa") and all(
             chain.owner.name in with_class
-            or any(called(call).endswith(CALL) for call in walk(chain.method.body, ast.Call))
+            or any(
+                called(call).endswith("scaled_dot_product_attention")
+                for call in walk(chain.method.body, ast.Call)
+            )
             for chain in self.chains
         )
 

@@ -123,9 +123,8 @@ SHAPES = {
     "same": ("torch.max(x, number)", "x.view(...)", "x.to(...)", "x.type_as(...)", "x.float()"),
     "turned": tuple(f"x.transpose({axes})" for axes in ("-1, -2", "-2, -1", "2, 3", "1, 2")),
 }
-TORCH = {"torch", "nn", "F", "self"}
 _PARSED = {
-    kind: [(shape, names(shape) - TORCH) for shape in map(parsed, shapes)]
+    kind: [(shape, names(shape) - {"torch", "nn", "F", "self"}) for shape in map(parsed, shapes)]
     for kind, shapes in SHAPES.items()
 }
 

@@ -51,9 +51,10 @@ def flash(module: Module) -> Contribution:
         raise Unfit(None, what)
     models = [owner for owner in module.classes.values() if owner.descends("PreTrainedModel")]
     encoders = [owner for owner in models if _fits("PaddingFreeEncoder", owner)]
-    decoders = [owner for owner in models if _fits("PaddingFreeDecoder", owner)]
+    decoders = [
+        o for o in models if _fits("PaddingFreeDecoder", o) and "rotary_emb" in o.attributes
+    ]
     decoders = [o for o in decoders if {*parameters(o.own["forward"])} - MORE == LLAMA]
-    decoders = [owner for owner in decoders if "rotary_emb" in owner.attributes]
     if len(encoders) + len(decoders) != 1:
         what = "there is not one base model of BERT's or Llama's structure in this file"
         raise Unfit(module.tree, what, HINT)

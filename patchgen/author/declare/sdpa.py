@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from patchgen.author.anatomy.attention import MADE_BY_CONFIG, Attentions, Interface
-from patchgen.author.anatomy.code import called, names, parameters, parsed, stored, walk
+from patchgen.author.anatomy.code import called, dotted, names, parameters, parsed, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.anatomy.steps import Chain, Factor, Missed, Term
 from patchgen.author.declare.edits import code, edit
@@ -48,9 +48,8 @@ def sdpa(module: Module) -> Contribution:
     """What the part declares for `module`."""
     attns = Attentions(module)
     if not attns.chains and not attns.interfaces:
-        missed = [miss for miss in attns.missed if miss.attention]
-        others = [miss for miss in attns.missed if "ttention" in miss.owner.name]
-        why = _missed(attns, missed, " stays eager", True) or _missed(attns, others, "", True)
+        missed = [o for o in attns.missed if o.attention or "ttention" in o.owner.name]
+        why = _missed(attns, missed, " stays eager", True)
         if not why:
             raise Unfit(None, "no attention is computed in this file")
         return Contribution("sdpa", missing=why)
@@ -88,6 +87,13 @@ def _written(module: Module, attns: Attentions) -> Contribution:
     if any(miss.fatal for miss in missing) or not members:
         return Contribution("sdpa", missing=tuple(missing))
     told = _configuration(dict.fromkeys(chain.owner for chain in attns.chains), members)
+    for owner, method in module.methods if module.tables else ():
+        for node in walk(method.body, ast.Subscript):  # TABLE[NAME], which has no class for SDPA
+            if "eager" in (table := module.tables.get(dotted(node.value), {})):
+                classes = (node, table["eager"])
+                old, new = (code(module, method, item, [*members]) for item in classes)
+                text = edit("take_its_only_class", method, [old], [new])
+                members.setdefault(owner.name, []).append(text)
     for owner, method in module.methods if attns.whole_masks else ():
         read = [node.id for node in walk(method.body, ast.Name) if node.id in MADE_BY_CONFIG]
         for name in sorted(set(read)):

@@ -99,11 +99,11 @@ class Layer(nn.Module):
 """
 
 
-@pytest.mark.parametrize("table", ['{"eager": Eager}', '{"eager": Eager, "sdpa": Sdpa}'])
-def test_a_class_out_of_a_table_is_refused(table):
+@pytest.mark.parametrize("table", ['{"flash_attention_2": Sdpa}', '{"eager": Eager, "sdpa": Sdpa}'])
+def test_a_table_with_a_class_for_sdpa_or_none_for_eager_is_refused(table):
     found = Attentions(module(TABLE.replace("{table}", table)))
     assert [what for _, what in found.reasons] == [
         "`CLASSES` has classes of attention by implementation"
     ]
-    other = Attentions(module(TABLE.replace("{table}", '{"relu": Eager}')))
-    assert not [*other.reasons]
+    for other in ('{"relu": Eager}', '{"eager": Eager}'):
+        assert not [*Attentions(module(TABLE.replace("{table}", other))).reasons]

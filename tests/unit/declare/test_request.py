@@ -46,6 +46,7 @@ def test_parts_of_one_model_share_its_classes(env):
 CALLS = {
     "deberta_v2": "rel_att, attention_mask, scaling=1.0",
     "bloom": "attention_mask, alibi * self.beta, causal=True, scaling=self.inv_norm_factor",
+    "gptj": "attention_mask, causal=True, scaling=1",
     "mpnet": "attention_mask, position_bias, scaling=1 / math.sqrtself.attention_head_size",
     "swinv2": "relative_position_bias.unsqueeze(0), (attention_mask.unsqueeze(1).unsqueeze(0) if",
 }
@@ -65,7 +66,6 @@ def test_what_is_added_to_the_scores_is_passed_on(env, model, call):
 
 REFUSED = {
     "nystromformer": "would stay eager",
-    "gptj": "`GPTJ_ATTENTION_CLASSES` has classes of attention by implementation",
     "vits": "the scores go into",
     "gemma2": "`softcap`, which SDPA does not compute",
 }
@@ -115,6 +115,19 @@ def test_models_of_other_files_are_let_be(env):
         declared(answer(env, "tvp", ["sdpa"]).text)["TvpPreTrainedModel"][0] == "SdpaAroundModels"
     )
     assert declared(answer(env, "mpt", ["sdpa"]).text)["MptPreTrainedModel"][0] == "SdpaOrEager"
+
+
+@pytest.mark.parametrize("model", ["superglue", "git"])
+def test_a_table_without_a_class_for_sdpa_gives_its_eager_one(env, model):
+    tree = ast.parse(answer(env, model, ["sdpa"]).text)
+    edits = [
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, ast.FunctionDef) and n.name == "take_its_only_class"
+    ]
+    before, after = edits[0].body
+    assert "_CLASSES[config._attn_implementation]" in ast.unparse(before)
+    assert ast.unparse(after.body).endswith("SelfAttention")
 
 
 @pytest.mark.parametrize("model", ["splinter", "align"])
