@@ -349,7 +349,7 @@ class Walk:
     def _assigned(self, node: ast.expr) -> list[ast.expr]:
         """Every value that the method assigns to the name `node`."""
         assignments = walk(self.method.body, ast.Assign)
-        return [node.value for node in assignments if stored(node) == {dotted(node)}]
+        return [assign.value for assign in assignments if stored(assign) == {dotted(node)}]
 
     def _is_dropout(self, node: ast.expr) -> bool:
         # A module that may also be an Identity has no rate to read.
