@@ -164,12 +164,6 @@ NARROW: dict[str, dict[str, Any]] = {
         "vocab_size": 32000,
         "max_position_embeddings": 2048,
     },
-    "nllb_moe": {
-        "num_experts": 8,
-        "encoder_ffn_dim": 2048,
-        "decoder_ffn_dim": 2048,
-        "vocab_size": 32000,
-    },
     "qwen3_moe": {
         "hidden_size": 768,
         "moe_intermediate_size": 384,
@@ -178,13 +172,6 @@ NARROW: dict[str, dict[str, Any]] = {
         "head_dim": 64,
         "num_experts": 16,
         "num_experts_per_tok": 4,
-        "vocab_size": 32000,
-    },
-    "mixtral": {
-        "hidden_size": 768,
-        "intermediate_size": 1536,
-        "num_attention_heads": 12,
-        "num_key_value_heads": 4,
         "vocab_size": 32000,
     },
 }

@@ -49,16 +49,19 @@ MODELS = {
     "llama": ("llama_loss", {**SELECTIVE}),
     "bert": ("bert_mlm", {"task": "masked-lm", "activation_checkpointing": True}),
     "mixtral": (
-        "mixtral_checkpoint",
+        "mixtral",
         {"activation_checkpointing": True, "config": ["num_local_experts=4"]},
     ),
     "mixtral_losses": (
-        "mixtral_checkpoint",
+        "mixtral",
         {"config": ["num_local_experts=4", "output_router_logits=true"]},
     ),
     "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),
     "bert_moe": ("bert_moe", {"task": "masked-lm", "config": ["num_experts=4"]}),
-    "stock": ("mixtral", {"config": ["num_local_experts=4"]}),
+    "qwen3_moe": (
+        "qwen3_moe_checkpoint_loss",
+        {"activation_checkpointing": True, "config": ["num_experts=4"]},
+    ),
 }
 TOGETHER = ("tp",)  # both processes compute all rows
 FAST = ("fsdp2 llama",)
@@ -69,15 +72,13 @@ SLOW += (
     "ddp mixtral",
     "ddp mixtral_losses",
     "ddp bert_moe",
-    "ddp stock",
+    "ddp qwen3_moe",
     "fsdp2 bert_moe",
-    "fsdp2 stock",
 )
 SLOW += (
-    "tp stock",
+    "tp qwen3_moe",
     "tp mixtral_losses",
     "ep bert_moe",
-    "ep stock",
     "ep mixtral_losses",
 )
 SAVED = {

@@ -41,7 +41,7 @@ MODELS = {
     "tied": ("llama_loss", {"activation_checkpointing": True, "config": TIED}),
     "bert": ("bert_mlm", {"task": "masked-lm", "activation_checkpointing": True}),
     "mixtral": (
-        "mixtral_checkpoint",
+        "mixtral",
         {"activation_checkpointing": True, "config": ["num_local_experts=4"]},
     ),
     "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),

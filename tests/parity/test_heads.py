@@ -9,12 +9,13 @@ pytest.importorskip("transformers")
 
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
+from tests.gallery import BY_NAME
 
 HEADS = [
     ("qwen3_norm", "Qwen3ForSequenceClassification", "model"),
     ("qwen3_norm", "Qwen3ForQuestionAnswering", "transformer"),
     ("qwen3_norm", "Qwen3ForTokenClassification", "model"),
-    ("mixtral_checkpoint", "MixtralForSequenceClassification", "model"),
+    ("qwen3_moe_checkpoint_loss", "Qwen3MoeForSequenceClassification", "model"),
     # It has an `__init__` of its own.
     ("llama_packed", "LlamaForQuestionAnswering", "transformer"),
 ]
@@ -29,14 +30,14 @@ def _made(module: str, head: str, model: str):
 
 @pytest.mark.parametrize(("variant", "head", "base"), HEADS)
 def test_a_head_has_the_base_model_of_its_file(variant, head, base):
-    model = variant.partition("_")[0]
+    model = BY_NAME[variant].parent.split(".")[2]
     ours = _made(f"generated.{model}.modeling_{variant}", head, model)
     assert type(getattr(ours, base)).__module__ == type(ours).__module__
 
 
 @pytest.mark.parametrize(("variant", "head", "base"), HEADS)
 def test_it_starts_and_computes_as_the_parents(variant, head, base):
-    model = variant.partition("_")[0]
+    model = BY_NAME[variant].parent.split(".")[2]
     ours = _made(f"generated.{model}.modeling_{variant}", head, model)
     theirs = _made(f"transformers.models.{model}.modeling_{model}", head, model)
     assert ours.state_dict().keys() == theirs.state_dict().keys()

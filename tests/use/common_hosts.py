@@ -1,4 +1,4 @@
-"""transformers' common model tests on four models of the gallery, and on transformers' own for comparison.
+"""transformers' common model tests on three models of the gallery, and on transformers' own for comparison.
 
 Collected by test_common.py alone, in a process of its own, with the tests of transformers' source
 distribution on the path as the package `upstream`.  Configurations are ours: those of transformers'
@@ -8,18 +8,16 @@ model tests are not distributed.
 import unittest
 
 import torch
-from transformers import BertConfig, GPT2Config, LlamaConfig, MixtralConfig
+from transformers import BertConfig, GPT2Config, LlamaConfig
 from transformers.models.bert import modeling_bert
 from transformers.models.gpt2 import modeling_gpt2
 from transformers.models.llama import modeling_llama
-from transformers.models.mixtral import modeling_mixtral
 from upstream.test_modeling_common import ModelTesterMixin
 from upstream.test_training_mixin import TrainingTesterMixin
 
 from generated.bert import modeling_bert_mlm
 from generated.gpt2 import modeling_gpt2_loss
 from generated.llama import modeling_llama_loss
-from generated.mixtral import modeling_mixtral_checkpoint
 
 SIZES = {
     "vocab_size": 99,
@@ -90,8 +88,6 @@ def host(module, config_class, trained, **changes):
     class Host(ModelTesterMixin, TrainingTesterMixin, unittest.TestCase):
         all_model_classes = heads(module)
         model_tester = None
-        # An expert that no token chose has no gradient.
-        test_all_params_have_gradient = config_class is not MixtralConfig
 
         def setUp(self):
             self.model_tester = Tester(config_class, getattr(module, trained), **changes)
@@ -111,11 +107,6 @@ WAYS = {
     "Llama": (LlamaConfig, "LlamaForCausalLM", {"num_key_value_heads": 2}),
     "Bert": (BertConfig, "BertForMaskedLM", {}),
     "Gpt2": (GPT2Config, "GPT2LMHeadModel", {"n_inner": 40}),
-    "Mixtral": (
-        MixtralConfig,
-        "MixtralForCausalLM",
-        {"num_key_value_heads": 2, "head_dim": 8, "num_local_experts": 4},
-    ),
 }
 
 
@@ -140,9 +131,3 @@ class TestOwnGpt2(hosted("Gpt2", modeling_gpt2)): ...
 
 
 class TestGeneratedGpt2(hosted("Gpt2", modeling_gpt2_loss)): ...
-
-
-class TestOwnMixtral(hosted("Mixtral", modeling_mixtral)): ...
-
-
-class TestGeneratedMixtral(hosted("Mixtral", modeling_mixtral_checkpoint)): ...

@@ -27,7 +27,6 @@ MODELS = {
     "Llama": "llama_loss",
     "Bert": "bert_mlm",
     "Gpt2": "gpt2_loss",
-    "Mixtral": "mixtral_checkpoint",
 }
 STATES = ("passed", "skipped", "failed")
 ABSENT = {

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from click.testing import CliRunner
-from transformers import LlamaForCausalLM, MixtralForCausalLM
+from transformers import LlamaForCausalLM, Qwen3MoeForCausalLM
 
 from patchgen.cli.commands import patchgen as command_line
 from patchgen.runtime.export import code_files
@@ -42,11 +42,11 @@ def logits(model):
     with torch.no_grad():
         return model.eval()(input_ids=torch.tensor([[5, 9, 3, 44, 17, 8], [7, 7, 20, 31, 4, 6]])).logits
 """
-MIXTRAL = """
+QWEN3_MOE = """
 ours = transformers.AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
 theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
 assert type(ours).__module__.startswith("transformers_modules."), type(ours)
-assert type(theirs) is transformers.MixtralForCausalLM
+assert type(theirs) is transformers.Qwen3MoeForCausalLM
 assert torch.equal(logits(ours), logits(theirs))
 
 words = transformers.AutoTokenizer.from_pretrained(folder)("5 9 3", return_tensors="pt")
@@ -57,10 +57,10 @@ config = transformers.AutoConfig.from_pretrained(folder)
 for name, reference in config.auto_map.items():
     model = getattr(transformers, name).from_config(config, trust_remote_code=True)
     assert type(model).__module__.startswith("transformers_modules."), name
-    assert reference == "modeling_mixtral_checkpoint." + type(model).__name__
+    assert reference == "modeling_qwen3_moe_checkpoint_loss." + type(model).__name__
 
 ours.save_pretrained("again")
-again, loading = transformers.MixtralForCausalLM.from_pretrained("again", output_loading_info=True)
+again, loading = transformers.Qwen3MoeForCausalLM.from_pretrained("again", output_loading_info=True)
 assert not any(loading.values()), loading
 assert torch.equal(logits(again), logits(theirs))
 """
@@ -113,8 +113,8 @@ def saved(parent, kind, folder):
 
 
 @pytest.fixture
-def mixtral(tmp_path):
-    folder = saved(MixtralForCausalLM, "mixtral", tmp_path / "checkpoint")
+def qwen3_moe(tmp_path):
+    folder = saved(Qwen3MoeForCausalLM, "qwen3_moe", tmp_path / "checkpoint")
     word_tokenizer().save_pretrained(folder)
     (folder / "README.md").write_text("---\nlicense: mit\n---\n", encoding="utf-8")
     (folder / "LICENSE").write_text("as you like\n", encoding="utf-8")
@@ -122,11 +122,14 @@ def mixtral(tmp_path):
 
 
 @pytest.mark.slow
-def test_mixtral_offline(mixtral, tmp_path, monkeypatch):
+def test_qwen3_moe_offline(qwen3_moe, tmp_path, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
-    folder = tmp_path / "tiny-mixtral-sdpa"
-    assert run("export", "mixtral_checkpoint", folder, "--checkpoint", mixtral).return_value == 0
-    run_alone(MIXTRAL, folder, tmp_path / "elsewhere")
+    folder = tmp_path / "tiny-qwen3_moe-sdpa"
+    assert (
+        run("export", "qwen3_moe_checkpoint_loss", folder, "--checkpoint", qwen3_moe).return_value
+        == 0
+    )
+    run_alone(QWEN3_MOE, folder, tmp_path / "elsewhere")
     configuration = json.loads((folder / "config.json").read_text())
     assert set(configuration["auto_map"]) == {"AutoModel"} | {
         f"AutoModelFor{task}"
@@ -140,13 +143,13 @@ def test_mixtral_offline(mixtral, tmp_path, monkeypatch):
     assert (folder / "LICENSE").read_text() == "as you like\n"
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlibrary_name: transformers\nlicense: mit\n")
-    diff = (REPOSITORY / "generated/mixtral/modeling_mixtral_checkpoint.diff").read_text(
+    diff = (REPOSITORY / "generated/qwen3_moe/modeling_qwen3_moe_checkpoint_loss.diff").read_text(
         encoding="utf-8"
     )
     for part in (
         diff.rstrip(),
         "Apache License 2.0",
-        "Mistral AI and the HuggingFace Inc. team",
+        "The Qwen team, Alibaba Group and the HuggingFace Inc. team",
         "transformers 5.",
     ):
         assert part in card
@@ -188,15 +191,15 @@ def test_without_a_checkpoint(tmp_path, monkeypatch):
     assert not list((tmp_path / "bert").glob("*.safetensors"))
 
 
-def test_refusals_leave_nothing(mixtral, tmp_path, monkeypatch):
+def test_refusals_leave_nothing(qwen3_moe, tmp_path, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     folder = tmp_path / "new" / "out"
     for arguments, message in (
-        (("mixtral_chekpoint", folder), "did you mean mixtral_checkpoint"),
-        (("llama_loss", folder, "--checkpoint", mixtral), "the checkpoint is a mixtral"),
-        (("mixtral_checkpoint", mixtral), "not an empty folder"),
-        (("mixtral_checkpoint", folder, "--checkpoint", tmp_path / "none"), ""),
-        (("mixtral_checkpoint", "."), "is the current folder"),
+        (("qwen3_moe_chekpoint_loss", folder), "did you mean qwen3_moe_checkpoint_loss"),
+        (("llama_loss", folder, "--checkpoint", qwen3_moe), "the checkpoint is a qwen3_moe"),
+        (("qwen3_moe_checkpoint_loss", qwen3_moe), "not an empty folder"),
+        (("qwen3_moe_checkpoint_loss", folder, "--checkpoint", tmp_path / "none"), ""),
+        (("qwen3_moe_checkpoint_loss", "."), "is the current folder"),
     ):
         done = CliRunner().invoke(command_line, ["export", *map(str, arguments)])
         assert done.exit_code == 2 and message in done.output, done.output
@@ -219,10 +222,16 @@ def test_refusals_leave_nothing(mixtral, tmp_path, monkeypatch):
     ],
     ids=["without weights", "half a configuration", "without a type", "without a configuration"],
 )
-def test_a_checkpoint_that_lacks_something(mixtral, tmp_path, monkeypatch, damage, message):
+def test_a_checkpoint_that_lacks_something(qwen3_moe, tmp_path, monkeypatch, damage, message):
     monkeypatch.chdir(REPOSITORY)
-    damage(mixtral)
-    argv = ["export", "mixtral_checkpoint", str(tmp_path / "out"), "--checkpoint", str(mixtral)]
+    damage(qwen3_moe)
+    argv = [
+        "export",
+        "qwen3_moe_checkpoint_loss",
+        str(tmp_path / "out"),
+        "--checkpoint",
+        str(qwen3_moe),
+    ]
     done = CliRunner().invoke(command_line, argv)
     assert done.exit_code == 2 and message in done.output, done.output
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]

@@ -66,7 +66,6 @@ BY_DESIGN = {
         "test_training_gradient_checkpointing": _NO_CHECKPOINTING
         + "gives no `target_mapping`: `mask_emb` has no gradient",
     },
-    "nllb_moe_grouped": {"test_moe_models_record_router_logits": _OTHER_ROUTERS},
     "switch_transformers_grouped": {
         "test_moe_models_record_router_logits": _OTHER_ROUTERS,
         "test_eager_matches_batched_and_grouped_inference": "is skipped on the parent; "
@@ -86,7 +85,6 @@ _ROWS = (
 )
 _TOO_NARROW = "strides should be multiple of 16 bytes"
 TOO_SMALL = {
-    "nllb_moe_grouped": {_TOO_NARROW: _ROWS},
     "switch_transformers_grouped": {_TOO_NARROW: _ROWS},
 }
 # Variants that get rows of whole 16 bytes where the tests give a layer 37 channels, for the same

@@ -21,7 +21,7 @@ from transformers import (
 from transformers.models.bert import modeling_bert as bert
 from transformers.models.gpt2 import modeling_gpt2 as gpt2
 from transformers.models.llama import modeling_llama as llama
-from transformers.models.mixtral import modeling_mixtral as mixtral
+from transformers.models.qwen3_moe import modeling_qwen3_moe as qwen3_moe
 
 import patchgen
 from patchgen.runtime.classes import module_of
@@ -38,7 +38,7 @@ PARENTS = {
     "llama_loss": llama.LlamaForCausalLM,
     "bert_mlm": bert.BertForMaskedLM,
     "gpt2_loss": gpt2.GPT2LMHeadModel,
-    "mixtral_checkpoint": mixtral.MixtralForCausalLM,
+    "qwen3_moe_checkpoint_loss": qwen3_moe.Qwen3MoeForCausalLM,
 }
 each = pytest.mark.parametrize("name", PARENTS)
 
@@ -144,9 +144,9 @@ def test_another_head(checkpoints):
         ),
         pytest.param(
             "llama_loss",
-            "mixtral_checkpoint",
+            "qwen3_moe_checkpoint_loss",
             "LlamaModel",
-            "variants of mixtral: ",
+            "variants of qwen3_moe: ",
             id="another model",
         ),
         pytest.param(
@@ -281,7 +281,9 @@ def training_scenario(model, folder, **changes):
     return trainer.evaluate()["eval_loss"]
 
 
-@pytest.mark.parametrize("name", ["llama_loss", slow("bert_mlm"), slow("mixtral_checkpoint")])
+@pytest.mark.parametrize(
+    "name", ["llama_loss", slow("bert_mlm"), slow("qwen3_moe_checkpoint_loss")]
+)
 def test_trainer(name, checkpoints, tmp_path):
     """Under accumulation and checkpointing, to the loss that the parent comes to."""
     pytest.importorskip("accelerate")

@@ -1,33 +1,34 @@
-"""The attentions of a module: the classes that compute one, how, and what prevents SDPA.
+"""The attentions of a module, what prevents SDPA, and the layers and experts around them.
 
 The functions of transformers return different masks for each implementation: additive for "eager",
 boolean or None for "sdpa".  What None means, causal or not, depends on the function.  No mask is
 followed from there to an attention: where a module makes masks of one kind alone, and nothing but
 attentions computes with them, each mask is of that kind; else every mask stays that of "eager".
+
+Layers are classes with an attention in a ModuleList, the innermost of nested lists.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from patchgen.author.anatomy.chain import Chain, Missed, chains
 from patchgen.author.anatomy.code import (
     called,
-    constant,
     dotted,
+    last,
     method_of,
     names,
+    parameters,
     stored,
     walk,
 )
-from patchgen.author.anatomy.module import Class, Module
+from patchgen.author.anatomy.module import LISTS, Class, Module
+from patchgen.author.anatomy.steps import Chain, Missed, chains
 from patchgen.facts.modules import BIDIRECTIONAL, CAUSAL
 
-Reason = tuple[ast.AST, str]  # what shows that something is not done, and why
-CALL = "scaled_dot_product_attention"
 MADE_BY_CONFIG = CAUSAL | BIDIRECTIONAL
 # Names that show whether an attention looks at the states of another sequence.
 CROSS = frozenset("is_cross_attention encoder_hidden_states key_value_states kv_states kv".split())
@@ -46,69 +47,42 @@ class Interface:
     calls: tuple[ast.Call, ...]
 
     @property
-    def keywords(self) -> set[str | None]:
-        return {keyword.arg for call in self.calls for keyword in call.keywords}
-
-    @property
-    def is_causal(self) -> tuple[str, ...]:
-        """The value of `self.is_causal`.
-
-        transformers takes a missing attribute, for which this is empty, as True.
-        """
+    def is_causal(self) -> set[str]:
+        """The values of `self.is_causal`; transformers takes a missing attribute as True."""
         values = [*self.owner.attributes.get("is_causal", ())]
         values += [self.owner.settings["is_causal"]] if "is_causal" in self.owner.settings else []
-        return tuple(dict.fromkeys(ast.unparse(value) for value in values))
-
-
-@dataclass(frozen=True, eq=False)
-class Pick:
-    """`TABLE[NAME]` in `method`: the class of an attention, by the name of an implementation.
-
-    `eager` is the class that computes it in plain torch, `sdpa` the class that calls SDPA itself;
-    "" without one.
-    """
-
-    owner: Class
-    method: ast.FunctionDef
-    node: ast.Subscript
-    eager: str
-    sdpa: str
+        return set(map(ast.unparse, values))
 
 
 @dataclass(frozen=True, eq=False)
 class Attentions:
-    """Every attention of `module`.
-
-    With `whole_masks`, every mask is that of "eager", whatever implementation runs.
-    """
+    """Every attention of `module`; with `whole_masks`, every mask is that of "eager"."""
 
     module: Module
     whole_masks: bool = False
 
     @cached_property
-    def _by_class(self) -> tuple[tuple[tuple[Chain, ...], tuple[Missed, ...]], ...]:
-        return tuple(chains(owner) for owner in self.module.classes.values())
+    def _by_class(self) -> list[tuple[list[Chain], list[Missed]]]:
+        return [chains(owner) for owner in self.module.classes.values()]
 
     @cached_property
-    def chains(self) -> tuple[Chain, ...]:
-        return tuple(chain for written_out, _ in self._by_class for chain in written_out)
+    def chains(self) -> list[Chain]:
+        return [chain for written_out, _ in self._by_class for chain in written_out]
 
     @cached_property
-    def missed(self) -> tuple[Missed, ...]:
-        return tuple(missed for _, several in self._by_class for missed in several)
+    def missed(self) -> list[Missed]:
+        return [missed for _, several in self._by_class for missed in several]
 
     @cached_property
-    def interfaces(self) -> tuple[Interface, ...]:
-        found = []
-        for owner in self.module.classes.values():
-            for method in owner.own.values():
-                calls = list(walk(method.body, ast.Call))
-                for lookup in walk(method.body, ast.stmt):
-                    if method_of(getattr(lookup, "value", None)) == "get_interface":
-                        functions = stored(lookup)
-                        of = tuple(call for call in calls if dotted(call.func) in functions)
-                        found.append(Interface(owner, method, lookup, of))
-        return tuple(found)
+    def interfaces(self) -> list[Interface]:
+        interfaces = []
+        for owner, method in self.module.methods:
+            calls = list(walk(method.body, ast.Call))
+            for lookup in walk(method.body, ast.stmt):
+                if method_of(getattr(lookup, "value", None)) == "get_interface":
+                    of_it = tuple(call for call in calls if dotted(call.func) in stored(lookup))
+                    interfaces.append(Interface(owner, method, lookup, of_it))
+        return interfaces
 
     @cached_property
     def makers(self) -> frozenset[str]:
@@ -122,122 +96,172 @@ class Attentions:
 
     def flag(self, name: str) -> bool:
         """Whether some PreTrainedModel of the module sets the flag."""
-        return any(
-            constant(owner.settings.get(name)) is True for owner in self.module.classes.values()
-        )
+        return any(owner.says(name) for owner in self.module.classes.values())
 
     def follows(self, expression: ast.AST) -> bool:
         """Whether `expression` reads a mask that depends on the implementation."""
         is_mask = any("mask" in name for name in names(expression))
         return bool(self.makers) and not self.whole_masks and is_mask
 
-    @cached_property
-    def _mask_names(self) -> frozenset[str]:
-        """The names under which masks of transformers go from where they are made to attentions."""
-        read: list[ast.AST] = [term.value for one in self.chains for term in one.scores.terms]
-        read += [call for interface in self.interfaces for call in interface.calls]
-        made = [one for one in walk(self.module.tree, ast.Assign) if names(one) & MADE_BY_CONFIG]
-        return frozenset(name for name in names(read) | stored(made) if "mask" in name)
-
-    @cached_property
-    def reasons(self) -> tuple[Reason, ...]:
-        """Code that prevents masks for SDPA, because it needs another form of the masks."""
-        return tuple(self._reasons())
-
-    def _reasons(self) -> Iterator[Reason]:
-        yield from self._chosen_classes()
+    @property
+    def reasons(self) -> Iterator[tuple[ast.AST, str]]:
+        """Code that prevents masks for SDPA, because it needs another form of them; and why."""
+        for name, table in self.module.tables.items():
+            if table.keys() & PICKED and ("eager" not in table or "sdpa" in table):
+                node = next(node for node in self.module.tree.body if name in stored(node))
+                yield node, f"`{name}` has classes of attention by implementation"
         if self.whole_masks:
-            yield from self._made_outside()
-            return
-        if not self.makers:
-            return
-        yield from self._two_kinds()
-        for missed in self.missed:
-            if self.follows(missed.method):
-                reader = f"{missed.owner.name} reads a mask that SDPA would get"
-                yield (missed.node, f"{reader}, and stays eager: {missed.why}")
-        written = {id(node) for chain in self.chains for node in ast.walk(chain.method)}
-        for owner in self.module.classes.values():
-            for method in owner.own.values():
-                yield from self._second_readers(method, written)
+            # Outside of methods no edit can change how masks are made.
+            for read in walk(self.module.functions.values(), ast.Name):
+                if read.id in MADE_BY_CONFIG:
+                    yield read, f"`{read.id}` is called in a function of the module"
+        elif self.makers:
+            yield from self._two_kinds()
+            yield from self._other_readers()
 
-    def _two_kinds(self) -> Iterator[Reason]:
+    def _two_kinds(self) -> Iterator[tuple[ast.AST, str]]:
         """Why a mask that is None may mean two things here."""
         if not self.causal:
             return
         if self.makers & BIDIRECTIONAL:
-            yield (self.module.tree, "masks are causal at one place and not at another")
+            yield self.module.tree, "masks are causal at one place and not at another"
         methods = [chain.method for chain in self.chains]
-        methods += [interface.method for interface in self.interfaces]
-        for method in methods:
-            local = stored(method.body) | {arg.arg for arg in walk(method.args, ast.arg)}
-            if local & CROSS:
-                yield (method, "an attention also looks at the states of another sequence")
+        for method in (*methods, *(interface.method for interface in self.interfaces)):
+            if not CROSS.isdisjoint([*stored(method.body), *parameters(method)]):
+                yield method, "an attention also looks at the states of another sequence"
 
-    @cached_property
-    def picks(self) -> tuple[Pick, ...]:
-        """Where a class of attention is chosen by the name of an implementation."""
-        found = []
-        for owner in self.module.classes.values():
-            for method in owner.own.values():
-                for node in walk(method.body, ast.Subscript):
-                    table = self.module.tables.get(dotted(node.value), {})
-                    if table.keys() & PICKED:
-                        eager, sdpa = table.get("eager", ""), table.get("sdpa", "")
-                        found.append(Pick(owner, method, node, eager, sdpa))
-        return tuple(found)
+    def _other_readers(self) -> Iterator[tuple[ast.AST, str]]:
+        """Attentions that stay, and code outside of them, that compute with a mask for SDPA."""
+        for missed in self.missed:
+            if self.follows(missed.method):
+                reader = f"{missed.owner.name} reads a mask that SDPA would get"
+                yield missed.node, f"{reader}, and stays eager: {missed.why}"
+        # The names under which masks go from where they are made to attentions.
+        read: list[ast.AST] = [term.value for chain in self.chains for term in chain.scores.terms]
+        read += [call for interface in self.interfaces for call in interface.calls]
+        nodes = walk(self.module.tree, ast.Assign)
+        makers = [node for node in nodes if names(node) & MADE_BY_CONFIG]
+        masks = {name for name in names(read) | stored(makers) if "mask" in name}
+        written = {id(node) for chain in self.chains for node in ast.walk(chain.method)}
+        for _, method in self.module.methods:
+            for node in walk(method, ast.expr):
+                operands = _operands(node) if id(node) not in written else []
+                if masks.intersection(map(dotted, operands)):
+                    what = f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in"
+                    yield node, f"{what} another form"
 
     @cached_property
     def calls_sdpa(self) -> bool:
-        """Whether every attention that is written out has a call of SDPA as an alternative.
-
-        The alternative is in the same method, or in another class of attention.
-        """
-        if not self.flag("_supports_sdpa"):
-            return False
-        with_class = {pick.eager for pick in self.picks if pick.sdpa not in ("", pick.eager)}
-        for chain in self.chains:
-            functions = [called(call) for call in walk(chain.method.body, ast.Call)]
-            calls_it = any(function.endswith(CALL) for function in functions)
-            if chain.owner.name not in with_class and not calls_it:
-                return False
-        return True
-
-    def _chosen_classes(self) -> Iterator[Reason]:
-        for pick in self.picks:
-            if not pick.eager:
-                yield (pick.node, "there is no class of attention for eager")
-            elif pick.sdpa not in ("", pick.eager):
-                yield (pick.node, f"{pick.sdpa} computes the attention under SDPA already")
-
-    def _made_outside(self) -> Iterator[Reason]:
-        """Masks that are made outside of methods, where no edit can change them."""
-        for function in self.module.functions.values():
-            for name in walk(function, ast.Name):
-                if name.id in MADE_BY_CONFIG:
-                    yield (name, f"`{name.id}` is called in a function of the module")
-
-    def _second_readers(self, method: ast.FunctionDef, written: set[int]) -> Iterator[Reason]:
-        """Code outside an attention that computes with the mask of the attention."""
-        for node in walk(method, ast.expr):
-            if id(node) in written:
-                continue
-            for operand in _operands(node):
-                if isinstance(operand, ast.Name) and operand.id in self._mask_names:
-                    what = f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in"
-                    yield (node, f"{what} another form")
+        """Whether each attention that is written out has SDPA in its method or another class."""
+        tables = self.module.tables.values()
+        with_class = {table.get("eager") for table in tables if "sdpa" in table}
+        return self.flag("_supports_sdpa") and all(
+            chain.owner.name in with_class
+            or any(
+                called(call).endswith("scaled_dot_product_attention")
+                for call in walk(chain.method.body, ast.Call)
+            )
+            for chain in self.chains
+        )
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
     """The values that `node` computes with: `a` and `b` of `a + b`, `-a`, `a.sum(b)` only `a`."""
     match node:
-        case ast.UnaryOp(op=ast.Not()):
-            return []
-        case ast.UnaryOp(operand=operand):
-            return [operand]
+        case ast.UnaryOp(op=op, operand=operand):
+            return [] if isinstance(op, ast.Not) else [operand]
         case ast.BinOp(left=left, right=right):
             return [left, right]
         case ast.Call(func=ast.Attribute(value=value)) if method_of(node) not in NOT_COMPUTING:
             return [value]
         case _:
             return []
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """The layers of one module."""
+
+    module: Module
+
+    @cached_property
+    def attentions(self) -> Attentions:
+        return Attentions(self.module)
+
+    @cached_property
+    def attending(self) -> frozenset[str]:
+        """The classes that compute an attention, or hold such a class."""
+        names = {chain.owner.name for chain in self.attentions.chains}
+        names |= {interface.owner.name for interface in self.attentions.interfaces}
+        names |= {miss.owner.name for miss in self.attentions.missed if miss.attention}
+        names |= {name for name in self.module.classes if "ttention" in name}
+        size = 0
+        while size < len(names):
+            size = len(names)
+            names |= {n for n, owner in self.module.classes.items() if self._holds(owner, names)}
+        return frozenset(names)
+
+    def _holds(self, owner: Class, names: Collection[str]) -> bool:
+        """Whether `owner` has a class of `names` as a base or in an attribute."""
+        reached = [parent.name for parent in owner.parents]
+        for attribute, values in owner.attributes.items():
+            reached += owner.held(attribute)
+            for value in values:
+                # `TABLE[NAME](...)` creates one of the classes in the table.
+                if isinstance(value, ast.Call) and isinstance(value.func, ast.Subscript):
+                    reached += self.module.tables.get(dotted(value.func.value), {}).values()
+        return not set(names).isdisjoint(reached)
+
+    @cached_property
+    def classes(self) -> tuple[Class, ...]:
+        """The classes in the innermost lists of layers."""
+        every: dict[Class, None] = {}
+        owners = set()
+        for owner in self.module.classes.values():
+            for attribute, values in owner.attributes.items():
+                if any(last(called(value)) in LISTS for value in values):
+                    layers = filter(self._is_layer, self.module.held(owner, attribute))
+                    if members := dict.fromkeys(layers):
+                        owners.add(owner)
+                        every |= members
+        return tuple(layer for layer in every if owners.isdisjoint(self.inside([layer])))
+
+    def _is_layer(self, layer: Class) -> bool:
+        """Whether a class holds an attention, and is none itself: XLM has a list of attentions."""
+        attends = layer.name in self.attending and layer.method("forward") is not None
+        return attends and self._holds(layer, self.attending - {layer.name})
+
+    def inside(self, layers: Iterable[Class]) -> tuple[Class, ...]:
+        """The layers, every class of the module that they hold at any depth, and their bases."""
+        seen: set[Class] = set()
+        todo = list(layers)
+        while todo:
+            owner = todo.pop()
+            if owner not in seen:
+                seen.add(owner)
+                todo += [*self.module.held(owner), *owner.parents]
+        return tuple(owner for owner in self.module.classes.values() if owner in seen)
+
+
+def experts(module: Module) -> dict[Class, str]:
+    """The classes that hold experts, in the order of the file, and how each runs them.
+
+    By the "interface" of transformers, in a "loop", "dense" (every expert gets every token) or
+    "gathered" (the rows of the best experts are read from a table).
+    """
+    kinds = {owner: _kind(owner) for owner in module.classes.values()}
+    return {owner: kind for owner, kind in kinds.items() if kind}
+
+
+def _kind(owner: Class) -> str:
+    if any("use_experts_implementation" in ast.unparse(d) for d in owner.node.decorator_list):
+        return "interface"
+    body = owner.forward()
+    for loop in walk(body, ast.For):
+        if "expert" in ast.unparse(loop.target) + ast.unparse(loop.iter):
+            return "loop"
+    functions = {last(called(call)) for call in walk(body, ast.Call)}
+    if "expert" in owner.name.lower() and "bmm" in functions:
+        return "dense"
+    tables = {n for n in owner.attributes if "Embedding" in owner.held(n)}
+    return "gathered" if "topk" in functions and functions & tables else ""

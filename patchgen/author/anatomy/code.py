@@ -34,17 +34,8 @@ def last(name: str) -> str:
 
 def method_of(node: ast.AST | None) -> str:
     """The attribute that `node` calls: `"view"` for `f(x).view(1)`; `""` if it calls none."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr=attribute)):
-            return attribute
-        case _:
-            return ""
-
-
-def receiver(node: ast.Call) -> ast.expr:
-    """The value whose attribute `node` calls."""
-    assert isinstance(node.func, ast.Attribute)
-    return node.func.value
+    function = node.func if isinstance(node, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) else ""
 
 
 def constant(node: ast.AST | None) -> object:
@@ -69,13 +60,12 @@ def walk(nodes: ast.AST | Iterable[ast.AST], kind: type[_Node]) -> Iterator[_Nod
 # Each method is walked dozens of times, and no tree changes after it has been walked.
 @lru_cache(maxsize=30_000)
 def _inside(root: ast.AST) -> tuple[ast.AST, ...]:
-    found: list[ast.AST] = []
+    nodes: list[ast.AST] = []
     stack = [root]
     while stack:
-        node = stack.pop()
-        found.append(node)
-        stack.extend(reversed(list(ast.iter_child_nodes(node))))
-    return tuple(found)
+        nodes.append(stack.pop())
+        stack += reversed([*ast.iter_child_nodes(nodes[-1])])
+    return tuple(nodes)
 
 
 def names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
@@ -88,25 +78,11 @@ def stored(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
     return {node.id for node in walk(nodes, ast.Name) if isinstance(node.ctx, ast.Store)}
 
 
+def parameters(method: ast.FunctionDef) -> list[str]:
+    """The names of all parameters."""
+    return [arg.arg for arg in walk(method.args, ast.arg)]
+
+
 def parsed(text: str) -> ast.expr:
     """The expression that `text` spells."""
     return ast.parse(text, mode="eval").body
-
-
-def statements_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """Every suite inside `node`, outermost first, without nested functions and classes."""
-    for field in ("body", "orelse", "finalbody"):
-        suite = getattr(node, field, None)
-        if isinstance(suite, list) and suite and isinstance(suite[0], ast.stmt):
-            yield suite
-            for statement in suite:
-                if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
-                    yield from statements_of(statement)
-    for handler in getattr(node, "handlers", []):
-        yield from statements_of(handler)
-
-
-def shortened(node: ast.AST) -> str:
-    """The code of `node`, cut if it is long."""
-    text = ast.unparse(node)
-    return text if len(text) <= 60 else f"{text[:57]}..."

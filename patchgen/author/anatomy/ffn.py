@@ -11,10 +11,10 @@ import ast
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from patchgen.author.anatomy.code import called, constant, dotted, last, parsed
-from patchgen.author.anatomy.holding import held
-from patchgen.author.anatomy.layers import Layers
+from patchgen.author.anatomy.attention import Layers
+from patchgen.author.anatomy.code import called, dotted, last, parsed
 from patchgen.author.anatomy.module import Class
 from patchgen.compiler.edits.pattern import fit_expression
 
@@ -30,20 +30,10 @@ SHAPES = {
 }
 DROPPED = ("drop(y)", "nn.functional.dropout(y, p=rate, training=self.training)")
 HOLES = {"down", "act", "gate", "up", "x", "drop", "y", "rate"}
-_PARSED = {form: tuple(map(parsed, shapes)) for form, shapes in SHAPES.items()}
-LINEAR = ("Linear", "Conv1D", "Conv1d", "QuantLinear", "SqueezeBertConv1d", "MatMul")
+_PARSED = [(form, parsed(shape)) for form, shapes in SHAPES.items() for shape in shapes]
+LINEAR = ("Conv1D", "Conv1d", "SqueezeBertConv1d", "MatMul")  # beside names that end in Linear
 ACTIVATIONS = ("GELU", "ReLU", "SiLU", "Tanh", "QuickGELU", "get_activation", "Mish", "Sigmoid")
-FUNCTIONS = (
-    "gelu",
-    "relu",
-    "silu",
-    "tanh",
-    "sigmoid",
-    "swish",
-    "gelu_new",
-    "quick_gelu",
-    "softplus",
-)
+FUNCTIONS = "gelu relu silu tanh sigmoid swish gelu_new quick_gelu softplus".split()
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,35 +54,29 @@ def feed_forwards(layers: Layers) -> Iterator[FeedForward]:
     """The feed-forward networks of the layers."""
     for layer in layers.classes:
         for attribute in layer.attributes:
-            for name in held(layer, attribute):
-                owner = layers.module.classes.get(name)
-                if owner is None or name in layers.attending:
-                    continue
+            for owner in layers.module.held(layer, attribute):
                 form, parts = network_of(owner)
-                if form:
+                if form and owner.name not in layers.attending:
                     yield FeedForward(layer, attribute, owner, form, parts)
 
 
 def network_of(owner: Class) -> tuple[str, dict[str, str]]:
     """(the form of what a class computes from its first argument, the code of each part)."""
     forward = owner.method("forward")
-    if forward is None or len(forward.args.args) < 2:
-        return "", {}
-    result = returned(forward.body)
-    if result is None:
+    result = returned(forward.body) if forward is not None else None
+    if forward is None or result is None or len(forward.args.args) < 2:
         return "", {}
     dropped: dict[str, ast.expr] = {}
     for shape in map(parsed, DROPPED):
         holes = fit_expression(shape, result, HOLES)
-        if holes is not None and ("rate" in holes or _is_dropout(owner, holes["drop"])):
+        drop = dotted((holes or {}).get("drop")).removeprefix("self.")
+        if holes is not None and ("rate" in holes or "Dropout" in owner.held(drop)):
             result = holes.pop("y")
             dropped = holes
-    for form, shapes in _PARSED.items():
-        for shape in shapes:
-            holes = fit_expression(shape, result, HOLES)
-            if holes is not None and _are_roles(owner, holes, forward.args.args[1].arg):
-                every = {**holes, **dropped}
-                return form, {name: ast.unparse(node) for name, node in every.items()}
+    for form, shape in _PARSED:
+        holes = fit_expression(shape, result, HOLES)
+        if holes is not None and _are_roles(owner, holes, forward.args.args[1].arg):
+            return form, {name: ast.unparse(node) for name, node in {**holes, **dropped}.items()}
     return "", {}
 
 
@@ -100,19 +84,20 @@ def returned(body: list[ast.stmt]) -> ast.expr | None:
     """What a forward without branches returns, as one expression; None if it has any."""
     values: dict[str, ast.expr] = {}
     for node in body:
+        whole: Any = copy.deepcopy(getattr(node, "value", None))
+        whole = _Inlined(values).visit(whole) if whole is not None else None
         match node:
             case ast.Expr(value=ast.Constant()):
                 pass
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                values[name] = _Inlined(values).visit(copy.deepcopy(value))
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
-                whole = _Inlined(values).visit(copy.deepcopy(value))
-                parts = whole.elts if isinstance(whole, ast.Tuple) else []
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                values[name] = whole
+            case ast.Assign(targets=[ast.Tuple(elts=targets)]):
                 for number, target in enumerate(targets):
                     item = ast.Subscript(whole, ast.Constant(number), ast.Load())
-                    values[dotted(target)] = parts[number] if parts else item
-            case ast.Return(value=ast.expr() as value):
-                result: ast.expr = _Inlined(values).visit(copy.deepcopy(value))
+                    is_tuple = isinstance(whole, ast.Tuple)
+                    values[dotted(target)] = whole.elts[number] if is_tuple else item
+            case ast.Return():
+                result: ast.expr | None = whole
                 return result
             case _:
                 return None
@@ -127,37 +112,31 @@ class _Inlined(ast.NodeTransformer):
         return copy.deepcopy(self.values.get(node.id, node))
 
 
-def _is_dropout(owner: Class, node: ast.expr) -> bool:
-    return "Dropout" in owner.makes(dotted(node).removeprefix("self."))
-
-
 def _are_roles(owner: Class, holes: dict[str, ast.expr], argument: str) -> bool:
     """Whether the holes stand for linear layers, an activation and the argument."""
-    linear = [holes[name] for name in ("gate", "up", "down") if name in holes]
-    if any(role_of(owner, dotted(node).removeprefix("self.")) != "L" for node in linear):
-        return False
+    roles = {name: role_of(owner, dotted(node)) for name, node in holes.items()}
     act = dotted(holes["act"])
     is_function = not act.startswith("self.") and last(act) in FUNCTIONS
-    role = role_of(owner, act.removeprefix("self."))
-    return dotted(holes["x"]) == argument and (is_function or role == "A")
+    is_activation = is_function or roles["act"] == "A"
+    linear = all(roles.get(name, "L") == "L" for name in ("gate", "up", "down"))
+    return linear and is_activation and dotted(holes["x"]) == argument
 
 
 def role_of(owner: Class, attribute: str) -> str:
     """What `self.ATTRIBUTE` is: "L" (linear), "A" (activation) or ""."""
+    attribute = attribute.removeprefix("self.")
     for value in owner.attributes.get(attribute, ()):
         if isinstance(value, ast.IfExp):
             value = value.body
-        made = last(called(value))
+        maker = last(called(value))
         if isinstance(value, ast.Subscript) and dotted(value.value) == "ACT2FN":
             return "A"
-        if made in LINEAR or made.endswith("Linear"):
+        if maker in LINEAR or maker.endswith("Linear"):
             return "L"
-        if made in ACTIVATIONS or made.endswith("Activation"):
+        if maker in ACTIVATIONS or maker.endswith("Activation"):
             return "A"
         # An activation can also be a function: `self.act_fn = gelu`.
         is_function = isinstance(value, ast.Name | ast.Attribute)
         if is_function and ("act" in attribute or "gelu" in dotted(value)):
             return "A"
-        if constant(value) is not None:
-            return ""
     return ""

@@ -7,18 +7,30 @@ members of their bases in the same file.  The file is read: nothing of transform
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from patchgen.author.anatomy.code import called, constant, last, walk
+from patchgen.author.anatomy.code import called, constant, dotted, last, walk
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import Source, parse, read_source
 
-CONTAINERS = ("ModuleList", "Sequential", "ModuleDict")
+LISTS = ("ModuleList", "Sequential")
+ADDING = ("append", "insert", "extend")
+
+
+class Unfit(Exception):
+    """Code that a part cannot change: `node` shows it; without one, the file has nothing for it."""
+
+    def __init__(self, node: ast.AST | None, why: str, hint: str = "") -> None:
+        super().__init__(why)
+        self.node = node
+        self.why = why
+        self.hint = hint
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,78 +49,91 @@ class Class:
 
     def method(self, name: str) -> ast.FunctionDef | None:
         """The method `name` of the class or of a base."""
-        owner = self.owner(name)
-        return owner.own[name] if owner is not None else None
+        inherited = (parent.method(name) for parent in self.parents)
+        return self.own.get(name) or next(filter(None, inherited), None)
 
-    def owner(self, name: str) -> Class | None:
-        """The class that defines the method `name`: this one or a base."""
-        if name in self.own:
-            return self
-        for parent in self.parents:
-            found = parent.owner(name)
-            if found is not None:
-                return found
-        return None
+    def forward(self) -> list[ast.stmt]:
+        """The statements of its own forward; none if it has none."""
+        return self.own["forward"].body if "forward" in self.own else []
 
     @cached_property
     def attributes(self) -> Mapping[str, tuple[ast.expr, ...]]:
         """The values that any method assigns to `self.NAME`."""
-        found: dict[str, list[ast.expr]] = {}
-        for parent in reversed(self.parents):
-            for name, values in parent.attributes.items():
-                found.setdefault(name, []).extend(values)
-        for method in self.own.values():
-            for name, value in _set(method):
-                found.setdefault(name, []).append(value)
-        return {name: tuple(values) for name, values in found.items()}
+        assigned: dict[str, tuple[ast.expr, ...]] = {}
+        inherited = [pair for base in reversed(self.parents) for pair in base.attributes.items()]
+        pairs = [pair for method in self.own.values() for pair in _set(method)]
+        for name, values in (*inherited, *((name, (value,)) for name, value in pairs)):
+            assigned[name] = (*assigned.get(name, ()), *values)
+        return assigned
 
     @cached_property
     def settings(self) -> Mapping[str, ast.expr]:
         """The attributes that the body of the class or of a base sets."""
-        found: dict[str, ast.expr] = {}
-        for parent in reversed(self.parents):
-            found |= parent.settings
+        values = {name: value for p in reversed(self.parents) for name, value in p.settings.items()}
         for node in self.node.body:
             match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    found[name] = value
-                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                    found[name] = value
-        return found
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=value)
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                ):
+                    values[name] = value
+        return values
 
-    def makes(self, attribute: str) -> tuple[str, ...]:
-        """The names that are called to create `self.ATTRIBUTE` or the items of its lists."""
-        found: list[str] = []
-        for value in self.attributes.get(attribute, ()):
-            found += [last(called(call)) for call in constructors(value)]
-        return tuple(found)
+    def says(self, flag: str) -> bool:
+        """Whether the class or a base sets the flag."""
+        return constant(self.settings.get(flag)) is True
+
+    def held(self, attribute: str) -> tuple[str, ...]:
+        """The names that are called to create what `self.ATTRIBUTE` or its lists hold."""
+        return self._held.get(attribute, ())
+
+    @cached_property
+    def _held(self) -> Mapping[str, tuple[str, ...]]:
+        local: dict[str, list[str]] = {}  # lists and classes under local names
+        appended: dict[str, list[str]] = {}
+        for method in self.own.values():
+            for node in walk(method.body, ast.stmt):
+                match node:
+                    case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                        local.setdefault(name, []).extend(_created(value, local))
+                    case ast.Expr(value=ast.Call(func=ast.Attribute() as added, args=[*_, value])):
+                        if added.attr in ADDING:
+                            target = dotted(added.value)
+                            lists = appended if target.startswith("self.") else local
+                            lists.setdefault(last(target), []).extend(_created(value, local))
+        held = {}
+        for attribute in (*self.attributes, *appended):
+            values = self.attributes.get(attribute, ())
+            names = [name for value in values for name in _created(value, local)]
+            names += appended.get(attribute, [])
+            classes = (inner for name in names for inner in local.get(name, [name]))
+            held[attribute] = tuple(dict.fromkeys(classes))
+        return held
 
     def descends(self, base: str) -> bool:
         """Whether `base`, by its last name, is an ancestor as far as this file shows."""
-        if any(last(own) == base for own in self.bases):
-            return True
-        return any(parent.descends(base) for parent in self.parents)
+        return base in map(last, self.bases) or any(p.descends(base) for p in self.parents)
 
 
-def constructors(value: ast.expr) -> Iterator[ast.Call]:
-    """The calls that may create `value`: both branches of a conditional, and the items of lists."""
+def _created(value: ast.expr, local: Mapping[str, list[str]]) -> Iterator[str]:
+    """The names that may be called to create `value`: in both branches, and for items of lists."""
     match value:
+        case ast.Name(id=name):
+            yield from local.get(name, [])
+        case ast.IfExp(body=ast.Name(id=body), orelse=ast.Name(id=orelse)):  # one of two classes
+            yield from (body, orelse)
         case ast.IfExp(body=body, orelse=orelse):
-            yield from constructors(body)
-            yield from constructors(orelse)
-        case ast.Call(args=args) if last(called(value)) in CONTAINERS:
-            for item in args:
-                yield from constructors(item)
-        case ast.List(elts=items) | ast.Tuple(elts=items):
+            yield from (*_created(body, local), *_created(orelse, local))
+        case ast.Call(args=items) if last(called(value)) in (*LISTS, "ModuleDict"):
             for item in items:
-                yield from constructors(item)
-        case ast.Dict(values=items):
+                yield from _created(item, local)
+        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Dict(values=items):
             for item in items:
-                yield from constructors(item)
+                yield from _created(item, local)
         case ast.ListComp(elt=item) | ast.GeneratorExp(elt=item) | ast.Starred(value=item):
-            yield from constructors(item)
+            yield from _created(item, local)
         case ast.Call():
-            yield value
+            yield last(called(value))
 
 
 def _set(method: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
@@ -116,15 +141,14 @@ def _set(method: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         value = getattr(node, "value", None)
         for target in targets:
-            match target, value:
-                case ast.Attribute(value=ast.Name(id="self"), attr=name), ast.expr() as made:
-                    yield name, made
-                case ast.Tuple(elts=places), ast.Tuple(elts=values) if len(places) == len(values):
-                    yield from (
-                        (place.attr, one)
-                        for place, one in zip(places, values, strict=True)
-                        if isinstance(place, ast.Attribute)
-                    )
+            pairs = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                same = len(target.elts) == len(value.elts)
+                pairs = list(zip(target.elts, value.elts, strict=True)) if same else []
+            for place, item in pairs:
+                match place, item:
+                    case ast.Attribute(value=ast.Name(id="self"), attr=name), ast.expr():
+                        yield name, item
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,59 +182,42 @@ class Module:
     @cached_property
     def tables(self) -> Mapping[str, Mapping[str, str]]:
         """The dictionaries that map names of implementations to classes."""
-        found: dict[str, dict[str, str]] = {}
+        tables = {}
         for node in self.tree.body:
             match node:
-                case ast.Assign(
-                    targets=[ast.Name(id=table)], value=ast.Dict(keys=keys, values=values)
-                ):
-                    for key, value in zip(keys, values, strict=True):
-                        if isinstance(value, ast.Name) and value.id in self.classes:
-                            found.setdefault(table, {})[str(constant(key))] = value.id
-        return found
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as table):
+                    items = zip(table.keys, map(dotted, table.values), strict=True)
+                    tables[name] = {str(constant(k)): v for k, v in items if v in self.classes}
+        return tables
 
-    @cached_property
-    def imports(self) -> Mapping[str, str]:
-        """What the module imports: the name that is bound, and its full dotted name."""
-        found: dict[str, str] = {}
-        for node in walk(self.tree.body, ast.stmt):
-            match node:
-                case ast.Import(names=aliases):
-                    found |= {a.asname or a.name.partition(".")[0]: a.name for a in aliases}
-                case ast.ImportFrom(module=module, names=aliases, level=level):
-                    found |= {
-                        a.asname or a.name: f"{'.' * level}{module or ''}.{a.name}" for a in aliases
-                    }
-        return found
+    @property
+    def methods(self) -> Iterator[tuple[Class, ast.FunctionDef]]:
+        """Every method of the module, with its class."""
+        return ((owner, method) for owner in self.classes.values() for method in owner.own.values())
+
+    def held(self, owner: Class, *attributes: str) -> list[Class]:
+        """The classes of this file that `attributes` of `owner` hold; of all if none is named."""
+        names = [n for attribute in attributes or owner.attributes for n in owner.held(attribute)]
+        return [self.classes[name] for name in dict.fromkeys(names) if name in self.classes]
 
     @cached_property
     def pretrained(self) -> tuple[Class, ...]:
         """The direct subclasses of PreTrainedModel."""
         return tuple(
-            one for one in self.classes.values() if "PreTrainedModel" in map(last, one.bases)
+            owner for owner in self.classes.values() if "PreTrainedModel" in map(last, owner.bases)
         )
 
 
-def models_folder(env: Environment) -> Path:
-    """The folder of transformers' models.
+def every_module(env: Environment) -> tuple[str, ...]:
+    """The dotted names of all modeling modules of transformers, in order.
 
     Raises PatchgenError PG101 if transformers is not installed.
     """
     package = env.path("transformers")
     if package is None:
-        raise PatchgenError(
-            "PG101",
-            Location("transformers"),
-            "is not installed",
-            "pip install --no-deps transformers: its files are read, never imported",
-        )
-    return package.parent / "models"
-
-
-def every_module(env: Environment) -> tuple[str, ...]:
-    """The dotted names of all modeling modules of transformers, in order."""
-    folder = models_folder(env)
-    files = sorted(folder.glob("*/modeling_*.py"))
+        hint = "pip install --no-deps transformers: its files are read, never imported"
+        raise PatchgenError("PG101", Location("transformers"), "is not installed", hint)
+    files = sorted((package.parent / "models").glob("*/modeling_*.py"))
     return tuple(f"{MODELS}.{path.parent.name}.{path.stem}" for path in files)
 
 
@@ -223,24 +230,18 @@ def find_module(env: Environment, model: str) -> str:
     """
     every = every_module(env)
     files = {name: last(name).removeprefix("modeling_") for name in every}
-    inside: list[str] = []
-    for spelt in (lambda name: name, _letters):
-        wanted = spelt(model.replace("-", "_"))
-        exact = [name for name in every if wanted in (spelt(name), spelt(files[name]))]
-        inside = inside or [name for name in every if spelt(name.split(".")[2]) == wanted]
-        if len(exact) == 1 or len(inside) == 1:
-            return (exact or inside)[0]
+    spelt, wanted = model.replace("-", "_"), re.sub("[-_ ]", "", model).lower()
+    exact = [n for n in every if spelt in (n, files[n])]
+    exact = exact or [n for n in every if wanted == files[n].replace("_", "")]
+    inside = [n for n in every if wanted == n.split(".")[2].replace("_", "")]
+    for names in (exact, inside):
+        if len(names) == 1:
+            return names[0]
+    hint = did_you_mean(model.replace("-", "_").lower(), files.values())
     if inside:
-        hint = f"one of {', '.join(last(name) for name in inside)}"
-    else:
-        hint = did_you_mean(model.replace("-", "_").lower(), files.values())
-    raise PatchgenError(
-        "PG801", Location(model), "names no modeling module of the installed transformers", hint
-    )
-
-
-def _letters(name: str) -> str:
-    return name.replace("_", "").replace("-", "").replace(" ", "").lower()
+        hint = f"one of {', '.join(map(last, inside))}"
+    what = "names no modeling module of the installed transformers"
+    raise PatchgenError("PG801", Location(model), what, hint)
 
 
 def open_module(env: Environment, name: str) -> Module:

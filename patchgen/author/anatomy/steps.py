@@ -1,13 +1,18 @@
-"""The steps of an attention that is written out, known by their shapes: code with holes.
+"""Attentions that are written out in the methods of a class: scores, softmax, dropout, product.
 
-The converter's own matcher compares the shapes.  What is written is verified later, so that no
-shape has to prove anything.
+    scores = (query @ key^T) * factors + terms
+    probabilities = dropout(softmax(scores))
+    context = probabilities @ value
+
+Takes a class; returns a `Chain` for each softmax between two matrix products, and a reason for each
+softmax that cannot be replaced.  Each step is known by its shape, code with holes, which the
+converter's own matcher compares.  What is written is verified later: no shape has to prove it.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from patchgen.author.anatomy.code import (
@@ -17,22 +22,16 @@ from patchgen.author.anatomy.code import (
     last,
     method_of,
     names,
+    parameters,
     parsed,
-    shortened,
     stored,
     walk,
 )
-from patchgen.author.anatomy.module import Class
-from patchgen.compiler.edits.pattern import fit_expression
+from patchgen.author.anatomy.module import Class, Unfit
+from patchgen.compiler.edits.pattern import fit_expression, suites
 
-
-class Unplaced(Exception):
-    """A statement that does not belong in an attention: `node`, and why."""
-
-    def __init__(self, node: ast.AST, why: str) -> None:
-        super().__init__(why)
-        self.node = node
-        self.why = why
+CHECKS = (ast.Raise, ast.Assert)
+BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,8 @@ class Term:
 class Scores:
     """The product of `query` and `key` (.., keys, size) with its factors and terms.
 
-    `statement` is the number of the statement that computes the product.
+    `statement` is the number of the statement that computes the product.  Behind the softmax they
+    are `weights`; `dropout` is its rate, zero in eval mode.
     """
 
     statement: int
@@ -70,147 +70,174 @@ class Scores:
     factors: tuple[Factor, ...] = ()
     terms: tuple[Term, ...] = ()
     heads: ast.expr | None = None
-
-
-@dataclass(frozen=True)
-class Probabilities:
-    """Softmax of `scores` over the keys; `dropout` is its rate, zero in eval mode."""
-
-    scores: Scores
+    weights: bool = False
     dropout: ast.expr | None = None
 
 
-@dataclass(frozen=True)
-class Context:
-    """Probabilities times `value` (.., keys, size); `node` is the product in the code."""
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """An attention that is written out in `method`; `product` is that of weights and `value`.
 
-    probabilities: Probabilities
+    Statements `first` to `last` of `suite` compute it and nothing else, except for `kept`, which
+    SDPA needs too.  `weights` are names that become None, because SDPA gives no weights.
+    """
+
+    owner: Class
+    method: ast.FunctionDef
+    suite: list[ast.stmt]
+    first: int
+    last: int
+    scores: Scores
     value: ast.expr
-    node: ast.expr
+    product: ast.expr
+    kept: list[ast.stmt]
+    weights: list[str]
 
 
-Value = Scores | Probabilities | Context
+@dataclass(frozen=True, eq=False)
+class Missed:
+    """A softmax of `method` that cannot be replaced, why, and the node that shows it."""
+
+    owner: Class
+    method: ast.FunctionDef
+    node: ast.AST
+    why: str
+    attention: bool
+
 
 # The shapes of each step; `...` is any arguments, every name but torch's own is a hole.
 SHAPES = {
-    "product": """
-        torch.matmul(left, right)
-        torch.bmm(left, right)
-        left @ right
-    """,
-    "baddbmm": """
-        added.baddbmm(batch1=left, batch2=right, beta=beta, alpha=alpha)
-        torch.baddbmm(added, left, right, beta=beta, alpha=alpha)
-    """,
-    "softmax": """
-        nn.functional.softmax(x, ..., dim=-1)
-        torch.nn.functional.softmax(x, ..., dim=-1)
-        F.softmax(x, ..., dim=-1)
-        torch.softmax(x, ..., dim=-1)
-        nn.Softmax(dim=-1)(x)
-        x.softmax(..., dim=-1)
-        x.softmax(-1, ...)
-    """,
-    "dropout": """
-        nn.functional.dropout(x, p=rate, training=self.training)
-        nn.functional.dropout(x, rate, training=self.training)
-        torch.nn.functional.dropout(x, p=rate, training=self.training)
-        F.dropout(x, p=rate, training=self.training)
-    """,
-    "hidden": """
-        x.masked_fill(mask, number)
-        x.masked_fill_(mask, number)
-        torch.masked_fill(x, mask, number)
-    """,
+    "product": ("torch.matmul(left, right)", "torch.bmm(left, right)", "left @ right"),
+    "baddbmm": (
+        "added.baddbmm(batch1=left, batch2=right, beta=beta, alpha=alpha)",
+        "torch.baddbmm(added, left, right, beta=beta, alpha=alpha)",
+    ),
+    "softmax": (
+        *(f"{n}.softmax(x, ..., dim=-1)" for n in ("F", "nn.functional", "torch.nn.functional")),
+        "nn.Softmax(dim=-1)(x)",
+        "x.softmax(..., dim=-1)",
+    ),
+    "dropout": ("nn.functional.dropout(x, p=rate, training=self.training)",),
+    "hidden": ("x.masked_fill(mask, number)", "x.masked_fill_(mask, number)"),
     # The scores of keys that are hidden may be minus infinity, or the least number.
-    "same": """
-        torch.max(x, number)
-        x.view(...)
-        x.reshape(...)
-        x.unsqueeze(...)
-        x.squeeze(...)
-        x.contiguous()
-        x.flatten(...)
-        x.to(...)
-        x.type_as(...)
-        x.type(...)
-        x.float()
-    """,
-    "turned": """
-        x.transpose(-1, -2)
-        x.transpose(-2, -1)
-        x.transpose(2, 3)
-        x.transpose(3, 2)
-        x.transpose(1, 2)
-        x.transpose(2, 1)
-        torch.transpose(x, -1, -2)
-        torch.transpose(x, -2, -1)
-        x.permute(0, 1, 3, 2)
-        x.permute(0, 2, 1)
-        x.mT
-    """,
+    "same": ("torch.max(x, number)", "x.view(...)", "x.to(...)", "x.type_as(...)", "x.float()"),
+    "turned": tuple(f"x.transpose({axes})" for axes in ("-1, -2", "-2, -1", "2, 3", "1, 2")),
 }
-TORCH = {"torch", "nn", "F", "self"}
 _PARSED = {
-    kind: tuple(
-        (shape, names(shape) - TORCH)
-        for shape in map(parsed, map(str.strip, shapes.strip().splitlines()))
-    )
+    kind: [(shape, names(shape) - {"torch", "nn", "F", "self"}) for shape in map(parsed, shapes)]
     for kind, shapes in SHAPES.items()
 }
+
+
+def chains(owner: Class) -> tuple[list[Chain], list[Missed]]:
+    """The attentions in the own methods of `owner`, and the softmaxes that are left."""
+    written_out: list[Chain] = []
+    missed = []
+    for method in owner.own.values():
+        softmaxes = [c for c in walk(method.body, ast.Call) if _holes("softmax", c) is not None]
+        covered: set[ast.AST] = set()
+        failures: list[tuple[Unfit, set[ast.AST]]] = []
+        for suite in suites(method) if softmaxes else ():
+            try:
+                for chain in _in_suite(owner, method, suite):
+                    written_out.append(chain)
+                    covered.update(walk(suite[chain.first : chain.last + 1], ast.Call))
+            except Unfit as unfit:
+                failures.append((unfit, set(walk(suite, ast.AST))))
+        for softmax in softmaxes:
+            if softmax not in covered:
+                what = "its softmax is not of a product of two values"
+                whys = [unfit for unfit, inside in failures if softmax in inside]
+                why = whys[0] if whys else Unfit(softmax, what)
+                missed.append(Missed(owner, method, why.node or method, why.why, bool(whys)))
+    return written_out, missed
+
+
+def _in_suite(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> Iterator[Chain]:
+    """The attentions whose product with the values is a statement of `suite`."""
+    walked = Walk(owner, method)
+    for walked.index, statement in enumerate(suite):
+        walked.kept += [(walked.index, node) for node in walked.statement(statement)]
+    has_softmax = any(_holes("softmax", call) is not None for call in walk(suite, ast.Call))
+    if walked.uses and not walked.contexts and has_softmax:
+        raise walked.uses[0][1]
+    return iter([_chain(walked, suite, *context) for context in walked.contexts])
+
+
+def _chain(
+    walked: Walk, suite: list[ast.stmt], scores: Scores, value: ast.expr, node: ast.expr, at: int
+) -> Chain:
+    first = scores.statement
+    if isinstance(suite[at], BLOCKS):
+        raise Unfit(node, "the product with the values stands under a condition")
+    for index, why in walked.uses:
+        if first <= index <= at:
+            raise why
+    kept = [statement for index, statement in walked.kept if first <= index < at]
+    bound = {*stored(suite[:first]), *parameters(walked.method)}
+    states = names([scores.query, scores.key]) & bound
+    for index, statement in walked.kept:
+        if first < index < at and (name := min(stored(statement) & states, default="")):
+            raise Unfit(statement, f"`{name}` is bound again before the scores are used")
+    # The names that nothing binds any more, if the scores are not computed.
+    lost = stored(suite[first:at]) - stored(kept)
+    arguments = [scores.query, scores.key, value, *(term.value for term in scores.terms)]
+    for reader in (*kept, *arguments):
+        if name := min(names(reader) & lost, default=""):
+            raise Unfit(reader, f"`{name}`, which SDPA does not compute, is read here too")
+    weights = sorted(n for n, bound_to in walked.env.items() if first <= bound_to.statement <= at)
+    return Chain(walked.owner, walked.method, suite, first, at, scores, value, node, kept, weights)
 
 
 @dataclass
 class Walk:
     """One walk over a suite of `method`: the values of names, and what was found.
 
-    Each finding has the index of its statement.
+    Each finding has the index of its statement; `contexts` are products of weights and values.
     """
 
     owner: Class
     method: ast.FunctionDef
-    env: dict[str, Value] = field(default_factory=dict)
+    env: dict[str, Scores] = field(default_factory=dict)
     kept: list[tuple[int, ast.stmt]] = field(default_factory=list)
-    contexts: list[tuple[Context, int]] = field(default_factory=list)
-    uses: list[tuple[int, Unplaced]] = field(default_factory=list)
+    contexts: list[tuple[Scores, ast.expr, ast.expr, int]] = field(default_factory=list)
+    uses: list[tuple[int, Unfit]] = field(default_factory=list)
     index: int = 0
     condition: ast.expr | None = None
     otherwise: bool = False  # in the second branch of a condition
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         """The part of `node` that does not compute an attention."""
+        if isinstance(node, CHECKS):
+            return []
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                return self._bind(name, value, node)
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
                 return self._bind(name, value, node)
             case ast.AugAssign(target=ast.Name(id=name), op=op, value=value) if name in self.env:
                 read = ast.copy_location(ast.Name(name, ast.Load()), node)
                 return self._bind(name, ast.copy_location(ast.BinOp(read, op, value), node), node)
-            case ast.If() if _only_checks(node):
-                return []
+            case ast.If(body=body, orelse=[]) if all(isinstance(n, CHECKS) for n in body):
+                return []  # SDPA checks its inputs too
             case ast.If() if (names(node) | stored(node)) & self.env.keys():
                 return self._branch(node)
-            case ast.Raise() | ast.Assert():
-                return []
-            case ast.Expr(value=ast.Call() as call) if isinstance(self.value(call), Scores):
-                self.use(node, f"the scores go into `{shortened(node)}`")
-            case _:
-                pass
-        if not isinstance(node, ast.If | ast.For | ast.While | ast.With | ast.Try):
-            for child in ast.iter_child_nodes(node):
-                if isinstance(child, ast.expr):
-                    self.value(child)
-        elif names(node) & self.env.keys():
-            self.use(node, f"the scores go into `{shortened(node)}`")
+        if isinstance(node, BLOCKS):
+            if names(node) & self.env.keys():
+                self.use(node)
+            return self._rest(node)
+        for child in ast.iter_child_nodes(node):
+            scores = self.value(child) if isinstance(child, ast.expr) else None
+            if scores is not None and isinstance(node, ast.Expr) and not scores.weights:
+                self.use(node)
         return self._rest(node)
 
     def _bind(self, name: str, value: ast.expr, node: ast.stmt) -> list[ast.stmt]:
-        result = self.value(value)
-        if isinstance(result, Scores | Probabilities):
-            self.env[name] = result
+        if (scores := self.value(value)) is not None:
+            self.env[name] = scores
             return []
-        if constant(value) is None and isinstance(value, ast.Constant) and name in self.env:
+        if isinstance(value, ast.Constant) and value.value is None and name in self.env:
             return []  # in one branch there are no weights
         return self._rest(node)
 
@@ -235,12 +262,13 @@ class Walk:
             return []
         return [ast.copy_location(ast.If(node.test, body or [ast.Pass()], orelse), node)]
 
-    def use(self, node: ast.AST, why: str) -> None:
+    def use(self, node: ast.AST, why: str = "") -> None:
         """Record that scores or weights are used in a way that no attention uses them."""
-        self.uses.append((self.index, Unplaced(node, why)))
+        why = why or f"the scores go into `{ast.unparse(node)[:60]}`"
+        self.uses.append((self.index, Unfit(node, why)))
 
-    def value(self, node: ast.expr) -> Value | None:
-        """The value of `node`; None if it is not followed."""
+    def value(self, node: ast.expr) -> Scores | None:
+        """The scores or weights that `node` computes; None if it is something else."""
         match node:
             case ast.Name(id=name):
                 return self.env.get(name)
@@ -251,59 +279,56 @@ class Walk:
                     if isinstance(child, ast.expr):
                         self.value(child)  # weights may be collected
                 return None
-        if (inner := softmaxed(node)) is not None:
-            return self._softmax(node, self.value(inner))
-        if (dropped := self._dropped(node)) is not None:
-            return self._dropout(self.value(dropped[0]), dropped[1])
-        for kind in ("product", "baddbmm", "hidden", "same"):
+            case ast.Call(args=[x]) if self._is_dropout(node):
+                # The rate is zero outside training.
+                return self._dropped(self.value(x), f"{called(node)}.p")
+            case ast.BinOp(op=operator) if not isinstance(operator, ast.MatMult):
+                return self._arithmetic(node)
+        for kind in ("softmax", "dropout", "product", "baddbmm", "hidden", "same"):
             holes = _holes(kind, node)
             if holes is not None:
                 return self._step(kind, node, holes)
-        if isinstance(node, ast.BinOp):
-            return self._arithmetic(node)
-        if method_of(node) == "append":
-            return None
-        for child in ast.iter_child_nodes(node):
-            child = child.value if isinstance(child, ast.keyword) else child
-            if isinstance(child, ast.expr) and isinstance(
-                self.value(child), Scores | Probabilities
-            ):
-                self.use(node, f"the scores go into `{shortened(node)}`")
+        if method_of(node) != "append":
+            for child in ast.iter_child_nodes(node):
+                child = child.value if isinstance(child, ast.keyword) else child
+                if isinstance(child, ast.expr) and self.value(child) is not None:
+                    self.use(node)
         return None
 
-    def _step(self, kind: str, node: ast.expr, holes: Mapping[str, ast.expr]) -> Value | None:
+    def _step(self, kind: str, node: ast.expr, holes: Mapping[str, ast.expr]) -> Scores | None:
         if kind == "product":
             return self._product(node, holes["left"], holes["right"])
         if kind == "baddbmm":
             return self._baddbmm(holes)
-        found = self.value(holes["x"])
-        if found is None or isinstance(found, Context):
-            return None
+        scores = self.value(holes["x"])
+        if scores is None or kind == "dropout":
+            return self._dropped(scores, ast.unparse(holes["rate"])) if scores else None
         if kind == "same":
-            return _with_heads(node, found)
-        if isinstance(found, Probabilities):
+            return _with_heads(node, scores)
+        if kind == "softmax":
+            if not scores.weights or self.otherwise:  # each branch takes it, in another dtype
+                return replace(scores, weights=True)
+            self.use(node, "softmax is taken twice")
+        elif scores.weights:
             self.use(node, "weights are changed after softmax")
-            return None
-        number = constant(holes["number"])
-        if isinstance(number, int | float) and number > -1e4:
+        elif isinstance(number := constant(holes["number"]), int | float) and number > -1e4:
             self.use(node, f"scores are set to `{number}`")
-            return None
-        return self._plus(found, "hide", holes["mask"])
+        else:
+            return self._plus(scores, "hide", holes["mask"])
+        return None
 
-    def _product(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Value | None:
+    def _product(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Scores | None:
         weights = self.value(left)
-        if isinstance(weights, Probabilities):
-            context = Context(weights, right, node)
-            self.contexts.append((context, self.index))
-            return context
-        if weights is not None or self.value(right) is not None:
-            self.use(node, f"`{shortened(node)}` is no product of weights and values")
-            return None
-        return self._scores(left, right)
+        if weights is not None and weights.weights:
+            self.contexts.append((weights, right, node, self.index))
+        elif weights is not None or self.value(right) is not None:
+            self.use(node, f"`{ast.unparse(node)[:60]}` is no product of weights and values")
+        else:
+            return self._scores(left, right)
+        return None
 
     def _scores(self, left: ast.expr, right: ast.expr) -> Scores:
-        """A factor of the key becomes one of the query."""
-        match right:
+        match right:  # A factor of the key becomes one of the query.
             case ast.BinOp(left=key, op=ast.Mult() | ast.Div() as operator, right=factor):
                 if (turned := _holes("turned", key)) is not None:
                     return Scores(self.index, ast.BinOp(left, operator, factor), turned["x"])
@@ -315,80 +340,58 @@ class Walk:
         """added * beta + (left @ right) * alpha."""
         scores = self._scores(holes["left"], holes["right"])
         scores = replace(scores, factors=(Factor("*", holes["alpha"]),))
-        made = [last(called(value)) for value in self._made(holes["added"])]
-        if constant(holes["beta"]) == 0 or (made and set(made) <= {"zeros", "empty"}):
+        values = {last(called(value)) for value in self._assigned(holes["added"])}
+        if constant(holes["beta"]) == 0 or (values and values <= {"zeros", "empty"}):
             return scores
-        is_one = constant(holes["beta"]) == 1
-        scale = () if is_one else (Factor("*", holes["beta"]),)
+        scale = () if constant(holes["beta"]) == 1 else (Factor("*", holes["beta"]),)
         return replace(scores, terms=(Term("add", holes["added"], None, scale),))
 
-    def _made(self, node: ast.expr) -> list[ast.expr]:
+    def _assigned(self, node: ast.expr) -> list[ast.expr]:
         """Every value that the method assigns to the name `node`."""
         assignments = walk(self.method.body, ast.Assign)
-        return [one.value for one in assignments if stored(one) == {dotted(node)}]
+        return [assign.value for assign in assignments if stored(assign) == {dotted(node)}]
 
-    def _softmax(self, node: ast.expr, found: Value | None) -> Value | None:
-        if isinstance(found, Scores):
-            return Probabilities(found)
-        if isinstance(found, Probabilities) and self.otherwise:
-            return found  # each branch takes it, in another dtype
-        if found is not None:
-            self.use(node, "softmax is taken twice")
-        return None
+    def _is_dropout(self, node: ast.expr) -> bool:
+        # A module that may also be an Identity has no rate to read.
+        kinds = self.owner.held(last(called(node))) if called(node).startswith("self.") else ()
+        return bool(kinds) and {"Dropout", "StableDropout"}.issuperset(kinds)
 
-    def _dropped(self, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-        """(input, rate, which is zero outside training) of a dropout; None if `node` is none."""
-        if (holes := _holes("dropout", node)) is not None:
-            return holes["x"], parsed(f"{ast.unparse(holes['rate'])} if self.training else 0.0")
-        match node:
-            case ast.Call(args=[x]) if called(node).startswith("self."):
-                kinds = set(self.owner.makes(last(called(node))))
-                # A module that may also be an Identity has no rate to read.
-                if kinds and kinds <= {"Dropout", "StableDropout"}:
-                    return x, parsed(f"{called(node)}.p if self.training else 0.0")
-        return None
-
-    def _dropout(self, found: Value | None, rate: ast.expr) -> Value | None:
-        if not isinstance(found, Probabilities):
+    def _dropped(self, scores: Scores | None, rate: str) -> Scores | None:
+        if scores is None or not scores.weights:
             return None
+        value: ast.expr = parsed(f"{rate} if self.training else 0.0")
         if self.condition is not None and not self.otherwise:
-            rate = ast.IfExp(self.condition, rate, ast.Constant(0.0))
-        return replace(found, dropout=found.dropout or rate)
+            value = ast.IfExp(self.condition, value, ast.Constant(0.0))
+        return replace(scores, dropout=scores.dropout or value)
 
-    def _arithmetic(self, node: ast.BinOp) -> Value | None:
+    def _arithmetic(self, node: ast.BinOp) -> Scores | None:
         left, right = self.value(node.left), self.value(node.right)
         scores, other = (left, node.right) if left is not None else (right, node.left)
         if scores is None:
             return None
-        is_left = other is node.right
-        if isinstance(scores, Scores):
+        if not scores.weights:
             match node.op:
                 case ast.Add():
                     return self._plus(scores, "add", other)
                 case ast.Mult():
                     return self._scaled(node, scores, "*", other)
-                case ast.Div() if is_left:
+                case ast.Div() if left is not None:
                     return self._scaled(node, scores, "/", other)
-        self.use(node, f"the scores go into `{shortened(node)}`")
+        self.use(node)
         return None
 
     def _plus(self, scores: Scores, kind: str, value: ast.expr) -> Scores:
-        term = Term(kind, value, self.condition)
-        return replace(scores, terms=(*scores.terms, term))
+        return replace(scores, terms=(*scores.terms, Term(kind, value, self.condition)))
 
     def _scaled(
         self, node: ast.expr, scores: Scores, operator: str, value: ast.expr
     ) -> Scores | None:
         if not _is_number(value, self.owner):
-            parameters = [
-                attribute
-                for made in [value, *self._made(value)]
-                for attribute in walk(made, ast.Attribute)
-                if "Parameter" in self.owner.makes(attribute.attr)
-            ]
-            if scores.terms or not (parameters or isinstance(value, ast.Call)):
-                what = f"`{shortened(value)}`, which scales the scores, may be more than one number"
-                self.use(node, what)
+            read = [*walk([value, *self._assigned(value)], ast.Attribute)]
+            is_parameter = any("Parameter" in self.owner.held(node.attr) for node in read)
+            if scores.terms or not (is_parameter or isinstance(value, ast.Call)):
+                what = f"`{ast.unparse(value)[:60]}`, which scales the scores, may be more than"
+                self.use(node, f"{what} one number")
                 return None
             # One factor for each head, for example: the queries can be scaled instead.
             kind = ast.Mult() if operator == "*" else ast.Div()
@@ -403,26 +406,14 @@ class Walk:
 
 
 def _holes(kind: str, node: ast.expr) -> dict[str, ast.expr] | None:
-    for shape, holes in _PARSED[kind]:
-        if (found := fit_expression(shape, node, holes)) is not None:
-            return found
-    return None
-
-
-def softmaxed(node: ast.expr) -> ast.expr | None:
-    """The input of a softmax over the last axis; None if `node` is none."""
-    return (_holes("softmax", node) or {}).get("x")
-
-
-def _only_checks(node: ast.If) -> bool:
-    """Whether it only checks its input, which SDPA does too."""
-    return not node.orelse and all(isinstance(one, ast.Raise | ast.Assert) for one in node.body)
+    fits = (fit_expression(shape, node, holes) for shape, holes in _PARSED[kind])
+    return next((fit for fit in fits if fit is not None), None)
 
 
 def _is_number(node: ast.expr, owner: Class) -> bool:
     """Whether `node` looks like a number: a literal, arithmetic of numbers, an attribute."""
     match node:
-        case ast.Constant():
+        case ast.Constant() | ast.Subscript(value=ast.Attribute(attr="shape")):
             return True
         case ast.UnaryOp(operand=operand):
             return _is_number(operand, owner)
@@ -430,29 +421,19 @@ def _is_number(node: ast.expr, owner: Class) -> bool:
             return _is_number(left, owner) and _is_number(right, owner)
         case ast.Call():
             name = called(node)
-            return name.startswith(("math.", "np.")) or name in (
-                "float",
-                "int",
-                "len",
-                "torch_float",
-            )
+            numbers = ("float", "int", "len", "torch_float")
+            return name.startswith(("math.", "np.")) or name in numbers
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            return "Parameter" not in owner.makes(name)
-        case ast.Subscript(value=ast.Attribute(attr="shape")):
-            return True
+            return "Parameter" not in owner.held(name)
         case _:
             return dotted(node).startswith(("self.config.", "config."))
 
 
-def _with_heads(node: ast.expr, found: Value) -> Value:
-    """`found` with the number of heads, which `scores.view(batch, heads, queries, keys)` shows."""
+def _with_heads(node: ast.expr, scores: Scores) -> Scores:
+    """`scores` with the number of heads, which `scores.view(batch, heads, queries, keys)` shows."""
     axes = node.args if isinstance(node, ast.Call) else []
     if len(axes) == 1 and isinstance(axes[0], ast.Tuple):
         axes = axes[0].elts
-    if method_of(node) not in ("view", "reshape") or len(axes) != 4:
-        return found
-    if isinstance(found, Scores) and found.heads is None:
-        return replace(found, heads=axes[1])
-    if isinstance(found, Probabilities) and found.scores.heads is None:
-        return replace(found, scores=replace(found.scores, heads=axes[1]))
-    return found
+    if method_of(node) != "view" or len(axes) != 4 or scores.heads is not None:
+        return scores
+    return replace(scores, heads=axes[1])

@@ -8,21 +8,18 @@ where it changes in place what `topk` gave.
 from __future__ import annotations
 
 import ast
-import functools
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
-from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, constant, dotted, last, stored, walk
-from patchgen.author.anatomy.holding import held
-from patchgen.author.anatomy.layers import CHECKPOINTED, Layers
-from patchgen.author.anatomy.module import Class, Module
+from patchgen.author.anatomy.attention import Layers
+from patchgen.author.anatomy.code import called, dotted, last, stored, walk
+from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import code, edit
-from patchgen.author.declare.variant import Contribution, Declared, Missing
-from patchgen.facts.modules import CACHES
+from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
+from patchgen.facts.modules import CACHES, CHECKPOINTED
 
 FLAG, SWITCH = "supports_gradient_checkpointing", "_set_gradient_checkpointing"
+# An old method for switching it on, which reaches no layer, is removed.
+FLAGGED = (f"{FLAG} = True", f"def {SWITCH}(self):\n    raise AttributeError")
 SAYS = "Activation checkpointing: `model.activation_checkpointing_enable()`."
 SAYS_ONCE = (
     "Under activation checkpointing a recompute takes the experts that the forward pass chose; see "
@@ -39,59 +36,50 @@ REDUNDANT = (
     "    from patchgen.runtime.checkpointing import keep_products\n"
     '    model.activation_checkpointing_enable({{"context_fn": keep_products}})'
 )
-EVERY_CACHE = CACHES | {"layer_past", "layer_state", "past_key_value", "cache_params"}
+REMOVED = CACHES | {"layer_past"}  # keywords that `GradientCheckpointingLayer` sets to None
+EVERY_CACHE = REMOVED | {"layer_state", "past_key_value", "cache_params"}
 FLAGS = ("output_", "use_", "return_")
 
 
+@refusing
 def checkpoint(module: Module) -> Contribution:
     """What the part declares for `module`."""
-    found = Layers(module, Attentions(module))
-    layers = found.classes or found.checkpointed
-    plain = [one for one in layers if one.name not in found.checkpointed_or_held]
-    if missing := tuple(_missing(module, layers)) or tuple(_unfit(module, plain)):
+    found = Layers(module)
+    able = [owner for owner in module.classes.values() if owner.descends(CHECKPOINTED)]
+    layers = found.classes or able
+    if not module.pretrained:
+        raise Unfit(None, "no class of this file stands below PreTrainedModel")
+    if not layers:
+        raise Unfit(None, "no list of layers that attend is gone through in this file")
+    # A `T5Block` is checkpointed, and holds its attentions and FFN in a list of layers.
+    checkpointed = found.inside(able)
+    plain = [layer for layer in layers if layer not in checkpointed]
+    if missing := tuple(_unfit(module, plain)):
         return Contribution("checkpoint", missing=missing)
-    silent = [
-        owner for owner in module.pretrained if constant(owner.settings.get(FLAG)) is not True
+    models = module.pretrained
+    silent = [owner for owner in models if not owner.says(FLAG)]
+    routers = [
+        (owner, method)
+        for owner in found.inside(layers)
+        for method in owner.own.values()
+        if any(last(ast.unparse(call.func)) == "topk" for call in walk(method.body, ast.Call))
     ]
-    routers = [*_routers(found.inside(layers))]
     if not plain and not silent and not routers:
-        declared = tuple(Declared(owner.name) for owner in module.pretrained)
-        return Contribution(
-            "checkpoint", declared=declared, redundant=REDUNDANT.format(alias=module.alias)
-        )
-    edits = tuple(edit for router in routers for edit in _choice(module, *router))
-    topmost = [one for one in plain if not any(one.descends(other.name) for other in plain)]
+        redundant = REDUNDANT.format(alias=module.alias)
+        every = tuple(Declared(owner.name) for owner in models)
+        return Contribution("checkpoint", declared=every, redundant=redundant)
+    topmost = [layer for layer in plain if not any(layer.descends(other.name) for other in plain)]
     declared = (
         *(Declared(layer.name, behind=(CHECKPOINTED,)) for layer in topmost),
-        *(Declared(owner.name, members=_says_that_it_can(owner)) for owner in silent),
-        *(Declared(owner.name, mixins=("ChooseOnce",)) for owner in module.pretrained if routers),
-        *edits,
+        *(Declared(owner.name, members=FLAGGED[: 1 + (SWITCH in owner.own)]) for owner in silent),
+        *(Declared(owner.name, mixins=("ChooseOnce",)) for owner in models if routers),
+        *(edit for router in routers for edit in _choice(module, *router)),
     )
-    calls = [call for one in found.inside(plain) for call in walk(one.node, ast.Call)]
+    calls = walk((layer.node for layer in found.inside(plain)), ast.Call)
     statistics = any(last(called(call)).startswith("BatchNorm") for call in calls)
     says = {SAYS: plain or silent, SAYS_ONCE: routers, SAYS_STATISTICS: statistics}
-    return Contribution(
-        "checkpoint",
-        " ".join(text for text, needed in says.items() if needed),
-        declared,
-    )
-
-
-def _says_that_it_can(owner: Class) -> tuple[str, ...]:
-    """The flag; and the removal of an old method for switching it on, which reaches no layer."""
-    switch = owner.own.get(SWITCH)
-    if switch is None or "value" not in {arg.arg for arg in switch.args.args}:
-        return (f"{FLAG} = True",)
-    return f"{FLAG} = True", f"def {SWITCH}(self):\n    raise AttributeError"
-
-
-def _missing(module: Module, layers: Sequence[Class]) -> Iterator[Missing]:
-    for there, what in (
-        (module.pretrained, "no class of this file stands below PreTrainedModel"),
-        (layers, "no list of layers that attend is gone through in this file"),
-    ):
-        if not there:
-            yield Missing(module.at(module.tree), what, True)
+    text = " ".join(text for text, needed in says.items() if needed)
+    return Contribution("checkpoint", text, declared)
 
 
 BY_KEYWORD = (
@@ -109,43 +97,36 @@ HINTS = {
 
 def _unfit(module: Module, layers: Sequence[Class]) -> Iterator[Missing]:
     """The calls and results of layers that a recompute would get wrong."""
-    by_name = {layer.name: layer for layer in layers}
+    whys: list[tuple[ast.AST, str, str]] = []
     for layer in layers:
-        body = layer.own["forward"].body if "forward" in layer.own else []
-        returned = {dotted(node.value) for node in walk(body, ast.Return)} - {""}
-        for node in walk(body, ast.Assign):  # outputs = [states] + rest
+        returned = {dotted(node.value) for node in walk(layer.forward(), ast.Return)} - {""}
+        for node in walk(layer.forward(), ast.Assign):  # outputs = [states] + rest
             first = node.value.left if isinstance(node.value, ast.BinOp) else node.value
             if isinstance(first, ast.List) and dotted(node.targets[0]) in returned:
-                what = IN_A_LIST.format(what=layer.name)
-                yield Missing(module.at(node), what, True, HINTS[IN_A_LIST])
-    for owner in module.classes.values():
-        holding = {
-            f"self.{attribute}": by_name[name]
+                whys.append((node, layer.name, IN_A_LIST))
+    for owner, method in module.methods:
+        run = {
+            f"self.{attribute}": layer
             for attribute in owner.attributes
-            for name in held(owner, attribute)
-            if name in by_name
+            for layer in module.held(owner, attribute)
+            if layer in layers
         }
-        for method in owner.own.values() if holding else ():
-            called_by = dict(holding)
-            for loop in walk(method.body, ast.For):  # for index, layer in enumerate(self.layers)
-                for iterated in walk(loop.iter, ast.Attribute):
-                    if dotted(iterated) in holding:
-                        names = {name.id for name in walk(loop.target, ast.Name)}
-                        called_by |= dict.fromkeys(names, holding[dotted(iterated)])
-            for call in walk(method.body, ast.Call):
-                function = call.func.value if isinstance(call.func, ast.Subscript) else call.func
-                run = called_by.get(dotted(function))
-                why = _unfit_call(call, run, _removed_caches(module)) if run else ""
-                if why:
-                    what = why.format(what=ast.unparse(call.func))
-                    yield Missing(module.at(call), what, True, HINTS[why])
+        for loop in walk(method.body, ast.For):  # for index, layer in enumerate(self.layers)
+            for iterated in map(dotted, walk(loop.iter, ast.Attribute)):
+                if iterated in run:
+                    run |= dict.fromkeys(stored(loop.target), run[iterated])
+        for call in walk(method.body, ast.Call):
+            function = call.func.value if isinstance(call.func, ast.Subscript) else call.func
+            called_layer = run.get(dotted(function))
+            why = _unfit_call(call, called_layer) if called_layer else ""
+            if why:
+                whys.append((call, ast.unparse(call.func), why))
+    for place, what, why in whys:
+        yield Missing(module.at(place), why.format(what=what), True, HINTS[why])
 
 
-def _unfit_call(call: ast.Call, layer: Class, removed: frozenset[str]) -> str:
-    """Why a recompute of `layer` would go wrong as `call` runs it; "" if it does not.
-
-    `removed` are the keywords of caches that `GradientCheckpointingLayer` removes by itself.
-    """
+def _unfit_call(call: ast.Call, layer: Class) -> str:
+    """Why a recompute of `layer` would go wrong as `call` runs it; "" if it does not."""
     forward = layer.method("forward")
     names = [arg.arg for arg in forward.args.args[1:]] if forward is not None else []
     given = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -155,42 +136,22 @@ def _unfit_call(call: ast.Call, layer: Class, removed: frozenset[str]) -> str:
         return BY_KEYWORD
     by_place = dict(zip(names, call.args, strict=False))
     caches = [by_place.get(name) for name in EVERY_CACHE]
-    caches += [given.get(name) for name in EVERY_CACHE - removed]
-    return FILLED_TWICE if any(not isinstance(one, ast.Constant | None) for one in caches) else ""
-
-
-def _removed_caches(module: Module) -> frozenset[str]:
-    """What `GradientCheckpointingLayer` sets to None; transformers has changed the names."""
-    file = module.folder.parents[1] / "modeling_layers.py" if module.folder is not None else None
-    return _read_removed(file) if file is not None and file.is_file() else CACHES
-
-
-@functools.lru_cache(maxsize=2)  # Every model of a release asks.
-def _read_removed(file: Path) -> frozenset[str]:
-    return frozenset(re.findall(r'kwargs\["(\w+)"\] = None', file.read_text(encoding="utf-8")))
-
-
-def _routers(owners: Iterable[Class]) -> Iterator[tuple[Class, ast.FunctionDef]]:
-    """The methods that choose by `topk`."""
-    for owner in owners:
-        for method in owner.own.values():
-            if any(last(ast.unparse(one.func)) == "topk" for one in walk(method.body, ast.Call)):
-                yield owner, method
+    caches += [given.get(name) for name in EVERY_CACHE - REMOVED]
+    return "" if all(isinstance(cache, ast.Constant | None) for cache in caches) else FILLED_TWICE
 
 
 def _choice(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[Declared]:
     """`values /= total` becomes `values = values / total`: results of `topk` are saved."""
-    chosen: set[str] = set()
-    for node in walk(method.body, ast.Assign):
-        # Arithmetic creates a new value, which may be modified.
-        if "topk(" in ast.unparse(node.value) and not isinstance(node.value, ast.BinOp):
-            chosen |= stored(node)
-    changes = [one for one in walk(method.body, ast.AugAssign) if dotted(one.target) in chosen]
+    # Arithmetic creates a new value, which may be modified.
+    chosen = stored(
+        node
+        for node in walk(method.body, ast.Assign)
+        if "topk(" in ast.unparse(node.value) and not isinstance(node.value, ast.BinOp)
+    )
+    changes = [node for node in walk(method.body, ast.AugAssign) if dotted(node.target) in chosen]
     for index, statement in enumerate(changes):
         name = "leave_what_topk_gave" + (f"_{index + 1}" if index else "")
-        target, value = ast.Name(dotted(statement.target)), statement.value
-        changed = ast.Assign([target], ast.BinOp(target, statement.op, value), lineno=0)
-        old, new = (
-            code(module, method, ast.fix_missing_locations(node)) for node in (statement, changed)
-        )
+        target = ast.Name(dotted(statement.target))
+        value = ast.unparse(ast.BinOp(target, statement.op, statement.value))
+        old, new = (code(module, method, n) for n in (statement, f"{target.id} = {value}"))
         yield Declared(owner.name, members=(edit(name, method, [old], [new]),))

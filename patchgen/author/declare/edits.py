@@ -1,4 +1,7 @@
-"""Write the text of an edit, with names that are valid in a modular file."""
+"""The edits of the parts, read from their source, and the text of new ones.
+
+A mixin of a part fits a class whose methods its edits match; the converter decides in the end.
+"""
 
 from __future__ import annotations
 
@@ -6,48 +9,116 @@ import ast
 import builtins
 import copy
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
-from patchgen.author.anatomy.code import names, stored, walk
+import patchgen
+from patchgen.author.anatomy.code import constant, names, parameters, stored, walk
 from patchgen.author.anatomy.module import Module
+from patchgen.compiler.edits.pattern import find
 
 # A modular file imports these under the same names as the parent.
-OUTSIDE = {"torch", "nn", "math", "F"}
+OUTSIDE = {"torch", "nn", "math", "F", *vars(builtins)}
 
 
-class _Qualified(ast.NodeTransformer):
-    """Qualifies the names of the parent module: `rotate` becomes `llama.rotate`."""
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The `with old:` block of an edit of `method`, its holes, and how often it must match."""
 
-    def __init__(self, module: Module, local: frozenset[str], known: frozenset[str]) -> None:
-        self.module = module
-        self.local = local
-        self.known = known
+    method: str
+    holes: frozenset[str]
+    old: tuple[ast.stmt, ...]
+    count: int
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if (
-            node.id in self.local
-            or node.id in self.known
-            or node.id in OUTSIDE
-            or hasattr(builtins, node.id)
-        ):
-            return node
-        return ast.copy_location(
-            ast.Attribute(ast.Name(self.module.alias, ast.Load()), node.id, ast.Load()), node
+
+@dataclass(frozen=True, eq=False)
+class Mixin:
+    """A class of a part, with the patterns of its edits and those of its bases."""
+
+    name: str
+    patterns: tuple[Pattern, ...]
+
+    def fits(self, methods: Mapping[str, ast.FunctionDef]) -> bool:
+        """Whether every edit fits the method that it names."""
+        return bool(self.patterns) and all(
+            pattern.method in methods
+            and len(find(pattern.old, methods[pattern.method], pattern.holes)) == pattern.count
+            for pattern in self.patterns
         )
 
 
-def local_names(method: ast.FunctionDef) -> frozenset[str]:
-    """The parameters and local names of `method`."""
-    arguments = [node.arg for node in walk(method.args, ast.arg)]
-    return frozenset(stored(method.body)) | frozenset(arguments)
+@cache
+def mixins(part: str) -> tuple[Mixin, ...]:
+    """The public mixins of `patchgen.parts.PART`, those with the most edits first."""
+    own = {node.name: node for node in _statements(part) if isinstance(node, ast.ClassDef)}
+    # A base may be of another part; of two classes with one name the part's own counts.
+    everything = _statements("**")
+    bases = {node.name: node for node in everything if isinstance(node, ast.ClassDef)} | own
+    names = [name for name in own if name in public(part)]
+    found = [Mixin(name, tuple(_patterns(own[name], bases))) for name in names]
+    return tuple(sorted(found, key=lambda mixin: -len(mixin.patterns)))
+
+
+def mixin(part: str, name: str) -> Mixin:
+    return next(mixin for mixin in mixins(part) if mixin.name == name)
+
+
+@cache
+def _statements(part: str) -> Sequence[ast.stmt]:
+    folder = Path(patchgen.__file__).parent / "parts"
+    files = sorted(folder.glob(f"{part}/*.py")) or [folder / f"{part}.py"]
+    return [node for path in files for node in ast.parse(path.read_text(encoding="utf-8")).body]
+
+
+@cache
+def public(part: str) -> set[str]:
+    """What `patchgen.parts.PART` has for variants: its `__all__`, or else its classes."""
+    names: set[str] = set()
+    for node in _statements(part):
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=elements)):
+                names |= {str(constant(name)) for name in elements}
+    return names or {node.name for node in _statements(part) if isinstance(node, ast.ClassDef)}
+
+
+def _patterns(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[Pattern]:
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id in classes:
+            yield from _patterns(classes[base.id], classes)
+    for method in node.body:
+        match method:
+            case ast.FunctionDef(
+                decorator_list=[
+                    *_,
+                    ast.Call(
+                        func=ast.Name(id="edit"), args=[ast.Constant(value=str(name))]
+                    ) as call,
+                ]
+            ):
+                arguments = method.args.args
+                holes = {a.arg for a in arguments if getattr(a.annotation, "id", "") == "Hole"}
+                blocks = [n for n in method.body if isinstance(n, ast.With)]
+                old = [n for block in blocks[:1] for n in block.body]  # the first is `with old:`
+                count = next((constant(keyword.value) for keyword in call.keywords), 1)
+                assert isinstance(count, int)
+                yield Pattern(name, frozenset(holes), tuple(old), count)
 
 
 def code(
-    module: Module, method: ast.FunctionDef, node: ast.AST | str, known: Sequence[str] = ()
+    module: Module, method: ast.FunctionDef, node: ast.AST | str, imported: Sequence[str] = ()
 ) -> str:
-    """The code of `node` for an edit of `method`; the modular file imports the names in `known`."""
+    """The code of `node` for an edit of `method`: `rotate` of the parent becomes `llama.rotate`.
+
+    The modular file imports the names in `imported`.
+    """
     tree = ast.parse(node) if isinstance(node, str) else copy.deepcopy(node)
-    return ast.unparse(_Qualified(module, local_names(method), frozenset(known)).visit(tree))
+    bare = {*parameters(method), *stored(method.body), *OUTSIDE, *imported}
+    for name in ast.walk(tree):
+        if isinstance(name, ast.Name) and name.id not in bare:
+            name.id = f"{module.alias}.{name.id}"  # unparse writes it as it stands
+    return ast.unparse(tree)
 
 
 def edit(
@@ -59,25 +130,16 @@ def edit(
     count: int = 1,
 ) -> str:
     """An edit of `method` from `old` to `new`, statement by statement."""
-    texts = [*old, *new]
-    trees = [ast.parse(textwrap.dedent(text)) for text in texts]
-    parameters = sorted(_read_unbound(trees) & local_names(method) - {"self"} - set(holes))
-    signature = ", ".join(["self", *parameters, *(f"{hole}: Hole" for hole in holes)])
-    times = f", count={count}" if count > 1 else ""
-    parts = [f'@edit("{method.name}"{times})', f"def {name}({signature}):"]
-    for word, lines in (("old", old), ("new", new)):
-        parts += [f"    with {word}:", *(textwrap.indent(line, " " * 8) for line in lines)]
-    return "\n".join(parts)
-
-
-def _read_unbound(trees: Sequence[ast.Module]) -> set[str]:
-    """The names that are read before they are bound, by the order of the text."""
-    found: set[str] = set()
-    bound: set[str] = set()
-    for statement in walk(trees, ast.stmt):
-        inside = [
-            node for node in ast.iter_child_nodes(statement) if not isinstance(node, ast.stmt)
-        ]
-        found |= names(inside) - bound
+    read: set[str] = set()  # before they are bound, by the order of the text
+    bound = {"self", *holes}
+    for statement in walk([ast.parse(text) for text in (*old, *new)], ast.stmt):
+        inside = [n for n in ast.iter_child_nodes(statement) if not isinstance(n, ast.stmt)]
+        read |= names(inside) - bound
         bound |= stored(inside)
-    return found
+    literal = sorted(read & {*parameters(method), *stored(method.body)})
+    signature = ", ".join(["self", *literal, *(f"{hole}: Hole" for hole in holes)])
+    times = f", count={count}" if count > 1 else ""
+    lines = [f'@edit("{method.name}"{times})', f"def {name}({signature}):"]
+    for word, texts in (("old", old), ("new", new)):
+        lines += [f"    with {word}:", *(textwrap.indent(text, " " * 8) for text in texts)]
+    return "\n".join(lines)

@@ -8,14 +8,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, constant, dotted, method_of, walk
-from patchgen.author.anatomy.experts import experts
-from patchgen.author.anatomy.holding import held
-from patchgen.author.anatomy.layers import Layers
-from patchgen.author.anatomy.module import Class, Module
-from patchgen.author.declare.fitting import mixin
-from patchgen.author.declare.variant import Contribution, Declared, Missing
+from patchgen.author.anatomy.attention import Layers, experts
+from patchgen.author.anatomy.code import called, constant, dotted, method_of, parameters, walk
+from patchgen.author.anatomy.module import Class, Module, Unfit
+from patchgen.author.declare.edits import mixin
+from patchgen.author.declare.variant import Contribution, Declared, refusing
 from patchgen.facts.modules import CACHES
 
 ENCODER = (
@@ -31,7 +28,8 @@ DECODER = (
     "restart. What comes out at real tokens is the parent's own; at padding it is zeros. Under any "
     "other `attn_implementation` it is the parent. See `patchgen.parts.flash`."
 )
-ARGUMENTS = {"input_ids", "attention_mask", "position_ids", "inputs_embeds", "use_cache"}
+MORE = CACHES | {"kwargs"}
+LLAMA = {"self", "input_ids", "attention_mask", "position_ids", "inputs_embeds", "use_cache"}
 COUNTED = ("create_position_ids_from_input_ids", "create_position_ids_from_inputs_embeds")
 GENERIC_READER = "GenericForQuestionAnswering"  # transformers' head for any model, in another file
 HINT = (
@@ -45,48 +43,27 @@ MIXING = frozenset(
 )
 
 
-class _No(Exception):
-    def __init__(self, node: ast.AST | None, what: str) -> None:
-        super().__init__(what)
-        self.node = node
-        self.what = what
-
-
+@refusing
 def flash(module: Module) -> Contribution:
     """What the part declares for `module`."""
-    try:
-        model, encodes = _model(module)
-        declared = tuple(_encoder(module, model) if encodes else _decoder(module, model))
-    except _No as no:
-        at = module.at(no.node or module.tree)
-        hint = HINT if no.node is not None else ""
-        return Contribution("flash", missing=(Missing(at, no.what, True, hint),))
-    return Contribution("flash", ENCODER if encodes else DECODER, declared)
-
-
-def _model(module: Module) -> tuple[Class, bool]:
-    """(the base model, whether it is an encoder)."""
     if not _attending(module):
-        raise _No(
-            None, "no attention calls transformers' interface in the form of BERT's or Llama's"
-        )
-    models = [one for one in module.classes.values() if one.descends("PreTrainedModel")]
-    found = [(one, True) for one in models if _fits("PaddingFreeEncoder", one)]
-    found += [
-        (one, False) for one in models if _fits("PaddingFreeDecoder", one) and _is_causal(one)
+        what = "no attention calls transformers' interface in the form of BERT's or Llama's"
+        raise Unfit(None, what)
+    models = [owner for owner in module.classes.values() if owner.descends("PreTrainedModel")]
+    encoders = [owner for owner in models if _fits("PaddingFreeEncoder", owner)]
+    decoders = [
+        o for o in models if _fits("PaddingFreeDecoder", o) and "rotary_emb" in o.attributes
     ]
-    if len(found) != 1:
-        raise _No(
-            module.tree, "there is not one base model of BERT's or Llama's structure in this file"
-        )
-    return found[0]
-
-
-def _is_causal(owner: Class) -> bool:
-    """Whether it has the parameters of Llama and rotary positions."""
-    arguments = owner.own["forward"].args
-    given = {arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)} - {"self"}
-    return given - CACHES == ARGUMENTS and "rotary_emb" in owner.attributes
+    decoders = [o for o in decoders if {*parameters(o.own["forward"])} - MORE == LLAMA]
+    if len(encoders) + len(decoders) != 1:
+        what = "there is not one base model of BERT's or Llama's structure in this file"
+        raise Unfit(module.tree, what, HINT)
+    try:
+        if encoders:
+            return Contribution("flash", ENCODER, tuple(_encoder(module, encoders[0])))
+        return Contribution("flash", DECODER, tuple(_decoder(module, decoders[0])))
+    except Unfit as unfit:
+        raise Unfit(unfit.node, unfit.why, HINT if unfit.node else "") from None
 
 
 def _fits(name: str, owner: Class) -> bool:
@@ -96,21 +73,23 @@ def _fits(name: str, owner: Class) -> bool:
 def _encoder(module: Module, model: Class) -> Iterator[Declared]:
     _insist_on_layers(module, model)
     for owner in _attending(module):
-        if "encoder_hidden_states" in {arg.arg for arg in owner.own["forward"].args.args}:
+        forward = owner.own["forward"]
+        if "encoder_hidden_states" in parameters(forward):
             continue
         if not _fits("AttendsInRows", owner):
-            raise _No(owner.own["forward"], f"{owner.name} calls attention otherwise than once")
+            raise Unfit(forward, f"{owner.name} calls attention otherwise than once")
         yield Declared(owner.name, mixins=("AttendsInRows",))
-    poolers, embeddings = (_classes(module, model, (name,)) for name in ("pooler", "embeddings"))
-    for pooler in poolers:
+    for pooler in module.held(model, "pooler"):
         if (node := _mixes(pooler.own.values())) is not None:
-            raise _No(node, f"{pooler.name} pools more than the first token")
-    if "pooler" in model.attributes and not _fits("PoolsEachText", model):
-        raise _No(model.own["forward"], f"{model.name} calls its pooler otherwise than once")
+            raise Unfit(node, f"{pooler.name} pools more than the first token")
+    pools = "pooler" in model.attributes
+    if pools and not _fits("PoolsEachText", model):
+        raise Unfit(model.own["forward"], f"{model.name} calls its pooler otherwise than once")
     counts = any(
-        "padding_idx" in one.attributes and all(map(one.method, COUNTED)) for one in embeddings
+        "padding_idx" in one.attributes and all(map(one.method, COUNTED))
+        for one in module.held(model, "embeddings")
     )
-    mixins = ["PoolsEachText"] * ("pooler" in model.attributes) + ["CountsFromPadding"] * counts
+    mixins = ["PoolsEachText"] * pools + ["CountsFromPadding"] * counts
     yield Declared(model.name, mixins=(*mixins, "PaddingFreeEncoder"))
     yield from _heads(module, model)
 
@@ -118,12 +97,12 @@ def _encoder(module: Module, model: Class) -> Iterator[Declared]:
 def _decoder(module: Module, model: Class) -> Iterator[Declared]:
     forward = model.own["forward"]
     if experts(module):
-        raise _No(forward, "the losses of its routers read the rows of a batch")
-    flags = [ast.unparse(node) for one in module.pretrained for node in one.node.body]
+        raise Unfit(forward, "the losses of its routers read the rows of a batch")
+    flags = [ast.unparse(node) for owner in module.pretrained for node in owner.node.body]
     if "_supports_flash_attn = True" not in flags:
-        raise _No(None, "it takes no FlashAttention, which is told the lengths of texts")
+        raise Unfit(None, "it takes no FlashAttention, which is told the lengths of texts")
     if "hidden_states = inputs_embeds" not in map(ast.unparse, walk(forward.body, ast.Assign)):
-        raise _No(forward, f"the states of {model.name} do not begin as `inputs_embeds`")
+        raise Unfit(forward, f"the states of {model.name} do not begin as `inputs_embeds`")
     _insist_on_layers(module, model)
     yield Declared(model.name, mixins=("PaddingFreeDecoder",))
     for one in module.classes.values():
@@ -136,36 +115,27 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
 def _attending(module: Module) -> list[Class]:
     """The classes that call the attention interface and pass their keyword arguments to it."""
     return [
-        one
-        for one in module.classes.values()
-        if "forward" in one.own
-        and any(
-            called(call) == "attention_interface" and None in {word.arg for word in call.keywords}
-            for call in walk(one.own["forward"].body, ast.Call)
-        )
+        owner
+        for owner in module.classes.values()
+        for call in walk(owner.forward(), ast.Call)
+        if called(call) == "attention_interface" and None in {word.arg for word in call.keywords}
     ]
-
-
-def _classes(module: Module, owner: Class, attributes: Iterable[str]) -> list[Class]:
-    """The classes of the file that the attributes of `owner` hold."""
-    names = [name for attribute in attributes for name in held(owner, attribute)]
-    return [module.classes[name] for name in names if name in module.classes]
 
 
 def _insist_on_layers(module: Module, model: Class) -> None:
     """Refuse layers that may look at other tokens, except by attention."""
-    through = [
-        name
-        for name in model.attributes
-        if name not in ("pooler", "rotary_emb") and "embed" not in name
-    ]
-    layers = Layers(module, Attentions(module)).inside(_classes(module, model, through))
+    ignored = ("pooler", "rotary_emb")
+    through = [n for n in model.attributes if n not in ignored and "embed" not in n]
+    held = [layer for attribute in through for layer in module.held(model, attribute)]
+    layers = Layers(module).inside(held)
     attending = _attending(module)
     if not set(layers) & set(attending):
-        raise _No(model.own["forward"], f"{model.name} goes through no list of layers that attend")
+        what = f"{model.name} goes through no list of layers that attend"
+        raise Unfit(model.own["forward"], what)
     for owner in layers:
         if owner not in attending and (node := _mixes(owner.own.values())) is not None:
-            raise _No(node, f"`{ast.unparse(node)[:60]}` of {owner.name} may look at other tokens")
+            what = f"`{ast.unparse(node)[:60]}` of {owner.name} may look at other tokens"
+            raise Unfit(node, what)
 
 
 def _mixes(methods: Iterable[ast.FunctionDef]) -> ast.expr | None:
@@ -173,38 +143,37 @@ def _mixes(methods: Iterable[ast.FunctionDef]) -> ast.expr | None:
     for node in walk(methods, ast.expr):
         match node:
             case ast.Call() if method_of(node) in MIXING:
-                given = [*node.args, *(word.value for word in node.keywords if word.arg == "dim")]
-                if not any(constant(value) == -1 for value in given):
+                axes = [*node.args, *(word.value for word in node.keywords if word.arg == "dim")]
+                if not any(constant(value) == -1 for value in axes):
                     return node
-            case ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), index, *_])):
-                is_all = isinstance(index, ast.Slice) or dotted(index) == "slice_indices"
-                if constant(index) != 0 and not is_all:
+            case ast.Subscript(slice=ast.Name(id=index)) if "mask" in index:
+                return node
+            case ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), token, *_])):
+                is_all = isinstance(token, ast.Slice) or dotted(token) == "slice_indices"
+                if constant(token) != 0 and not is_all:
                     return node
     return None
 
 
 def _heads(module: Module, model: Class) -> Iterator[Declared]:
     """The heads that read places where padding may stand."""
-    layers = Layers(module, Attentions(module))
+    layers = Layers(module)
     for owner in module.classes.values():
         forward = owner.own.get("forward")
-        bases = {f"self.{name}" for name in owner.attributes if model.name in held(owner, name)}
+        bases = {f"self.{name}" for name in owner.attributes if model.name in owner.held(name)}
         if forward is None or not bases:
             continue
         for node in walk(forward.body, ast.Attribute):
             if dotted(node.value) in bases:
-                raise _No(node, f"{owner.name} goes through the parts of {model.name} itself")
-        others = [name for name in owner.attributes if f"self.{name}" not in bases]
-        inside = layers.inside(_classes(module, owner, others))
-        methods = [forward, *(method for one in inside for method in one.own.values())]
+                raise Unfit(node, f"{owner.name} goes through the parts of {model.name} itself")
+        inside = layers.inside(part for part in module.held(owner) if part is not model)
+        methods = [forward, *(method for part in inside for method in part.own.values())]
         # A loss over positions is a softmax over those of padding too.
-        over_positions = "start_positions" in {arg.arg for arg in walk(forward.args, ast.arg)}
+        over_positions = "start_positions" in parameters(forward)
         if not over_positions and _mixes(methods) is None:
             continue
         init = owner.own.get("__init__")
-        if init is None or [arg.arg for arg in init.args.args] != ["self", "config"]:
-            raise _No(
-                owner.node,
-                f"{owner.name} reads whole rows, and is made of more than a configuration",
-            )
+        if init is None or parameters(init) != ["self", "config"]:
+            what = f"{owner.name} reads whole rows, and is made of more than a configuration"
+            raise Unfit(owner.node, what)
         yield Declared(owner.name, mixins=("KeepsPadding",))

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 from patchgen.author.anatomy.code import called, constant, dotted, last, walk
 from patchgen.author.anatomy.ffn import network_of, returned
-from patchgen.author.anatomy.module import Class, Module
-from patchgen.author.declare.fitting import mixin
+from patchgen.author.anatomy.module import Class, Module, Unfit
+from patchgen.author.declare.edits import mixin
 from patchgen.author.declare.loss import loss
-from patchgen.author.declare.norm import FORMS, rms_norms, unknown
-from patchgen.author.declare.variant import Contribution, Declared, Missing
+from patchgen.author.declare.norm import rms_norms, unknown
+from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 
 SAYS = (
     "Liger's kernels are imported by the file itself, which needs liger-kernel and a GPU. "
@@ -39,12 +39,9 @@ LOSSES = {
     "ScaledCappedChunkedLoss": "LigerScaledCappedLoss",
 }
 ROTARY = "LigerRotary"
-SILU = ("LigerSwiGLU", "LigerChunkedSwiGLU")
 GATES = {
-    "silu": SILU,
-    "swish": SILU,
-    "gelu_pytorch_tanh": ("LigerGeGLU",),
-    "gelu_new": ("LigerGeGLU",),
+    **dict.fromkeys(("silu", "swish"), ("LigerSwiGLU", "LigerChunkedSwiGLU")),
+    **dict.fromkeys(("gelu_pytorch_tanh", "gelu_new"), ("LigerGeGLU",)),
 }
 
 ROTATE = "apply_rotary_pos_emb"
@@ -68,66 +65,39 @@ ROTATIONS = [
 TWICE = "torch.cat((freqs, freqs), dim=-1)"
 
 
+@refusing
 def liger(module: Module) -> Contribution:
     """What the part declares for `module`."""
     of_loss = loss(module)
-    declared = [
-        *(
-            Declared(owner.name, mixins=(NORMS[FORMS[form]],))
-            for owner, form in _norms(module, True)
-        ),
-        *_rotations(module),
-        *_gates(module),
-        *(
-            Declared(one.name, mixins=(LOSSES[one.mixins[0]],))
-            for one in of_loss.declared
-            if one.mixins[0] in LOSSES
-        ),
-    ]
+    norms, rotations = rms_norms(module), _rotations(module)
+    kernels = [(owner.name, NORMS[mixin]) for owner, mixin in norms.items() if mixin in NORMS]
+    kernels += [(owner.name, ROTARY) for owner, why in rotations if not why]
+    kernels += _gates(module)
+    losses = {
+        head.name: LOSSES[head.mixins[0]] for head in of_loss.declared if head.mixins[0] in LOSSES
+    }
+    kernels += losses.items()
+    if not kernels:
+        raise Unfit(None, "nothing that a kernel of Liger computes")
     missing = [
-        *(unknown(module, owner) for owner, _ in _norms(module, False)),
-        *_other_rotations(module),
-        *(one for one in of_loss.missing if one.at.line),
+        Missing(module.at(o.node), f"{o.name} rotates as before: {w}") for o, w in rotations if w
     ]
-    if not declared:
-        nothing = Missing(module.at(module.tree), "nothing that a kernel of Liger computes", True)
-        return Contribution("liger", missing=(nothing,))
-    takes_loss = any(name in LOSSES.values() for one in declared for name in one.mixins)
-    return Contribution(
-        "liger",
-        SAYS.format(loss=OF_LOSS if takes_loss else ""),
-        tuple(declared),
-        tuple(Missing(one.at, one.what) for one in missing),
-    )
+    missing = [*unknown(module, NORMS), *missing]
+    missing += [Missing(miss.at, miss.what) for miss in of_loss.missing if miss.at.line]
+    declared = tuple(Declared(name, mixins=(mixin,)) for name, mixin in kernels)
+    says = SAYS.format(loss=OF_LOSS if losses else "")
+    return Contribution("liger", says, declared, tuple(missing))
 
 
-def _norms(module: Module, has_kernel: bool) -> Iterator[tuple[Class, str]]:
-    for owner, form in rms_norms(module).items():
-        if (FORMS.get(form) in NORMS) is has_kernel:
-            yield owner, form
-
-
-def _rotations(module: Module) -> Iterator[Declared]:
-    for owner in _rotating(module):
-        if not _why_no_rotation(module) and mixin("liger", ROTARY).fits(owner.own):
-            yield Declared(owner.name, mixins=(ROTARY,))
-
-
-def _other_rotations(module: Module) -> Iterator[Missing]:
-    for owner in _rotating(module):
-        why = _why_no_rotation(module)
-        if why or not mixin("liger", ROTARY).fits(owner.own):
-            what = f"{owner.name} rotates as before: {why or 'its statement is another one'}"
-            yield Missing(module.at(owner.node), what)
-
-
-def _rotating(module: Module) -> list[Class]:
-    rotating = []
+def _rotations(module: Module) -> list[tuple[Class, str]]:
+    """The classes that rotate queries and keys once, and why each goes on as before, or ""."""
+    rotations = []
     for owner in module.classes.values() if ROTATE in module.functions else ():
-        calls = walk(owner.own["forward"].body, ast.Call) if "forward" in owner.own else ()
-        if [called(call) for call in calls].count(ROTATE) == 1:
-            rotating.append(owner)
-    return rotating
+        if [called(call) for call in walk(owner.forward(), ast.Call)].count(ROTATE) == 1:
+            fits = mixin("liger", ROTARY).fits(owner.own)
+            why = _why_no_rotation(module) or ("" if fits else "its statement is another one")
+            rotations.append((owner, why))
+    return rotations
 
 
 def _why_no_rotation(module: Module) -> str:
@@ -135,12 +105,12 @@ def _why_no_rotation(module: Module) -> str:
     rotate, half = module.functions[ROTATE], module.functions.get("rotate_half")
     if half is None:
         return "there is no rotation of halves"
-    if _result(rotate) not in ROTATIONS or _result(half) != HALF:
+    results = [ast.unparse(returned(function.body) or ast.Pass()) for function in (rotate, half)]
+    if results[0] not in ROTATIONS or results[1] != HALF:
         return "it rotates otherwise"
     cosines = [
         method
-        for owner in module.classes.values()
-        for method in owner.own.values()
+        for _, method in module.methods
         if any(last(called(call)) == "cos" for call in walk(method.body, ast.Call))
     ]
     if not cosines or not all(TWICE in ast.unparse(method) for method in cosines):
@@ -148,18 +118,13 @@ def _why_no_rotation(module: Module) -> str:
     return ""
 
 
-def _result(function: ast.FunctionDef) -> str:
-    value = returned(function.body)
-    return ast.unparse(value) if value is not None else ""
-
-
-def _gates(module: Module) -> Iterator[Declared]:
+def _gates(module: Module) -> Iterator[tuple[str, str]]:
     for owner in module.classes.values():
         if network_of(owner)[0] not in ("gated", "halves"):
             continue  # elsewhere the two factors may have different shapes
         for name in GATES.get(_activation(module, owner), ()):
             if mixin("liger", name).fits(owner.own):
-                yield Declared(owner.name, mixins=(name,))
+                yield owner.name, name
 
 
 def _activation(module: Module, owner: Class) -> str:

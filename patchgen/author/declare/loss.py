@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgen.author.anatomy.code import called, dotted, last, stored, walk
-from patchgen.author.anatomy.module import Class, Module
-from patchgen.author.declare.fitting import Mixin, mixins
-from patchgen.author.declare.variant import Contribution, Declared, Missing
+from patchgen.author.anatomy.code import called, dotted, last, parameters, stored, walk
+from patchgen.author.anatomy.module import Class, Module, Unfit
+from patchgen.author.declare.edits import mixins
+from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.compiler.edits.pattern import find
 
 SAYS = (
@@ -54,21 +54,20 @@ def heads(module: Module) -> Iterator[Head]:
     """The heads over words, in the order of the file."""
     for owner in module.classes.values():
         forward = owner.own.get("forward")
-        if forward is None or "labels" not in {arg.arg for arg in walk(forward.args, ast.arg)}:
+        if forward is None or "labels" not in parameters(forward):
             continue
-        criteria: set[str] = set()  # names for a CrossEntropyLoss
-        for node in walk(forward.body, ast.Assign):
-            if last(called(node.value)) == "CrossEntropyLoss":
-                criteria |= stored(node)
+        assignments = walk(forward.body, ast.Assign)
+        criteria = stored(n for n in assignments if last(called(n.value)) == "CrossEntropyLoss")
         text, kind = ast.unparse(forward), _loss_type(owner)
         for call in walk(forward.body, ast.Call):
-            if called(call) in ("self.loss_function", "self.loss_fn"):
-                if kind in WORDS and _is_over_words(owner, call):
-                    yield Head(owner, forward, call, True, kind != "ForMaskedLM")
+            by_function = called(call) in ("self.loss_function", "self.loss_fn")
+            if not _is_over_words(owner, call) or (by_function and kind not in WORDS):
+                continue
+            if by_function:
+                yield Head(owner, forward, call, True, kind != "ForMaskedLM")
             elif called(call) in criteria or "CrossEntropyLoss" in called(call.func):
-                if _is_over_words(owner, call):
-                    shifted = "[..., 1:]" in text or "[:, 1:]" in text
-                    yield Head(owner, forward, call, False, shifted)
+                shifted = "[..., 1:]" in text or "[:, 1:]" in text
+                yield Head(owner, forward, call, False, shifted)
 
 
 def _loss_type(owner: Class) -> str:
@@ -88,48 +87,47 @@ def _is_over_words(owner: Class, call: ast.Call) -> bool:
     return names_words or owner.method("get_output_embeddings") is not None
 
 
+@refusing
 def loss(module: Module) -> Contribution:
     """What the part declares for `module`."""
     declared: dict[str, Declared] = {}
-    missing: dict[ast.Call, tuple[str, str]] = {}
+    left = {}
     for head in heads(module):
         name, why = _fitting(head)
         if name:
             declared[head.owner.name] = Declared(head.owner.name, mixins=(name,))
         else:
-            missing[head.loss] = head.owner.name, f"{head.owner.name}: {why}"
-    left = tuple(
+            left[head.loss] = head.owner.name, f"{head.owner.name}: {why}"
+    missing = tuple(
         Missing(module.at(call), what, not declared)
-        for call, (owner, what) in missing.items()
+        for call, (owner, what) in left.items()
         if owner not in declared
     )
-    if not declared:
-        nothing = Missing(module.at(module.tree), "no head over words takes a loss here", True)
-        return Contribution("loss", missing=left or (nothing,))
-    return Contribution("loss", SAYS, tuple(declared.values()), left)
+    if not declared and not missing:
+        raise Unfit(None, "no head over words takes a loss here")
+    return Contribution("loss", SAYS if declared else "", tuple(declared.values()), missing)
 
 
 def _fitting(head: Head) -> tuple[str, str]:
     """(the mixin for `head`, why there is none)."""
-    methods = {
-        name: method
-        for name in ("forward", "__init__")
-        if (method := head.owner.method(name)) is not None
-    }
+    methods = {n: m for n in ("forward", "__init__") if (m := head.owner.method(n)) is not None}
     for mixin in mixins("loss"):
         if not _is_for(mixin.name, head) or not mixin.fits(methods):
             continue
         if LABELLED in mixin.name:
             return mixin.name, ""
-        name = _head_of(mixin, head.method)
+        # The module of the head, by the hole of that name; the last step alone looks like a head.
+        matches = [m for p in mixin.patterns for m in find(p.old, head.method, p.holes)]
+        holes = [dotted(match.bound.holes.get("head")) for match in matches]
+        name = next((hole for hole in holes if hole), "")
         if not name.startswith("self."):
-            continue  # the last step alone looks like a head
-        attribute = last(name)
-        made = [v for v in head.owner.attributes.get(attribute, ()) if isinstance(v, ast.Call)]
+            continue
         # Setters assign a parameter, whose class is not known.
-        if not made or any(last(called(call)) != "Linear" for call in made):
-            return "", f"`self.{attribute}`, which makes its logits, is no linear layer"
-        may_have_bias = not all(ast.unparse(call).endswith("False)") for call in made)
+        values = head.owner.attributes.get(last(name), ())
+        calls = [value for value in values if isinstance(value, ast.Call)]
+        if {last(called(call)) for call in calls} != {"Linear"}:
+            return "", f"`{name}`, which makes its logits, is no linear layer"
+        may_have_bias = not all(ast.unparse(call).endswith("False)") for call in calls)
         if UNSHIFTED in mixin.name or (BIASED in mixin.name) == may_have_bias:
             return mixin.name, ""
     return "", "takes its loss in statements that the part does not know"
@@ -141,12 +139,3 @@ def _is_for(mixin: str, head: Head) -> bool:
         return not head.shifted and (mixin == BY_FUNCTION) == head.by_function
     unshifted = UNSHIFTED in mixin
     return head.by_function is not unshifted and head.shifted is not unshifted
-
-
-def _head_of(mixin: Mixin, method: ast.FunctionDef) -> str:
-    """The module of the head, by the hole of that name."""
-    for pattern in mixin.patterns:
-        for match in find(pattern.old, method, pattern.holes):
-            if (head := match.bound.holes.get("head")) is not None:
-                return dotted(head)
-    return ""

@@ -41,9 +41,9 @@ HEADS = 4  # classes, of those that run what the part changes, that are tried un
 # The largest difference in float64, relative to the largest entry of a tensor.  It is far above the
 # rounding errors of the worst tiny model (1e-12), and far below the smallest planted error.
 WIDE = 1e-10
-# Cases in float32: full and padded rows, against the nearest and another computation of the
-# parent.
+# Cases in float32: full and padded rows, against the nearest and another way of the parent.
 SHORT = ("full closest", "right closest", "full independent")
+UNREACHED = "needs inputs of {head} that reach what the part changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +58,21 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """The results of the cases of one class; `missing` is why it shows nothing."""
+    """The results of the cases of one class; `missing` is why it shows nothing.
+
+    `errors`: whether errors are planted in it.
+    """
 
     head: str
     results: tuple[Result, ...] = ()
     missing: str = ""
     runs_the_part: bool = True
-    is_base: bool = False  # beside a head, in which errors are planted
+    errors: bool = True
 
     @property
     def seen(self) -> list[str]:
         told = re.compile(r".* (?:planted: (.+)|(effect of .+))")
-        named = (told.fullmatch(each.case) for each in self.results if each.status == "PASS")
+        named = (told.fullmatch(result.case) for result in self.results if result.status == "PASS")
         return [match[1] or match[2] for match in named if match]
 
 
@@ -83,11 +86,11 @@ def prove(draft: Draft, home: Path) -> Proof:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(file.text, encoding="utf-8", newline="\n")
         if file.diff_base is not None:  # what it changes without a part is read from there
-            output.with_suffix(".diff").write_text(
-                variant_diff(file), encoding="utf-8", newline="\n"
-            )
+            diff = output.with_suffix(".diff")
+            diff.write_text(variant_diff(file), encoding="utf-8", newline="\n")
     file = next(file for file in flat.files if file.kind == "modeling")
-    place = Path(PACKAGE, draft.alias, file.name).as_posix()
+    output = home / PACKAGE / draft.alias / file.name
+    place = output.relative_to(home).as_posix()
     record = Record(place, draft.place.as_posix(), "", "", "", "", "", file.parents, ())
     variant = describe_variant(record, home)
     try:
@@ -95,16 +98,13 @@ def prove(draft: Draft, home: Path) -> Proof:
     except ImportError as error:
         return Proof("cannot be built here", f"needs {error.name or error}")
     with silence_progress():
-        return _judged([*_trials(variant, draft)])
+        return _judged([*_trials(variant, draft, file.text)])
 
 
-def _trials(variant: Variant, draft: Draft) -> Iterator[_Trial]:
-    text = Path(variant.home, variant.module.replace(".", "/") + ".py").read_text(encoding="utf-8")
+def _trials(variant: Variant, draft: Draft, text: str) -> Iterator[_Trial]:
     heads = [name for name in variant.heads if f"\nclass {name}(" in text]
     if draft.parts == ("loss",):  # each head has a loss of its own
-        for head in heads:
-            if head in draft.declared:
-                yield _of_head(variant, head, draft)
+        yield from (_of_head(variant, head, draft) for head in heads if head in draft.declared)
         return
     # Rows of multiple choice are no texts: attention then runs over lengths of its own.
     heads.sort(key=lambda name: name.endswith("ForMultipleChoice"))
@@ -116,9 +116,8 @@ def _trials(variant: Variant, draft: Draft) -> Iterator[_Trial]:
         if not trial.missing:
             # A decoder's head on an encoder's layers says nothing of the encoder.
             bases = [name for name in heads if name.endswith("Model") and "LMHead" not in name]
-            for base in bases[:1]:
-                if base not in tried:
-                    yield _of_head(variant, base, draft, is_base=True)
+            if bases and bases[0] not in tried:
+                yield _of_head(variant, bases[0], draft, errors=False)
             return
         if len(tried) == HEADS:
             return
@@ -126,32 +125,31 @@ def _trials(variant: Variant, draft: Draft) -> Iterator[_Trial]:
 
 def _judged(trials: Sequence[_Trial]) -> Proof:
     shown = [trial for trial in trials if not trial.missing]
-    for trial in shown:
-        for result in trial.results:
-            if result.status == "FAIL":
-                return Proof("failed", f"{result.case}: {result.note}")
+    for result in (result for trial in shown for result in trial.results):
+        if result.status == "FAIL":
+            return Proof("failed", f"{result.case}: {result.note}")
     if not shown:
         reasons = dict.fromkeys(trial.missing for trial in trials)
         return Proof("cannot be built here", "; ".join(reasons) or "needs a public class")
     for trial in shown:
         # Without its effect or an error that was found, nothing shows that the part ran.
-        if not trial.seen and not trial.is_base:
-            return Proof("cannot be built here", _unreached(trial.head))
+        if not trial.seen and trial.errors:
+            return Proof("cannot be built here", UNREACHED.format(head=trial.head))
     seen = tuple(dict.fromkeys(name for trial in shown for name in trial.seen))
     others = "; ".join(f"{trial.head}: {trial.missing}" for trial in trials if trial.missing)
     return Proof("verified", others, tuple(trial.head for trial in shown), seen)
 
 
-def _of_head(variant: Variant, head: str, draft: Draft, *, is_base: bool = False) -> _Trial:
-    """The cases of the short plan, up to the first that fails; fewer for a base beside a head."""
+def _of_head(variant: Variant, head: str, draft: Draft, *, errors: bool = True) -> _Trial:
+    """The cases of the short plan, up to the first that fails; numbers alone without `errors`."""
     if missing := _missing(variant, head):
         return _Trial(head, missing=missing)
     if not _runs(Pair(variant, head), draft.declared):
-        return _Trial(head, missing=_unreached(head), runs_the_part=False)
+        return _Trial(head, missing=UNREACHED.format(head=head), runs_the_part=False)
     alone = replace(variant, heads=(head,))
     runner, results = CaseRunner(alone), list[Result]()
     for case in _short(alone, draft.parts):
-        if is_base and case.kind != "numbers":
+        if not errors and case.kind != "numbers":
             continue
         result = _decided(runner, case)
         if result.status == "FAIL" and case.kind == "planted" and _changes_nothing(runner, case):
@@ -159,7 +157,7 @@ def _of_head(variant: Variant, head: str, draft: Draft, *, is_base: bool = False
         results.append(result)
         if result.status == "FAIL":
             break
-    return _Trial(head, tuple(results), is_base=is_base)
+    return _Trial(head, tuple(results), errors=errors)
 
 
 def _decided(runner: CaseRunner, case: Case) -> Result:
@@ -169,11 +167,11 @@ def _decided(runner: CaseRunner, case: Case) -> Result:
     """
     result = runner.run(case)
     near = result.difference is not None and result.difference < 1
-    if result.status != "FAIL" or case.kind != "numbers" or not near:
-        return result
-    wide = runner.run(replace(case, dtype="float64", name=case.name.replace("float32", "float64")))
-    if wide.difference is not None and wide.difference <= WIDE:
-        return replace(wide, status="PASS", bound=WIDE)
+    if result.status == "FAIL" and case.kind == "numbers" and near:
+        name = case.name.replace("float32", "float64")
+        wide = runner.run(replace(case, dtype="float64", name=name))
+        if wide.difference is not None and wide.difference <= WIDE:
+            return replace(wide, status="PASS", bound=WIDE)
     return result
 
 
@@ -182,17 +180,14 @@ def _changes_nothing(runner: CaseRunner, case: Case) -> bool:
     pair, name = runner.pair(case), case.detail.partition(":")[2]
     errors = [error for check in pair.part_checks for error in check.planted_errors]
     error = next(error for error in errors if error.name == name)
-    observed = []
+    route, scenario, observed = pair.routes[0], error.scenario, []
     for planted in (error.apply, lambda model: nullcontext()):
-        _, variant = pair.models(pair.routes[0], torch.float32, error.scenario.dropout, fresh=True)
+        _, variant = pair.models(route, torch.float32, scenario.dropout, fresh=True)
         with planted(variant):
-            observed.append(
-                pair.observe_variant(pair.routes[0], torch.float32, error.scenario, model=variant)
-            )
+            observed.append(pair.observe_variant(route, torch.float32, scenario, model=variant))
     wrong, right = observed
-    return wrong.keys() == right.keys() and all(
-        torch.equal(wrong[key], right[key]) for key in wrong
-    )
+    same_keys = wrong.keys() == right.keys()
+    return same_keys and all(torch.equal(wrong[key], right[key]) for key in wrong)
 
 
 def _missing(variant: Variant, head: str) -> str:
@@ -203,12 +198,10 @@ def _missing(variant: Variant, head: str) -> str:
         observe_step(pair.master(torch.float32), inputs, Scenario(), checkpointing=False)
     except CannotBuild as reason:
         text = str(reason)
-        more = text.startswith("needs ")
-        return text if more else f"needs more than this pass has: {text}"
+        return text if text.startswith("needs ") else f"needs more than this pass has: {text}"
     except ImportError as error:
         library = re.search(r"requires the (\S+) library", str(error))
-        name = library[1] if library else " ".join(str(error).split())[:120]
-        return f"needs {error.name or name}"
+        return f"needs {error.name or (library[1] if library else error)}"
     except Exception as error:  # whatever a model of transformers raises
         message = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
         return f"needs a tiny configuration or inputs that {head} runs with ({message})"
@@ -221,11 +214,11 @@ def _runs(pair: Pair, declared: Sequence[str]) -> bool:
     A model of images and text that is given text alone does not run its image layers.
     """
     module = sys.modules[pair.variant_class.__module__]
+    classes = [getattr(module, name, object) for name in declared]
     layers = tuple(
-        layer
-        for name in declared
-        if issubclass(layer := getattr(module, name, object), nn.Module)
-        and not issubclass(layer, PreTrainedModel)
+        one
+        for one in classes
+        if issubclass(one, nn.Module) and not issubclass(one, PreTrainedModel)
     )
     if not layers:
         return True
@@ -240,21 +233,14 @@ def _runs(pair: Pair, declared: Sequence[str]) -> bool:
     return any(isinstance(module, layers) for path in evidence.paths for module in path)
 
 
-def _unreached(head: str) -> str:
-    return f"needs inputs of {head} that reach what the part changes"
-
-
 def _short(variant: Variant, parts: Sequence[str]) -> Iterator[Case]:
     """Effects, loading and the usual rows; then each planted error, and the same without it."""
     checks, head = find_part_checks(variant.checked_parts), variant.heads[0]
     for case in select_cases(variant, checks, Plan(dtypes=("float32",))):
-        if case.changes or case.dtype != "float32":
-            continue
-        checkpointed = case.kind == "numbers" and case.scenario.checkpointing is not None
-        if case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT):
-            yield case
-        elif "checkpoint" in parts and checkpointed:
-            yield case
+        recomputes = case.kind == "numbers" and case.scenario.checkpointing is not None
+        wanted = case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT)
+        if not case.changes and case.dtype == "float32":
+            yield from [case] * (wanted or ("checkpoint" in parts and recomputes))
     errors = {repr(error.scenario): error for check in checks for error in check.planted_errors}
     for error in errors.values():
         name = f"{head} float32 without: {error.name}"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 import copy
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from patchgen.author.anatomy.attention import MADE_BY_CONFIG, Attentions, Interface
-from patchgen.author.anatomy.chain import Chain, Missed
-from patchgen.author.anatomy.code import called, method_of, names, parsed, receiver, stored, walk
-from patchgen.author.anatomy.module import Class, Module
-from patchgen.author.anatomy.steps import Context, Factor, Term, Unplaced
+from patchgen.author.anatomy.code import called, dotted, names, parameters, parsed, stored, walk
+from patchgen.author.anatomy.module import Class, Module, Unfit
+from patchgen.author.anatomy.steps import Chain, Factor, Missed, Term
 from patchgen.author.declare.edits import code, edit
-from patchgen.author.declare.variant import Contribution, Declared, Missing
+from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.compiler.edits.pattern import find
 
 SAYS = (
@@ -37,97 +37,93 @@ REDUNDANT_OWN = (
     "{alias} calls scaled_dot_product_attention itself where attn_implementation is "
     '"sdpa", its default'
 )
-KNOWN = ("attend", "wants_weights", "additive_mask")
+IMPORTED = ("attend", "wants_weights", "additive_mask")
 # Where a module builds models of other files.
 AROUND = re.compile(r"from_config\(|load_backbone\(|from (\.|\.\.\w+\.)modeling_")
 NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
 
 
+@refusing
 def sdpa(module: Module) -> Contribution:
     """What the part declares for `module`."""
-    found = Attentions(module)
-    stay = _missed(found, [one for one in found.missed if one.attention], " stays eager")
-    if not found.chains and not found.interfaces:
-        others = [one for one in found.missed if "ttention" in one.owner.name]
-        nothing = Missing(module.at(module.tree), "no attention is computed in this file")
-        why = stay or _missed(found, others, "") or (nothing,)
-        return Contribution("sdpa", missing=_fatal(why))
-    if not found.chains and found.flag("_supports_sdpa"):
-        return replace(_written(module, found), redundant=REDUNDANT.format(alias=module.alias))
-    if found.chains and found.calls_sdpa:
-        what = "{0} is eager attention that stands beside a call of SDPA"
-        beside = (
-            Missing(module.at(one.suite[one.first]), what.format(one.owner.name), True)
-            for one in found.chains
-        )
-        redundant = REDUNDANT_OWN.format(alias=module.alias)
-        return Contribution("sdpa", redundant=redundant, missing=tuple(beside))
+    attns = Attentions(module)
+    if not attns.chains and not attns.interfaces:
+        missed = [o for o in attns.missed if o.attention or "ttention" in o.owner.name]
+        why = _missed(attns, missed, " stays eager", True)
+        if not why:
+            raise Unfit(None, "no attention is computed in this file")
+        return Contribution("sdpa", missing=why)
+    if not attns.chains and attns.flag("_supports_sdpa"):
+        return replace(_written(module, attns), redundant=REDUNDANT.format(alias=module.alias))
+    if attns.chains and attns.calls_sdpa:
+        return Contribution("sdpa", redundant=REDUNDANT_OWN.format(alias=module.alias))
     if not module.pretrained:
-        nowhere = Missing(
-            module.at(module.tree), "no class of this file stands below PreTrainedModel", True
-        )
-        return Contribution("sdpa", missing=(nowhere,))
-    written = _written(module, found)
-    if written.declared or not found.makers:
+        raise Unfit(None, "no class of this file stands below PreTrainedModel")
+    written = _written(module, attns)
+    if written.declared or not attns.makers:
         return written
     # Other code reads the masks too, or it is not known what reads them: keep those of "eager".
-    return _written(module, replace(found, whole_masks=True))
+    return _written(module, replace(attns, whole_masks=True))
 
 
-def _written(module: Module, found: Attentions) -> Contribution:
-    fatal = tuple(Missing(module.at(node), what, True) for node, what in found.reasons)
-    written = {id(chain.method) for chain in found.chains}
-    stay = [one for one in found.missed if one.attention]
+def _written(module: Module, attns: Attentions) -> Contribution:
+    written = {chain.method for chain in attns.chains}
+    stay = [miss for miss in attns.missed if miss.attention]
     # Attentions in a method with another one that is replaced.
-    left = [one for one in stay if id(one.method) in written]
-    if fatal := (*fatal, *_fatal(_missed(found, left, " would stay eager"))):
+    left = _missed(attns, [o for o in stay if o.method in written], " would stay eager", True)
+    fatal = [Missing(module.at(node), what, True) for node, what in attns.reasons]
+    if fatal := [*fatal, *left]:
         return Contribution("sdpa", missing=tuple(dict.fromkeys(fatal)))
     members: dict[str, list[str]] = {}
-    missing = [*_missed(found, stay, " stays eager")]
-    for chain in found.chains:
+    missing = [*_missed(attns, stay, " stays eager")]
+    computed: list[Chain | Interface] = [*attns.chains, *attns.interfaces]
+    for one in computed:
+        name = one.owner.name
         try:
-            member = ChainEdit(found, chain).member()
-        except Unplaced as no:
-            missing.append(Missing(module.at(no.node), f"{chain.owner.name}: {no.why}", True))
-            continue
-        members.setdefault(chain.owner.name, []).append(member)
-    for interface in found.interfaces:
-        texts, why = _interface_edit(found, interface)
-        if why:
-            missing.append(
-                Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True)
-            )
-        else:
-            members.setdefault(interface.owner.name, []).extend(texts)
-    if any(one.fatal for one in missing) or not members:
+            texts = _chain_edit(attns, one) if isinstance(one, Chain) else _calls(attns, one)
+            members.setdefault(name, []).extend(texts)
+        except Unfit as no:
+            missing.append(Missing(module.at(no.node or module.tree), f"{name}: {no.why}", True))
+    if any(miss.fatal for miss in missing) or not members:
         return Contribution("sdpa", missing=tuple(missing))
-    told = _configuration(dict.fromkeys(chain.owner for chain in found.chains), members)
-    for name, text in [*_masks_and_tables(found, tuple(members))]:
-        members.setdefault(name, []).append(text)
+    told = _configuration(dict.fromkeys(chain.owner for chain in attns.chains), members)
+    for owner, method in module.methods if module.tables else ():
+        for node in walk(method.body, ast.Subscript):  # TABLE[NAME], which has no class for SDPA
+            if "eager" in (table := module.tables.get(dotted(node.value), {})):
+                classes = (node, table["eager"])
+                old, new = (code(module, method, item, [*members]) for item in classes)
+                text = edit("take_its_only_class", method, [old], [new])
+                members.setdefault(owner.name, []).append(text)
+    for owner, method in module.methods if attns.whole_masks else ():
+        read = [node.id for node in walk(method.body, ast.Name) if node.id in MADE_BY_CONFIG]
+        for name in sorted(set(read)):
+            new, count = f"for_eager({name})", read.count(name)
+            text = edit("make_the_mask_of_eager", method, [name], [new], count=count)
+            members.setdefault(owner.name, []).append(text)
     declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
     # Around models of other files, which may not know SDPA.
     around = AROUND.search(module.source.text) is not None
-    mixins = ["SdpaAroundModels" if around else "SdpaOrEager", *["TellsConfig"] * bool(told)]
-    declared += [Declared(one.name, (*mixins,)) for one in module.pretrained]
-    says = f"{SAYS} {WHOLE_MASKS}" if found.whole_masks else SAYS
+    mixins = ["SdpaAroundModels" if around else "SdpaOrEager", *["TellsConfig"] * told]
+    declared += [Declared(owner.name, (*mixins,)) for owner in module.pretrained]
+    says = f"{SAYS} {WHOLE_MASKS}" if attns.whole_masks else SAYS
     return Contribution("sdpa", says, tuple(declared), tuple(missing))
 
 
-def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str], str]:
-    """(the edit of a class that calls the interface and a missing attribute, why there is none)."""
-    lookup = interface.lookup
-    if refused := sorted(NOT_IN_SDPA.intersection(interface.keywords)):
+def _calls(attns: Attentions, interface: Interface) -> list[str]:
+    """The edit of a class that calls the interface, and a missing attribute."""
+    lookup, method = interface.lookup, interface.method
+    keywords = {keyword.arg for call in interface.calls for keyword in call.keywords}
+    if refused := sorted(NOT_IN_SDPA.intersection(keywords)):
         names = ", ".join(f"`{name}`" for name in refused)
-        return [], f"the interface is given {names}, which SDPA does not compute"
+        raise Unfit(lookup, f"the interface is given {names}, which SDPA does not compute")
     # The error does not show under "eager", where the mask always has all its values.
-    if found.causal and interface.is_causal not in ((), ("True",)):
-        what = "without a mask, SDPA would see every key"
-        return [], f"`is_causal` is False where the mask is causal: {what}"
-    method = interface.method
-    holes = ["lookup", "name", "eager"] + ["window"] * ("sliding_window" in interface.keywords)
+    if attns.causal and interface.is_causal - {"True"}:
+        what = "`is_causal` is False where the mask is causal: without a mask, SDPA would see every"
+        raise Unfit(lookup, f"{what} key")
+    holes = ["lookup", "name", "eager"] + ["window"] * ("sliding_window" in keywords)
     window = ", sliding_window=window" if "window" in holes else ""
-    function = "sink_attention" if "s_aux" in interface.keywords else "sdpa_attention"
-    whole = ", whole_mask=True" if found.whole_masks else ""
+    function = "sink_attention" if "s_aux" in keywords else "sdpa_attention"
+    whole = ", whole_mask=True" if attns.whole_masks else ""
     annotation = ": Callable" if isinstance(lookup, ast.AnnAssign) else ""
     for statement in walk(method.body, ast.Assign):
         if interface.calls == (statement.value,):
@@ -137,221 +133,135 @@ def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str],
                 new = [f"{target} = {function}(..., eager{whole})"]
                 members = [edit("call_sdpa", method, old, new, holes)]
                 # transformers takes a missing attribute as True.
-                missing = [] if interface.is_causal else [f"is_causal = {found.causal}"]
-                return members + missing, ""
-    return [], "the interface is called otherwise than once, behind its look-up"
+                return members + [f"is_causal = {attns.causal}"] * (not interface.is_causal)
+    raise Unfit(lookup, "the interface is called otherwise than once, behind its look-up")
 
 
-def _masks_and_tables(found: Attentions, declared: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(a class, an edit of it): masks become those of eager, tables without SDPA give its class."""
-    for pick in found.picks:
-        if not pick.sdpa:
-            old, new = (
-                code(found.module, pick.method, one, declared) for one in (pick.node, pick.eager)
-            )
-            yield pick.owner.name, edit("take_its_only_class", pick.method, [old], [new])
-    for owner in found.module.classes.values() if found.whole_masks else ():
-        for method in owner.own.values():
-            read = [node.id for node in walk(method.body, ast.Name) if node.id in MADE_BY_CONFIG]
-            for name in sorted(set(read)):
-                new, count = f"for_eager({name})", read.count(name)
-                text = edit("make_the_mask_of_eager", method, [name], [new], count=count)
-                yield owner.name, text
-
-
-def _configuration(owners: Iterable[Class], members: dict[str, list[str]]) -> list[str]:
-    """The attentions that are built without a configuration, which their model tells them.
+def _configuration(owners: Iterable[Class], members: dict[str, list[str]]) -> bool:
+    """Whether attentions are built without a configuration, which their model tells them.
 
     Those that only keep none get an edit.
     """
-    told = []
+    told = False
     for owner in owners:
+        init = owner.own.get("__init__")
         if "config" in owner.attributes:
             continue
-        init = owner.own.get("__init__")
-        if init is not None and "config" in {arg.arg for arg in init.args.args}:
+        if init is not None and "config" in parameters(init):
             old = "super().__init__()"
             text = edit("know_the_config", init, [old], [old, "self.config = config"])
             members[owner.name].append(text)
         else:
             members[owner.name].insert(0, "config = None")
-            told.append(owner.name)
+            told = True
     return told
 
 
 def _numbered(members: list[str]) -> Iterator[str]:
     """The members, with numbers after equal names, which would replace each other."""
-    for number, text in enumerate(members):
-        name = _name(text)
-        before = sum(_name(one) == name for one in members[:number])
-        if before:
-            text = text.replace(f"def {name}(", f"def {name}_{before + 1}(", 1)
+    names: list[str] = []
+    for text in members:
+        name = text.partition("def ")[2].partition("(")[0]
+        names.append(name)
+        if (number := names.count(name)) > 1:
+            text = text.replace(f"def {name}(", f"def {name}_{number}(", 1)
         yield text
 
 
-def _name(member: str) -> str:
-    return member.partition("def ")[2].partition("(")[0]
-
-
-def _missed(found: Attentions, softmaxes: Iterable[Missed], verb: str) -> tuple[Missing, ...]:
-    at = found.module.at
-    lines = [Missing(at(one.node), f"{one.owner.name}{verb}: {one.why}") for one in softmaxes]
+def _missed(
+    attns: Attentions, softmaxes: Iterable[Missed], verb: str, fatal: bool = False
+) -> tuple[Missing, ...]:
+    at = attns.module.at
+    lines = [
+        Missing(at(one.node), f"{one.owner.name}{verb}: {one.why}", fatal) for one in softmaxes
+    ]
     return tuple(dict.fromkeys(lines))
 
 
-def _fatal(missing: Iterable[Missing]) -> tuple[Missing, ...]:
-    return tuple(replace(one, fatal=True) for one in missing)
+def _chain_edit(attns: Attentions, chain: Chain) -> list[str]:
+    """The edit of the method of `chain`.  Raises Unfit if there is no such call."""
 
+    def text(node: ast.AST) -> str:
+        return code(attns.module, chain.method, node, IMPORTED)
 
-@dataclass(frozen=True, eq=False)
-class ChainEdit:
-    """Writes the edit of the method of `chain`."""
-
-    attentions: Attentions
-    chain: Chain
-
-    def member(self) -> str:
-        """The text of the edit.
-
-        Raises Unplaced if there is no such call.
-        """
-        ends = (self.chain.suite[self.chain.first], self.chain.suite[self.chain.last])
-        first, last = map(self._code, ends)
-        middle = ["..."] if self.chain.last > self.chain.first + 1 else []
-        old = [first, *middle, last] if self.chain.last > self.chain.first else [last]
-        eager = "\n".join(
-            f"    {line}" for text in [*self._mask_for_eager(), *old] for line in text.splitlines()
-        )
-        statements = [*self.chain.kept, self.chain.suite[self.chain.last]]
-        kept = [self._code(self._with_calls(node)) for node in statements]
-        none = [f"{name} = None" for name in self._weights_read_later()]
-        call = "\n".join(
-            f"    {line}" for text in [*kept[:-1], *none, kept[-1]] for line in text.splitlines()
-        )
-        new = f"if {self._condition()}:\n{eager}\nelse:\n{call}"
-        return edit("call_sdpa", self.chain.method, old, [new])
-
-    def _code(self, node: ast.AST) -> str:
-        return code(self.attentions.module, self.chain.method, node, KNOWN)
-
-    def _condition(self) -> str:
-        """When the parent's statements run."""
-        arguments = self.chain.method.args
-        every = [
-            arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-        ]
-        if "output_attentions" in every:
-            return "wants_weights(self, output_attentions)"
-        if arguments.kwarg is not None:
-            return f"wants_weights(self, {arguments.kwarg.arg}.get('output_attentions'))"
-        return "wants_weights(self)"
-
-    def _mask_for_eager(self) -> list[str]:
-        """Convert the mask: if weights are asked for under "sdpa", it has the form for SDPA."""
-        mask = self._followed_mask()
-        if mask is None:
-            return []
-        name = next(node for node in walk(mask.value, ast.Name) if "mask" in node.id).id
-        scores = self.chain.scores
-        inside = stored(self.chain.suite[self.chain.first : self.chain.last + 1])
-        if early := sorted((names(scores.query) | names(scores.key)) & inside):
+    scores, last = chain.scores, chain.suite[chain.last]
+    masks = [term for term in scores.terms if attns.follows(term.value)]
+    if len(masks) > 1:
+        raise Unfit(masks[1].value, "two masks are added to the scores")
+    if masks and masks[0].kind != "add":
+        raise Unfit(masks[0].value, "the mask of transformers is not added to the scores")
+    old = [text(last)]
+    if chain.last > chain.first:
+        old = [text(chain.suite[chain.first]), *["..."] * (chain.last > chain.first + 1), *old]
+    eager = []
+    if masks:
+        # If weights are asked for under "sdpa", the mask has the form for SDPA.
+        inside = stored(chain.suite[chain.first : chain.last + 1])
+        if early := sorted(names([scores.query, scores.key]) & inside):
             what = f"the mask of eager depends on `{early[0]}`, which is computed later"
-            raise Unplaced(scores.query, what)
-        query, key = self._code(scores.query), self._code(scores.key)
-        return [f"{name} = additive_mask({name}, {query}, {key}, causal={self.attentions.causal})"]
+            raise Unfit(scores.query, what)
+        name = next(node.id for node in walk(masks[0].value, ast.Name) if "mask" in node.id)
+        states = f"{text(scores.query)}, {text(scores.key)}"
+        eager = [f"{name} = additive_mask({name}, {states}, causal={attns.causal})"]
+    product = {id(chain.product): parsed(_call(attns, chain, masks))}
+    # The names of scores or weights that are read after the attention.
+    end, inner = last.end_lineno or 0, set(ast.walk(last))
+    later = [node for node in walk(chain.method.body, ast.Name) if node not in inner]
+    read = names(node for node in later if node.lineno > end)
+    none = [f"{name} = None" for name in chain.weights if name in read]
+    call = [*map(text, chain.kept), *none, text(copy.deepcopy(last, product))]
+    rest = chain.method.args.kwarg
+    asked = f", {rest.arg}.get('output_attentions')" if rest is not None else ""
+    asked = ", output_attentions" if "output_attentions" in parameters(chain.method) else asked
+    eager_text, call_text = (textwrap.indent("\n".join(s), "    ") for s in ([*eager, *old], call))
+    new = f"if wants_weights(self{asked}):\n{eager_text}\nelse:\n{call_text}"
+    return [edit("call_sdpa", chain.method, old, [new])]
 
-    def _followed_mask(self) -> Term | None:
-        masks = [t for t in self.chain.scores.terms if self.attentions.follows(t.value)]
-        if len(masks) > 1:
-            raise Unplaced(masks[1].value, "two masks are added to the scores")
-        if masks and masks[0].kind != "add":
-            what = "the mask of transformers is not added to the scores"
-            raise Unplaced(masks[0].value, what)
-        return masks[0] if masks else None
 
-    def _weights_read_later(self) -> list[str]:
-        """The names of scores or weights that are read after the attention."""
-        end = self.chain.suite[self.chain.last].end_lineno or 0
-        inside = {id(node) for node in ast.walk(self.chain.suite[self.chain.last])}
-        read = {
-            node.id
-            for node in walk(self.chain.method.body, ast.Name)
-            if isinstance(node.ctx, ast.Load) and node.lineno > end and id(node) not in inside
-        }
-        return [name for name in self.chain.weights if name in read]
-
-    def _with_calls(self, statement: ast.stmt) -> ast.stmt:
-        """`statement` with a call of SDPA for the product with the values."""
-        context = self.chain.context
-        return copy.deepcopy(statement, {id(context.node): parsed(self._call(context))})
-
-    def _call(self, context: Context) -> str:
-        """The call of SDPA that computes `context`."""
-        scores, mask = context.probabilities.scores, self._followed_mask()
-        terms = [_term(term, followed=term is mask) for term in scores.terms if term is not mask]
-        if mask is not None:
-            terms = [_term(mask, followed=True), *terms]
-        keywords = []
-        if mask is not None and self.attentions.causal:
-            keywords.append("causal=True")
-        keywords.append(f"scaling={_product(scores.factors)}")
-        if (dropout := context.probabilities.dropout) is not None:
-            keywords.append(f"dropout={ast.unparse(dropout)}")
-        if scores.heads is not None:
-            keywords.append(f"heads={ast.unparse(scores.heads)}")
-        states = [ast.unparse(node) for node in (scores.query, scores.key, context.value)]
-        return f"attend({', '.join([*states, *terms, *keywords])})"
+def _call(attns: Attentions, chain: Chain, masks: Sequence[Term]) -> str:
+    """The call of SDPA that computes the context of `chain`; `masks` are those of transformers."""
+    scores = chain.scores
+    arguments = [ast.unparse(node) for node in (scores.query, scores.key, chain.value)]
+    arguments += [_term(mask, followed=True) for mask in masks]
+    arguments += [_term(term, followed=False) for term in scores.terms if term not in masks]
+    if masks and attns.causal:
+        arguments.append("causal=True")
+    scaling = ""
+    for factor in scores.factors:
+        number = _number(factor)
+        if scaling:
+            scaling = f"({scaling}) {factor.operator} {number}"
+        else:
+            scaling = number if factor.operator == "*" else f"1 / {number}"
+    arguments.append(f"scaling={scaling or '1.0'}")
+    for keyword, value in (("dropout", scores.dropout), ("heads", scores.heads)):
+        if value is not None:
+            arguments.append(f"{keyword}={ast.unparse(value)}")
+    return f"attend({', '.join(arguments)})"
 
 
 def _term(term: Term, *, followed: bool) -> str:
     """A term as an argument of `attend`; None if its condition is false."""
-    value = _visible(term.value) if term.kind == "hide" else term.value
-    while followed and isinstance(value, ast.Call) and method_of(value) == "to":
-        value = receiver(value)  # A cast would make a boolean mask additive.
+    value = term.value
+    if term.kind == "hide":  # SDPA takes a mask of the visible ones.
+        is_inverted = isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Invert)
+        value = parsed(ast.unparse(value)[1:] if is_inverted else f"~({ast.unparse(value)})")
+    if followed:  # A cast would make a boolean mask additive.
+        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            if value.func.attr != "to":
+                break
+            value = value.func.value
     text = ast.unparse(value)
     # A hidden score is hidden at any scale, and the mask is boolean under SDPA.  CodeGen divides
     # both by a number.
     factors = () if followed else term.factors
     for factor in factors:
         text = f"({text}) {factor.operator} {_number(factor)}"
-    if term.condition is None:
-        return text
+    condition = ast.unparse(term.condition) if term.condition is not None else ""
     plain = isinstance(value, ast.Name) and not factors and term.kind == "add"
-    if plain and _is_presence_of(term.condition, value):
+    if not condition or (plain and condition == f"{text} is not None"):
         return text
-    return f"({text} if {ast.unparse(term.condition)} else None)"
-
-
-def _visible(hidden: ast.expr) -> ast.expr:
-    """The mask of visible scores for a mask of hidden ones."""
-    match hidden:
-        case ast.UnaryOp(op=ast.Invert(), operand=operand):
-            return operand
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=comparators):
-            return ast.Compare(left, [ast.NotEq()], comparators)
-        case _:
-            return ast.UnaryOp(ast.Invert(), hidden)
-
-
-def _is_presence_of(condition: ast.expr, value: ast.expr) -> bool:
-    match condition:
-        case ast.Compare(
-            left=ast.Name() as left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]
-        ):
-            return names(left) == names(value)
-        case _:
-            return False
-
-
-def _product(factors: tuple[Factor, ...]) -> str:
-    text = ""
-    for factor in factors:
-        value = _number(factor)
-        if text:
-            text = f"({text}) {factor.operator} {value}"
-        else:
-            text = value if factor.operator == "*" else f"1 / {value}"
-    return text or "1.0"
+    return f"({text} if {condition} else None)"
 
 
 def _number(factor: Factor) -> str:
@@ -359,6 +269,5 @@ def _number(factor: Factor) -> str:
     value = ast.unparse(factor.value)
     if factor.condition is not None:
         return f"({value} if {ast.unparse(factor.condition)} else 1.0)"
-    if isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant):
-        return value
-    return f"({value})"
+    is_plain = isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant)
+    return value if is_plain else f"({value})"

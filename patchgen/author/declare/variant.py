@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ast
+import functools
+import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.author.anatomy.code import called, dotted, names, walk
-from patchgen.author.anatomy.layers import CHECKPOINTED
-from patchgen.author.anatomy.module import Module
-from patchgen.author.declare.fitting import public
+from patchgen.author.anatomy.module import Module, Unfit
+from patchgen.author.declare.edits import public
 from patchgen.compiler.flat import Flattened
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
-from patchgen.facts.modules import BIDIRECTIONAL, CAUSAL
+from patchgen.facts.modules import BIDIRECTIONAL, CAUSAL, CHECKPOINTED
 from patchgen.syntax.errors import Location, Refusals
 from patchgen.syntax.locate import make_environment
 
@@ -61,32 +62,28 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class NewModel:
-    """A new model that a part makes of the parent, with its own prefix of classes and type.
+    """A new model that a part makes of the parent: of `Bert`, its `prefix`, a `BertMixture`.
 
-    `config` is that of the parent, `configuration_x.XConfig`; `public` are the names of the classes
-    of the parent that users import.
+    `file` has the configuration of the parent; `public` are the names of the classes of the parent
+    that users import.
     """
 
-    old_prefix: str
     prefix: str
     model_type: str
-    config: str
+    file: str
     public: tuple[str, ...]
 
     def renamed(self, name: str) -> str:
         """The name in the new model for the class `name` of the parent."""
-        if not name.startswith(self.old_prefix):
-            return name
-        return self.prefix + name.removeprefix(self.old_prefix)
+        return re.sub(f"^{self.prefix}", f"{self.prefix}Mixture", name)
 
-    def configuration(self) -> str:
-        """The class of its configuration."""
-        bases = f"MixtureOptions, {self.config}"
-        return f'@strict\nclass {self.prefix}Config({bases}):\n    model_type = "{self.model_type}"'
-
-    def exports(self) -> str:
-        """Its `__all__`."""
-        return f"__all__ = {sorted([f'{self.prefix}Config', *map(self.renamed, self.public)])!r}"
+    def around(self, classes: Sequence[str]) -> list[str]:
+        """The classes between its configuration and its `__all__`."""
+        name = f"{self.prefix}MixtureConfig"
+        head = f"@strict\nclass {name}(MixtureOptions, {self.file}.{self.prefix}Config):"
+        exports = sorted([name, *map(self.renamed, self.public)])
+        config = f'{head}\n    model_type = "{self.model_type}"'
+        return [config, *classes, f"__all__ = {exports!r}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,59 +101,58 @@ class Contribution:
     model: NewModel | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """The modular file of `parts` over one parent."""
-
-    parts: tuple[Contribution, ...]
-
-    def text(self, module: Module) -> str:
-        """The text of the file, before formatting."""
-        order = {name: number for number, name in enumerate(module.classes)}
-        merged: dict[str, list[Declared]] = {}
-        model: NewModel | None = None
-        for part in self.parts:
-            model = model or part.model
-            for declared in part.declared:
-                merged.setdefault(declared.name, []).append(declared)
-        classes = []
-        for name in sorted(merged, key=lambda name: order.get(name, 0)):
-            own_name = model.renamed(name) if model is not None else name
-            classes.append(_class(module, name, merged[name], own_name))
-        if model is not None:
-            classes = [model.configuration(), *classes, model.exports()]
-        parent, _, file = module.name.rpartition(".")
-        text = "\n\n\n".join(classes)
-        imports = _imports(text, [part.part for part in self.parts])
-        if model is not None:
-            imports.append(f"from {parent} import {model.config.partition('.')[0]}")
-        lines = [self._docstring(module), "", *sorted(imports), ""]
-        return "\n".join(
-            [*lines, f"from {parent} import {file} as {module.alias}", "", "", text, ""]
-        )
-
-    def _docstring(self, module: Module) -> str:
-        *others, parts = [part.part for part in self.parts]
-        if others:
-            parts = f"{', '.join(others)} and {parts}"
-        head = f"{module.alias} with {parts}, written by `patchgen new`."
-        body = "\n\n".join(textwrap.fill(part.says, 118) for part in self.parts if part.says)
-        missed = _unique(f"- {missing}" for part in self.parts for missing in part.missing)
-        left = ["What stays as it was:\n\n" + "\n".join(missed)] if missed else []
-        return '"""' + "\n\n".join([head, body, *left]).replace("\\", "") + '\n"""'
+Writer = Callable[[Module], Contribution]
 
 
-def _class(module: Module, name: str, declared: list[Declared], called: str) -> str:
-    mixins: list[str] = []
-    behind: list[str] = []
-    members: list[str] = []
-    for one in declared:
-        mixins += one.mixins
-        behind += one.behind
-        members += one.members
-    bases = ", ".join([*_unique(mixins), f"{module.alias}.{name}", *_unique(behind)])
-    body = textwrap.indent("\n\n".join(_unique(members)) or "pass", "    ")
-    return f"class {called}({bases}):\n{body}"
+def refusing(writer: Writer) -> Writer:
+    """The writer of a part; what it raises as Unfit is why the part is not written."""
+
+    @functools.wraps(writer)
+    def contribution(module: Module) -> Contribution:
+        try:
+            return writer(module)
+        except Unfit as unfit:
+            at = module.at(unfit.node or module.tree)
+            missing = Missing(at, unfit.why, True, unfit.hint)
+            return Contribution(writer.__name__, missing=(missing,))
+
+    return contribution
+
+
+def write(parts: Sequence[Contribution], module: Module) -> str:
+    """The text of the modular file of `parts` over one parent, before formatting."""
+    model = next((part.model for part in parts if part.model is not None), None)
+    merged: dict[str, list[Declared]] = {}
+    for part in parts:
+        for declared in part.declared:
+            merged.setdefault(declared.name, []).append(declared)
+    order = {name: number for number, name in enumerate(module.classes)}
+    classes = []
+    for name in sorted(merged, key=lambda name: order.get(name, 0)):
+        bases = [*_unique(mixin for item in merged[name] for mixin in item.mixins)]
+        bases += [f"{module.alias}.{name}"]
+        bases += _unique(base for item in merged[name] for base in item.behind)
+        members = _unique(text for item in merged[name] for text in item.members)
+        body = textwrap.indent("\n\n".join(members) or "pass", "    ")
+        renamed = model.renamed(name) if model is not None else name
+        classes.append(f"class {renamed}({', '.join(bases)}):\n{body}")
+    parent, _, file = module.name.rpartition(".")
+    text = "\n\n\n".join(model.around(classes) if model is not None else classes)
+    imports = _imports(text, [part.part for part in parts])
+    imports += [f"from {parent} import {model.file}"] if model is not None else []
+    imports = [*sorted(imports), "", f"from {parent} import {file} as {module.alias}"]
+    return "\n".join([_docstring(parts, module), "", *imports, "", "", text, ""])
+
+
+def _docstring(parts: Sequence[Contribution], module: Module) -> str:
+    *others, names = [part.part for part in parts]
+    if others:
+        names = f"{', '.join(others)} and {names}"
+    body = [f"{module.alias} with {names}, written by `patchgen new`."]
+    body.append("\n\n".join(textwrap.fill(part.says, 118) for part in parts if part.says))
+    if missed := _unique(f"- {missing}" for part in parts for missing in part.missing):
+        body.append("What stays as it was:\n\n" + "\n".join(missed))
+    return '"""' + "\n\n".join(body).replace("\\", "") + '\n"""'
 
 
 def _imports(text: str, parts: Sequence[str]) -> list[str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from patchgen.author.declare.request import Answer, answer, survey
+from patchgen.author.anatomy.module import find_module, open_module
+from patchgen.author.declare.request import WRITERS, Answer, answer
 from patchgen.author.declare.variant import Draft
 from patchgen.author.modular_text import format_modular
 from patchgen.cli.options import option, package_root
@@ -96,7 +97,9 @@ def new(
 def _list_parts(project: Project, model: str) -> int:
     """Print which parts fit the model, and why others do not."""
     rows = []
-    for contribution in survey(project.environment(), model):
+    module = open_module(project.environment(), find_module(project.environment(), model))
+    for writer in WRITERS.values():
+        contribution = writer(module)
         fatal = [missing for missing in contribution.missing if missing.fatal]
         if contribution.redundant:
             rows.append((contribution.part, "redundant", contribution.redundant.split("\n")[0]))
@@ -157,7 +160,7 @@ def _is_proved(draft: Draft) -> bool:
 
 
 def _path(project: Project, reply: Answer, name: str | None) -> Path:
-    suffix = name or reply.name
+    suffix = name or "_".join(reply.draft.parts)
     if not suffix.isidentifier():
         raise click.UsageError(f"--name {suffix}: a module's name can have no such part")
     sources = project.config.sources or ("modular",)

@@ -5,8 +5,8 @@ import textwrap
 
 import pytest
 
-from patchgen.author.anatomy.chain import chains
 from patchgen.author.anatomy.module import make_module
+from patchgen.author.anatomy.steps import chains
 from patchgen.syntax.text import make_source
 
 CLASS = """
@@ -52,10 +52,10 @@ def summary(chain):
     return {
         "q": text(scores.query),
         "k": text(scores.key),
-        "v": text(chain.context.value),
+        "v": text(chain.value),
         "scaled": [factor.operator + text(factor.value) for factor in scores.factors],
         "terms": [(term.kind, text(term.value), text(term.condition)) for term in scores.terms],
-        "dropout": text(chain.dropout),
+        "dropout": text(scores.dropout),
     }
 
 
@@ -71,10 +71,10 @@ EXPECTED = {
 SAME = {
     "plain": PLAIN,
     "operators": """
-        s = q @ k.mT / math.sqrt(8)
+        s = q @ k.transpose(1, 2) / math.sqrt(8)
         if mask is not None:
             s += mask
-        p = s.softmax(-1)
+        p = s.softmax(dim=-1)
         return self.dropout(p) @ v
     """,
     "folded heads, views, a check": """
@@ -85,7 +85,7 @@ SAME = {
         if mask is not None:
             w = w.view(b, self.heads, t, s) + mask
             w = w.view(b * self.heads, t, s)
-        w = w.softmax(-1).to(q.dtype)
+        w = w.softmax(dim=-1).to(q.dtype)
         if output_attentions:
             shown = w.view(b, self.heads, t, s)
             w = shown.view(b * self.heads, t, s)
@@ -109,17 +109,20 @@ OTHERS = {
         {"q": "q * self.scale"},
     ),
     "the key is transposed before": ("s = torch.matmul(q, k)", {"k": "k.transpose(-1, -2)"}),
-    "the mask is scaled too": ("s = (q @ k.mT + mask) * self.scale", {"scaled": ["*self.scale"]}),
+    "the mask is scaled too": (
+        "s = (q @ k.transpose(1, 2) + mask) * self.scale",
+        {"scaled": ["*self.scale"]},
+    ),
     "bools hide": (
-        "s = (q @ k.mT).masked_fill(mask == 0, -1e9)",
+        "s = (q @ k.transpose(1, 2)).masked_fill(mask == 0, -1e9)",
         {"terms": [("hide", "mask == 0", None)]},
     ),
     "a scale for each head": (
-        "s = q @ k.mT * self.logit_scale.exp()",
+        "s = q @ k.transpose(1, 2) * self.logit_scale.exp()",
         {"q": "q * self.logit_scale.exp()"},
     ),
     "a factor under a condition": (
-        "s = q @ k.mT\nif self.scaled:\n    s = s / 3",
+        "s = q @ k.transpose(1, 2)\nif self.scaled:\n    s = s / 3",
         {"scaled": ["/3"]},
     ),
 }
@@ -127,60 +130,63 @@ OTHERS = {
 
 @pytest.mark.parametrize(("scores", "expected"), OTHERS.values(), ids=OTHERS)
 def test_what_is_added_and_multiplied(scores, expected):
-    (chain,), missed = found_in(f"{scores}\np = s.softmax(-1)\nreturn p @ v")
+    (chain,), missed = found_in(f"{scores}\np = s.softmax(dim=-1)\nreturn p @ v")
     assert not missed
     assert {name: summary(chain)[name] for name in expected} == expected
 
 
 REFUSED = {
     "two products are summed": (
-        "s = q @ k.mT / 3\nr = bias @ mask.mT\ns = s + r\nreturn s.softmax(-1) @ v",
+        "s = q @ k.transpose(1, 2) / 3\nr = bias @ mask\ns = s + r\nreturn s.softmax(dim=-1) @ v",
         "`r`, which SDPA does not compute, is read here too",
     ),
-    "a mask is subtracted": ("s = q @ k.mT - mask\nreturn s.softmax(-1) @ v", "the scores go into"),
+    "a mask is subtracted": (
+        "s = q @ k.transpose(1, 2) - mask\nreturn s.softmax(dim=-1) @ v",
+        "the scores go into",
+    ),
     "scores are hidden in place": (
-        "s = q @ k.mT\ns.masked_fill_(mask, -1e9)\nreturn s.softmax(-1) @ v",
+        "s = q @ k.transpose(1, 2)\ns.masked_fill_(mask, -1e9)\nreturn s.softmax(dim=-1) @ v",
         "the scores go into",
     ),
     "softmax over something else": (
-        "p = self.gate(q).softmax(-1)\nreturn p",
+        "p = self.gate(q).softmax(dim=-1)\nreturn p",
         "its softmax is not of a product",
     ),
-    "not the last axis": ("s = q @ k.mT\np = s.softmax(1)\nreturn p @ v", None),
+    "not the last axis": ("s = q @ k.transpose(1, 2)\np = s.softmax(1)\nreturn p @ v", None),
     "weights are mixed": (
-        "p = (q @ k.mT).softmax(-1)\np = self.mix(p)\nreturn p @ v",
+        "p = (q @ k.transpose(1, 2)).softmax(dim=-1)\np = self.mix(p)\nreturn p @ v",
         "the scores go into",
     ),
     "weights are masked": (
-        "p = (q @ k.mT).softmax(-1)\np = p.masked_fill(mask, 0)\nreturn p @ v",
+        "p = (q @ k.transpose(1, 2)).softmax(dim=-1)\np = p.masked_fill(mask, 0)\nreturn p @ v",
         "weights are changed",
     ),
     "a method that does more than add": (
-        "s = self.add_and_scale(q @ k.mT, q)\nreturn s.softmax(-1) @ v",
+        "s = self.add_and_scale(q @ k.transpose(1, 2), q)\nreturn s.softmax(dim=-1) @ v",
         "the scores go into",
     ),
     "scores are read by what is kept": (
-        "s = q @ k.mT\nseen = [s]\nreturn self.log(seen), s.softmax(-1) @ v",
+        "s = q @ k.transpose(1, 2)\nseen = [s]\nreturn self.log(seen), s.softmax(dim=-1) @ v",
         "is read here too",
     ),
     "softmax over the queries": (
-        "s = (q @ k.mT).transpose(-1, -2)\nreturn s.softmax(-1) @ v",
+        "s = (q @ k.transpose(1, 2)).transpose(-1, -2)\nreturn s.softmax(dim=-1) @ v",
         "the scores go into",
     ),
     "a scale that may be a tensor": (
-        "s = q @ k.mT * bias\nreturn s.softmax(-1) @ v",
+        "s = q @ k.transpose(1, 2) * bias\nreturn s.softmax(dim=-1) @ v",
         "more than one number",
     ),
     "a number that hides nothing": (
-        "s = (q @ k.mT).masked_fill(mask, 0)\nreturn s.softmax(-1) @ v",
+        "s = (q @ k.transpose(1, 2)).masked_fill(mask, 0)\nreturn s.softmax(dim=-1) @ v",
         "scores are set to",
     ),
     "soft-capping": (
-        "s = q @ k.mT\ns = torch.tanh(s / 3) * 3\nreturn s.softmax(-1) @ v",
+        "s = q @ k.transpose(1, 2)\ns = torch.tanh(s / 3) * 3\nreturn s.softmax(dim=-1) @ v",
         "torch.tanh",
     ),
     "a name changes before it is used": (
-        "s = q @ k.mT\nq = self.log(q)\np = s.softmax(-1)\nreturn p @ v",
+        "s = q @ k.transpose(1, 2)\nq = self.log(q)\np = s.softmax(dim=-1)\nreturn p @ v",
         "bound again",
     ),
 }

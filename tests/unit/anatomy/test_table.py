@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.experts import experts
+from patchgen.author.anatomy.attention import Attentions, Layers, experts
 from patchgen.author.anatomy.ffn import feed_forwards, network_of
-from patchgen.author.anatomy.layers import Layers
 from patchgen.author.anatomy.module import every_module, open_module
 from patchgen.author.declare.loss import heads
 from patchgen.syntax.locate import make_environment
@@ -62,7 +60,7 @@ def table():
     for name in every_module(env):
         module = open_module(env, name)
         attentions = Attentions(module)
-        found.update(_facts(module, attentions, Layers(module, attentions)))
+        found.update(_facts(module, attentions, Layers(module)))
         found["calls of the interface"] += len(attentions.interfaces)
         for head in heads(module):
             if head.by_function:
@@ -98,7 +96,7 @@ def _facts(module, attentions, layers):
         "dense": "experts all at once",
     }
     kinds["gathered"] = "experts as rows of tables"
-    yield from {kinds[one.kind] for one in experts(module)}
+    yield from {kinds[kind] for kind in experts(module).values()}
 
 
 @pytest.mark.parametrize("fact", EXACT)

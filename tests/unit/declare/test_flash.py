@@ -62,6 +62,7 @@ REFUSED = {
     "gpt2": "not one base model of BERT's or Llama's structure",
     "moonshine": "not one base model of BERT's or Llama's structure",
     "mpnet": "no attention calls transformers' interface",
+    "xmod": "`hidden_states[lang_mask]` of XmodOutput may look at other tokens",
 }
 
 

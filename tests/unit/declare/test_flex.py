@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.author.anatomy.module import find_module, make_module, open_module
-from patchgen.author.declare.flex import flex
+from patchgen.author.declare.grouped import flex
 from patchgen.author.declare.request import answer
 from patchgen.syntax.errors import Refusals
 from patchgen.syntax.locate import make_environment
@@ -29,7 +29,7 @@ def opened(env, model):
 def test_is_redundant_where_transformers_has_it(env):
     llama = opened(env, "llama")
     assert "flex_attention" in flex(llama).redundant
-    with pytest.raises(Refusals, match="transformers has flex attention here"):
+    with pytest.raises(Refusals, match="transformers has it here"):
         answer(env, "llama", ["flex"], force=True)
     text = llama.source.text.replace("_supports_flex_attn = True", "_supports_flex_attn = False")
     other = flex(make_module(llama.name, make_source(text, llama.source.path, llama.name)))

@@ -72,6 +72,7 @@ REFUSED = {
     "apertus": ("made in several ways", True),
     "gemma3": ("several configurations", True),
     "layoutlm": ("its index", True),
+    "esmc": ("EsmcLayer is not told its index", True),
     "hrm_text": ("converts the checkpoints of hrm_text", True),
 }
 
@@ -92,7 +93,7 @@ def test_what_does_not_fit_is_said(env, model, why, placed):
 FFN = {
     "self.down(self.act(self.gate(x)) * self.up(x))": "",
     "self.drop(self.down(self.act(self.gate(x)) * self.up(x)))": "",
-    "self.down(F.silu(self.gate(x)) * self.up(x))": "",
+    "self.down(F.silu(self.gate(x)) * self.up(x))": "no activation that LlamaMLP holds",
     "self.down(self.drop(self.act(self.gate(x)) * self.up(x)))": "holds no FFN",
     "self.down(self.act(self.gate(x)) * self.up(x) * self.scale)": "holds no FFN",
     "self.down(self.act(self.gate(x).float()) * self.up(x))": "holds no FFN",

@@ -20,9 +20,9 @@ COMPILED = "a count that waits for the device while torch compiles"  # takes eig
 # The variant, the end of the case's name, the function, what it says, what it says with the error.
 ERRORS = {
     "a router that chooses again in the recompute": (
-        "mixtral_checkpoint",
+        "qwen3_moe_checkpoint_loss",
         " choices",
-        "MixtralPreTrainedModel._set_gradient_checkpointing",
+        "Qwen3MoePreTrainedModel._set_gradient_checkpointing",
         "gradient_checkpointing_func = partial(gradient_checkpointing_func, context_fn=choices)",
         "pass",
     ),
