@@ -193,19 +193,36 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
     return [*signature, call, *words.statements(more, 8)]
 
 
+# The words of patchgen.edits, and how each is used.
+_EDIT_WORDS = {
+    "edit": "@edit",
+    **{word: rf"\n +with {word}:\n" for word in ("new", "old", "before", "after")},
+    **{word: rf": {word}\b" for word in ("New", "Old")},
+}
+
+
+def edit_words(text: str) -> list[str]:
+    """The words of patchgen.edits that a text uses."""
+    return [word for word, pattern in _EDIT_WORDS.items() if re.search(pattern, text)]
+
+
 _NOUN = re.compile(r"[a-z][a-z_]*[a-z]")
 _Parameters = dict[str, tuple[ast.arg, ast.expr | None, bool]]
 
 
-def declare_edits(new: Function, old: Function, words: Words, taken: set[str]) -> list[str] | None:
+def declare_edits(
+    new: Function, old: Function, words: Words, taken: set[str], name: str = ""
+) -> list[str] | None:
     """The edit that makes `new` of the parent's method; None where there is none that does.
 
-    `taken` are the names of members that the class has.
+    `taken` are the names of members that the class has.  One that takes the place of the edit
+    `name` names its statements in full: where `...` stands for an argument, upstream's next change
+    of it would be lost.
     """
     signature, added = _Signature.between(old, new), decorators_added(old, new)
     if type(new) is not type(old) or signature is None or added is None:
         return None
-    made = drafts(old, new)
+    made = drafts(old, new, is_brief=not name)
     if made is None:
         return None
     if not (made or signature or added):
@@ -221,7 +238,8 @@ def declare_edits(new: Function, old: Function, words: Words, taken: set[str]) -
     lines = [
         *(f"    @{words.fork_code(decorator)}" for decorator in added),
         f'    @edit("{old.name}")',
-        f"    {word} {_name(made, signature, old, taken)}({signature.written(literal, words)}):",
+        f"    {word} {name or _name(made, signature, old, taken)}"
+        f"({signature.written(literal, words)}):",
     ]
     # The comments that the parent's method has stay where they are.
     there = words.names.forked.parent.source.lines[old.lineno - 1 : old.end_lineno]

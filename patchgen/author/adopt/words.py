@@ -22,10 +22,14 @@ from patchgen.syntax.trees import names_within
 
 @dataclass(frozen=True)
 class Names:
-    """The meanings of names; `declared` are the definitions of the modular file."""
+    """The meanings of names; `declared` are the definitions of the modular file.
+
+    `alias` is what that calls the parent's module.
+    """
 
     forked: ForkedModel
     declared: frozenset[str]
+    alias: str
 
     def of_fork(self, name: str) -> str:
         """A global name of the fork's code as the modular file writes it."""
@@ -37,21 +41,19 @@ class Names:
             name in self.forked.fork.imports or name in self.forked.fork.guarded or name in BUILTINS
         )
         return (
-            f"{self.forked.alias}.{name}"
-            if not known and name in self.forked.parent.definitions
-            else name
+            f"{self.alias}.{name}" if not known and name in self.forked.parent.definitions else name
         )
 
     def of_parents_own(self, name: str) -> str:
         """The parent's definition that the fork calls `name`, by way of the parent's module."""
-        return f"{self.forked.alias}.{self.forked.pairs.get(name, name)}"
+        return f"{self.alias}.{self.forked.pairs.get(name, name)}"
 
     def of_parent(self, name: str) -> str:
         """A global name of the parent's code as the modular file writes it."""
         if name in self.forked.parent.definitions:
             return name if name in self.declared else self.of_parents_own(name)
         if name in self.forked.pairs.values():
-            return name if self.renamed_alone else f"{self.forked.alias}.{name}"
+            return name if self.renamed_alone else f"{self.alias}.{name}"
         return name
 
     @property

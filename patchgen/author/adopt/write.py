@@ -8,20 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from patchgen.author.adopt.classes import DeclaredDefinition, Doubts, declare_definition
+from patchgen.author.adopt.classes import DeclaredDefinition, Doubts, declare_definition, edit_words
 from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.proof import differing, own_statements
 from patchgen.author.adopt.words import Names, Words
-from patchgen.author.align.file import Definition, absolute_module
+from patchgen.author.align.file import Definition, import_of
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.bound import bound_names
 
-# The words of patchgen.edits, and how each is used.
-_EDIT_WORDS = {
-    "edit": "@edit",
-    **{word: rf"\n +with {word}:\n" for word in ("new", "old", "before", "after")},
-    **{word: rf": {word}\b" for word in ("New", "Old")},
-}
 _BANNER = re.compile(r"do not edit|automatically generated", re.IGNORECASE)
 
 
@@ -49,7 +43,8 @@ class _Writer:
         declared = self._declared()
         statements = own_statements(forked)
         while True:
-            names = Names(forked, frozenset(declared) | {*bound_names(statements)})
+            own = frozenset(declared) | {*bound_names(statements)}
+            names = Names(forked, own, forked.alias)
             words = Words(names)
             parts = []
             for name in declared:
@@ -145,8 +140,7 @@ class _Writer:
         body = "\n\n\n".join("\n".join(lines).rstrip() for lines in ordered)
         imports = [*self._imports(words), f"from {package} import {module}{alias}"]
         if "@edit(" in body:
-            used = [word for word, pattern in _EDIT_WORDS.items() if re.search(pattern, body)]
-            imports.append(f"from patchgen.edits import {', '.join(used)}")
+            imports.append(f"from patchgen.edits import {', '.join(edit_words(body))}")
         below = "\n\n".join(["\n".join(imports), *guards])
         return f'{self._header()}"""{forked.title}"""\n\n{below}\n\n\n{body}\n'
 
@@ -190,18 +184,11 @@ class _Writer:
                 module = "." * getattr(node, "level", 0) + (getattr(node, "module", "") or "")
                 kept.setdefault(module, []).append(ast.unparse(alias))
             elif name in fork.imports:
-                lines.append(self._import(*fork.imports[name]))
+                lines.append(import_of(*fork.imports[name], forked.module))
             elif name in parent.imports and name not in {*fork.guarded, *fork.definitions}:
-                lines.append(self._import(*parent.imports[name]))
+                lines.append(import_of(*parent.imports[name], forked.module))
         lines += [f"from {m} import {', '.join(names)}  {KEPT}" for m, names in kept.items()]
         return list(dict.fromkeys(lines))
-
-    def _import(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
-        """The import of one name."""
-        name = ast.unparse(alias)
-        if isinstance(node, ast.Import):
-            return f"import {name}"
-        return f"from {absolute_module(node, self.forked.module)} import {name}"
 
 
 def _bases(definition: Definition) -> list[str]:

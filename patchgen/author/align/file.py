@@ -165,6 +165,12 @@ def absolute_module(node: ast.ImportFrom, module: str) -> str:
     return ".".join([*above, *([node.module] if node.module else [])])
 
 
+def import_of(node: ast.Import | ast.ImportFrom, alias: ast.alias, module: str) -> str:
+    """The import of one name, which stands in the file of `module`."""
+    package = "" if isinstance(node, ast.Import) else f"from {absolute_module(node, module)} "
+    return f"{package}import {ast.unparse(alias)}"
+
+
 def with_whole_names(
     file: File, is_meant: Callable[[ast.ImportFrom], bool] = lambda node: True
 ) -> File:

@@ -13,12 +13,13 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from patchgen.author.adopt.forked import pair_with_parent
+from patchgen.author.adopt.forked import ForkedModel, pair_with_parent
 from patchgen.author.align.file import (
     Definition,
     File,
+    Member,
     absolute_module,
     member_names,
     read_file,
@@ -115,6 +116,19 @@ def edited_method(modular: File, node: ast.stmt) -> str | None:
     return None
 
 
+class Parent(NamedTuple):
+    """A member of a parent, beside the output; a function has no `owner`."""
+
+    forked: ForkedModel
+    owner: str
+    code: Code
+
+    def member(self, name: str, file: File | None = None) -> Member:
+        """The member in the parent's file, or in another one like it."""
+        definition = (file or self.forked.parent).definitions[self.owner or name]
+        return definition.members[name] if self.owner else Member(name, definition.nodes)
+
+
 @dataclass
 class Tree:
     """One release, as an environment in which its modules are found."""
@@ -174,16 +188,19 @@ class Tree:
                 elif (origin := resolve(file, base)) is not None:
                     waiting.append(origin)
 
-    def parent_of(self, change: Declared, output: File) -> tuple[File, Code] | None:
-        """The member that a change is about, in the names of the output, and its file."""
+    def parent_of(self, change: Declared, output: File) -> Parent | None:
+        """The member that a change is about, in the names of the output."""
         found = self.member(change.module, change.parent, change.member)
         if found is None:
             return None
         file, owner, _ = found
+        forked = ForkedModel(file, output, change.module, {})
         if file.source.module == change.module and change.owner != change.parent:
-            file = pair_with_parent(file, output, change.module).parent
-        members = (member_of(file, name, change.member) for name in (change.owner, owner))
-        return next(((file, one) for one in members if one is not None), None)
+            forked = pair_with_parent(file, output, change.module)
+        every = (
+            (name, member_of(forked.parent, name, change.member)) for name in (change.owner, owner)
+        )
+        return next((Parent(forked, name, code) for name, code in every if code is not None), None)
 
 
 # What a modular file gives

@@ -24,6 +24,7 @@ from patchgen.author.rebase.merge import Merge, merge
 from patchgen.author.rebase.releases import (
     Declared,
     Given,
+    Parent,
     Prover,
     Tree,
     declared_changes,
@@ -61,7 +62,7 @@ class Result:
     """One declared change, and what is known of it so far.
 
     `before` and `after` are the parent's text in both releases.  `merge` is what the member should
-    say now, `files` are the output on the old release and the new parent.
+    say now, `parent` is the new one.
     """
 
     change: Declared
@@ -70,7 +71,7 @@ class Result:
     before: str = ""
     after: str = ""
     merge: Merge | None = None
-    files: tuple[File, File] | None = None
+    parent: Parent | None = None
     merged: str = ""
 
     @property
@@ -179,15 +180,15 @@ class Rebase:
         before = self.trees[0].parent_of(change, output) if output is not None else None
         if before is None or output is None:
             return None
-        base = before[1]
+        base = before.code
         result = Result(change, before=_text(base))
         after = self.trees[1].parent_of(change, output)
         if after is None:
             result.state = State.GONE
             result.clashes = (Clash(_where_it_is(change, base, self.trees[1])),)
             return result
-        theirs = after[1]
-        result.after, result.files = _text(theirs), (output, after[0])
+        theirs = after.code
+        result.after, result.parent = _text(theirs), after
         is_same = base.says == theirs.says
         ours = given.member(change)
         if ours is None:  # the declaration removes the member
@@ -263,16 +264,15 @@ class Rebase:
 def _ways(result: Result, writer: Writer) -> Iterator[Rewritten | None]:
     """What a change may become when it does not fit; None is the text that it has."""
     change, merged = result.change, result.merge
-    assert merged is not None and result.files is not None
+    assert merged is not None and result.parent is not None
     is_edit = change.kind == "edit"
     renamed = writer.renamed(change, merged.renames) if is_edit and merged.renames else None
     if renamed is not None:
         yield renamed
     if merged.code is not None:
-        theirs = merged.three.theirs
-        edits = writer.edits(change, theirs, merged.code, result.files) if is_edit else None
+        edits = writer.edits(change, merged.code, result.parent) if is_edit else None
         # Where an edit has no place of its own any more, the whole method says it.
-        yield edits or writer.override(change, merged.code, result.files)
+        yield edits or writer.override(change, merged.code, result.parent)
     # The first one again: by now, what it depends on may be right.
     yield None
 
