@@ -18,11 +18,17 @@ from patchgen.author.align.suites import (
     Rows,
     align_methods,
     differing,
-    expressions,
     key,
     suites_of,
 )
-from patchgen.compiler.edits.pattern import Run, arguments, find, find_statements, suites
+from patchgen.compiler.edits.pattern import (
+    Run,
+    arguments,
+    expressions,
+    find,
+    find_statements,
+    suites,
+)
 from patchgen.syntax.same import Function
 
 _WIDTH = 96
@@ -129,6 +135,10 @@ def _lines_of(node: ast.AST) -> int:
     return known
 
 
+def _joined(suite: Sequence[ast.stmt]) -> str:
+    return "".join(f"{key(node)}\n" for node in suite)
+
+
 _Drafts = tuple[Draft, ...]
 
 
@@ -140,13 +150,9 @@ class _Work:
     is_brief: bool
 
     def __post_init__(self) -> None:
-        self.expressions = Counter(expressions(self.method.body))
+        self.expressions = Counter(key(n) for one in self.method.body for n in expressions(one))
         self.suites = list(suites(self.method))
-        self.places: dict[str, list[tuple[int, int]]] = {}
-        self.keys = [[*map(key, suite)] for suite in self.suites]
-        for number, suite in enumerate(self.keys):
-            for place, text in enumerate(suite):
-                self.places.setdefault(text, []).append((number, place))
+        self.texts = [_joined(suite) for suite in self.suites]
 
     def occurs(self, pattern: Sequence[ast.stmt]) -> int:
         """How often a converter would find a run of statements."""
@@ -154,9 +160,7 @@ class _Work:
             return self.expressions[key(pattern[0].value)]
         if any(map(is_made_up, pattern)):
             return len(list(find_statements(pattern, self.suites)))
-        texts = [*map(key, pattern)]
-        starts = self.places.get(texts[0], [])
-        return sum(self.keys[n][place : place + len(texts)] == texts for n, place in starts)
+        return sum(text.count(_joined(pattern)) for text in self.texts)
 
     def of_suite(self, rows: Rows) -> _Drafts | None:
         """The shortest drafts for one suite; None where something in it has no place of its own."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from patchgen.syntax.same import Function, is_docstring
+from patchgen.syntax.same import Function, without_docstring
 
 # Compound statements as suites that hold others; what else they say is their head.
 _SUITES = ("body", "orelse", "finalbody")
@@ -59,12 +59,7 @@ def key(node: ast.AST) -> str:
 
 def align_methods(old: Function, new: Function) -> Rows:
     """The bodies of two functions, docstrings left out."""
-    return align(code_of(old.body), code_of(new.body))
-
-
-def code_of(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements of a function after its docstring."""
-    return list(body[1:]) if body and is_docstring(body[0]) else list(body)
+    return align(without_docstring(old.body), without_docstring(new.body))
 
 
 def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
@@ -201,7 +196,7 @@ def _differing_test(old: ast.stmt, new: ast.stmt) -> tuple[ast.expr, ast.expr] |
             return None
 
 
-# Where two expressions differ, and how often one occurs in a method
+# Where two expressions differ
 
 
 def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
@@ -259,14 +254,6 @@ def _children(old: ast.AST, new: ast.AST) -> list[tuple[ast.AST, ast.AST]] | Non
             elif a != b:
                 return None
     return pairs
-
-
-def expressions(body: Sequence[ast.stmt]) -> Iterator[str]:
-    """The keys of all expressions in `body`, as often as a pattern finds them."""
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.expr) and not isinstance(node, _NO_PLACE):
-                yield key(node)
 
 
 def exchanged(node: _Node, new: Mapping[ast.AST, ast.AST]) -> _Node:

@@ -136,12 +136,6 @@ def replacing(node: ast.expr | ast.arg, text: str, top: int = 0) -> Cut:
     return Cut((node.lineno - top, node.col_offset), end, text)
 
 
-def beginning(node: ast.arg | ast.keyword, old: str, new: str) -> Cut:
-    """The cut that puts `new` in the place of the name at which a node begins."""
-    start = node.lineno, node.col_offset
-    return Cut(start, (node.lineno, node.col_offset + len(old.encode())), new)
-
-
 def parameters_of(function: Function) -> set[str]:
     """The names of all parameters."""
     return {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}

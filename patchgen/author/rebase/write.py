@@ -18,7 +18,7 @@ from patchgen.author.adopt.classes import declare_edits, edit_words
 from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import Cut, File, Member, import_of, of_lines, read_file, with_cuts
 from patchgen.author.rebase.code import Code, cut_out
-from patchgen.author.rebase.names import Renames
+from patchgen.author.rebase.merge import Renames
 from patchgen.author.rebase.releases import Declared, Parent, resolve
 from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import format_texts
