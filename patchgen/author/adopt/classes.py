@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from patchgen.author.adopt.words import Words
@@ -219,7 +219,7 @@ def declare_edits(
     `name` names its statements in full: where `...` stands for an argument, upstream's next change
     of it would be lost.
     """
-    signature, added = _Signature.between(old, new), decorators_added(old, new)
+    signature, added = Signature.between(old, new), decorators_added(old, new)
     if type(new) is not type(old) or signature is None or added is None:
         return None
     made = drafts(old, new, is_brief=not name)
@@ -239,7 +239,7 @@ def declare_edits(
         *(f"    @{words.fork_code(decorator)}" for decorator in added),
         f'    @edit("{old.name}")',
         f"    {word} {name or _name(made, signature, old, taken)}"
-        f"({signature.written(literal, words)}):",
+        f"({signature.written(literal, words.fork_code)}):",
     ]
     # The comments that the parent's method has stay where they are.
     there = words.names.forked.parent.source.lines[old.lineno - 1 : old.end_lineno]
@@ -255,7 +255,7 @@ def declare_edits(
     return lines if made else [*lines, "        ..."]
 
 
-class _Signature:
+class Signature:
     """How the parameters of two methods differ: added, removed, and with another default."""
 
     def __init__(self, old: _Parameters, new: _Parameters) -> None:
@@ -271,7 +271,7 @@ class _Signature:
         return bool(self.added or self.removed or self.changed)
 
     @classmethod
-    def between(cls, old: Function, new: Function) -> _Signature | None:
+    def between(cls, old: Function, new: Function) -> Signature | None:
         """The difference, if the converter makes `new`'s parameters of it."""
         mine, theirs = _parameters(new), _parameters(old)
         signature = cls(theirs, mine)
@@ -289,7 +289,7 @@ class _Signature:
         is_same &= len(old.args.posonlyargs) == len(new.args.posonlyargs)
         return signature if is_same else None
 
-    def written(self, literal: Sequence[str], words: Words) -> str:
+    def written(self, literal: Sequence[str], say: Callable[[ast.AST], str]) -> str:
         """The parameters of an edit that lists the names `literal` as well."""
         plain = [name for name in literal if name not in self.changed and name not in self.added]
         plain = [name for name in plain if name not in self.removed]
@@ -299,10 +299,10 @@ class _Signature:
         for name, (arg, default, by_name) in sorted(
             self.added.items(), key=lambda item: item[1][1] is not None
         ):
-            hint = f"[{words.fork_code(arg.annotation)}]" if arg.annotation is not None else ""
-            value = f" = {words.fork_code(default)}" if default is not None else ""
+            hint = f"[{say(arg.annotation)}]" if arg.annotation is not None else ""
+            value = f" = {say(default)}" if default is not None else ""
             (late if by_name else parts).append(f"{name}: New{hint}{value}")
-        defaults = [f"{name}={words.fork_code(default)}" for name, default in self.changed.items()]
+        defaults = [f"{name}={say(default)}" for name, default in self.changed.items()]
         return ", ".join([*parts, *defaults, *(["*", *late] if late else [])])
 
 
@@ -339,7 +339,7 @@ def _nodes(part: tuple[ast.stmt, ...] | ast.expr) -> Sequence[ast.AST]:
 
 
 def _literal(
-    made: Sequence[Draft], signature: _Signature, old: Function, new: Function
+    made: Sequence[Draft], signature: Signature, old: Function, new: Function
 ) -> list[str] | None:
     """The method's names that the drafts use, in the order in which they do.
 
@@ -371,7 +371,7 @@ def _in_order(nodes: Sequence[ast.AST]) -> Iterator[ast.Name]:
         yield from _in_order([*ast.iter_child_nodes(node)])
 
 
-def _name(made: Sequence[Draft], signature: _Signature, old: Function, taken: set[str]) -> str:
+def _name(made: Sequence[Draft], signature: Signature, old: Function, taken: set[str]) -> str:
     """A name that says what the edit is about."""
     noun = next(iter(signature.added), "").strip("_")
     noun = noun or next(filter(None, map(_noun, made)), "") or old.name.strip("_")

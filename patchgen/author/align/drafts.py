@@ -26,7 +26,6 @@ from patchgen.compiler.edits.pattern import (
     arguments,
     expressions,
     find,
-    find_statements,
     suites,
 )
 from patchgen.syntax.same import Function
@@ -60,13 +59,17 @@ class Draft:
         return _OVERHEAD + _lines(self.old) + max(_lines(self.new), 1)
 
 
-def drafts(old: Function, new: Function, *, is_brief: bool = True) -> tuple[Draft, ...] | None:
+def drafts(
+    old: Function, new: Function, *, there: Function | None = None, is_brief: bool = True
+) -> tuple[Draft, ...] | None:
     """The drafts that turn the body of `old` into that of `new`; None if there are none.
 
     Statements are named by a part of them that is enough to find them if `is_brief`, and else in
-    full.
+    full.  With `there`, another version of `old`, the places are found in both.
     """
-    return _Work(old, is_brief).of_suite(align_methods(old, new))
+    return _Work([_Places(one) for one in (old, there) if one], is_brief).of_suite(
+        align_methods(old, new)
+    )
 
 
 def is_made_up(node: ast.AST) -> bool:
@@ -100,17 +103,14 @@ def headed(node: ast.stmt) -> ast.stmt:
 
 
 def _with_rest(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """Two long calls of the same with `...` for the arguments with which both begin.
-
-    A call of one line is written out: `...` would stand for what upstream adds to it, too.
-    """
-    if not isinstance(old, ast.Call) or not isinstance(new, ast.Call) or _lines_of(old) < 2:
+    """Two calls of the same with `...` for the arguments with which both begin."""
+    if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
         return None
     if key(old.func) != key(new.func):
         return None
     sides = arguments(old), arguments(new)
     same = len(os.path.commonprefix([[*map(key, side)] for side in sides]))
-    if same < 2 or same == min(map(len, sides)) == max(map(len, sides)):
+    if not same or same == min(map(len, sides)) == max(map(len, sides)):
         return None
     # The converter puts arguments in front of `**kwargs`, which `...` would stand for.
     if any(isinstance(one, ast.keyword) and one.arg is None for one in sides[0][:same]):
@@ -142,25 +142,36 @@ def _joined(suite: Sequence[ast.stmt]) -> str:
 _Drafts = tuple[Draft, ...]
 
 
-@dataclass
-class _Work:
-    """The method that is edited, counted once."""
+class _Places:
+    """A method in which places are looked for, counted once."""
 
-    method: Function
-    is_brief: bool
-
-    def __post_init__(self) -> None:
-        self.expressions = Counter(key(n) for one in self.method.body for n in expressions(one))
-        self.suites = list(suites(self.method))
+    def __init__(self, method: Function) -> None:
+        self.method = method
+        self.expressions = Counter(key(n) for one in method.body for n in expressions(one))
+        self.suites = list(suites(method))
         self.texts = [_joined(suite) for suite in self.suites]
 
-    def occurs(self, pattern: Sequence[ast.stmt]) -> int:
+    def count(self, pattern: Sequence[ast.stmt]) -> int:
         """How often a converter would find a run of statements."""
+        if any(
+            isinstance(n, ast.Constant) and n.value is ... for one in pattern for n in ast.walk(one)
+        ):
+            return len(find(pattern, self.method))
         if len(pattern) == 1 and isinstance(pattern[0], ast.Expr):
             return self.expressions[key(pattern[0].value)]
-        if any(map(is_made_up, pattern)):
-            return len(list(find_statements(pattern, self.suites)))
         return sum(text.count(_joined(pattern)) for text in self.texts)
+
+
+@dataclass
+class _Work:
+    """The method that is edited, and another one that has its places."""
+
+    methods: list[_Places]
+    is_brief: bool
+
+    def is_found(self, pattern: Sequence[ast.stmt]) -> bool:
+        """Whether a run of statements is found once in each method."""
+        return all(method.count(pattern) == 1 for method in self.methods)
 
     def of_suite(self, rows: Rows) -> _Drafts | None:
         """The shortest drafts for one suite; None where something in it has no place of its own."""
@@ -202,7 +213,7 @@ class _Work:
             head = self._smallest(differing(*pair))
             if head is None and all(one.state == "same" for suite in row.inside for one in suite):
                 old, new = headed(row.old[0]), headed(row.new[0])
-                head = (Draft((old,), (new,)),) if self.occurs([old]) == 1 else None
+                head = (Draft((old,), (new,)),) if self.is_found([old]) else None
             if head is None:
                 return None
             made += head
@@ -217,18 +228,22 @@ class _Work:
         """The first of the expressions that is found where it changes, and nowhere else."""
         for old, new in chain:
             brief = _with_rest(old, new)
-            if brief is not None and len(find([ast.Expr(brief[0])], self.method)) == 1:
-                return (Draft(*brief),)
-            # A name alone says nothing of where it stands.
-            if not isinstance(old, ast.Name | ast.Constant) and self.expressions[key(old)] == 1:
-                return (Draft(old, new),)
+            # `...` stands for what upstream adds to a call, too: one of a line is written out,
+            # unless it is another one by now.
+            choices = [(old, new), brief] if len(self.methods) > 1 else [(old, new)]
+            choices = [brief, (old, new)] if _lines_of(old) > 1 else choices
+            for choice in choices:
+                # A name alone says nothing of where it stands.
+                if choice and not isinstance(old, ast.Name | ast.Constant):
+                    if self.is_found([ast.Expr(choice[0])]):
+                        return (Draft(*choice),)
         return None
 
     def _of_run(self, rows: Sequence[Row]) -> Draft | None:
         """The statements of `rows` as one draft, if they are found once."""
         old = tuple(node for row in rows for node in row.old)
         new = tuple(node for row in rows for node in row.new)
-        if not old or self.occurs(old) != 1:
+        if not old or not self.is_found(old):
             return None
         word = "new"
         ends = ((rows[-1], rows[:-1], "after"), (rows[0], rows[1:], "before"))
@@ -254,6 +269,6 @@ class _Work:
         """Whether `choice` is found once, where `old` stands."""
         if len(choice) == 1 and isinstance(choice[0], ast.Expr):
             return False
-        places = [match.place for match in find_statements(choice, self.suites)]
+        places = [match.place for match in find(choice, self.methods[0].method)]
         runs = [[*map(id, place.nodes)] for place in places if isinstance(place, Run)]
-        return runs == [[*map(id, old)]]
+        return runs == [[*map(id, old)]] and self.is_found(choice)

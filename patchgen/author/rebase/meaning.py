@@ -12,15 +12,17 @@ What is called may be given more or fewer arguments; another value is refused:
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from patchgen.author.align.suites import measure_similarity, suites_of
 from patchgen.author.rebase.code import Clash, Code, Flow, Spot, Three, assigned, binder, flow_of
 from patchgen.author.rebase.releases import Tree
-from patchgen.author.rebase.statements import alikeness
 from patchgen.syntax.same import Function, plain_text
 
 _ENOUGH = 0.5
+_WORD = re.compile(r"\w+")
 
 
 def doubts_of(merged: Code, three: Three, *, is_merge: bool = False) -> tuple[Clash, ...]:
@@ -110,9 +112,24 @@ def _origins(spot: Spot, side: Flow) -> list[int]:
     same = [n for n, one in enumerate(side) if one.text == spot.text]
     if same:
         return same
-    alike = [(alikeness(one.node, spot.node), n) for n, one in enumerate(side)]
+    alike = [(_alikeness(one.node, spot.node), n) for n, one in enumerate(side)]
     best = max(alike, default=(0.0, 0))
     return [best[1]] if best[0] >= _ENOUGH else []
+
+
+def _alikeness(old: ast.stmt, new: ast.stmt) -> float:
+    """How much two statements say the same, from 0 to 1.3."""
+    kinds = [ast.Assign if isinstance(n, ast.AnnAssign) else type(n) for n in (old, new)]
+    if kinds[0] is not kinds[1]:
+        return 0.0
+    if suites_of(old):
+        return measure_similarity(old, new)
+    words = [Counter(_WORD.findall(ast.unparse(node))) for node in (old, new)]
+    share = (words[0] & words[1]).total() * 2 / max(words[0].total() + words[1].total(), 1)
+    # Two assignments to the same names are versions of one more often than not.
+    targets = [ast.unparse(node).partition(" = ") for node in (old, new)]
+    is_named = targets[0][1] and targets[0][0] == targets[1][0]
+    return share + 0.3 if is_named else share
 
 
 def _is_same(before: Spot | None, now: Spot | None) -> bool:
