@@ -54,6 +54,11 @@ class Draft:
         return self.old if isinstance(self.old, tuple) else (ast.Expr(self.old),)
 
     @property
+    def code(self) -> tuple[ast.stmt, ...]:
+        """What stands under `with new:`."""
+        return self.new if isinstance(self.new, tuple) else (ast.Expr(self.new),)
+
+    @property
     def cost(self) -> int:
         """The lines that it takes."""
         return _OVERHEAD + _lines(self.old) + max(_lines(self.new), 1)

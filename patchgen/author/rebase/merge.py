@@ -233,11 +233,15 @@ def _carried(three: Three) -> Code | Clash:
         changes = _changes_of(edit, base, theirs)
         if isinstance(changes, Clash):
             return changes
-        withs = [node for node in ast.walk(edit.nodes[0]) if isinstance(node, ast.With)]
+        withs = [n for n in getattr(edit.nodes[0], "body", ()) if isinstance(n, ast.With)]
         matches = [find(draft.body, method.nodes[0])[0] for draft in every]
+        for part, draft in zip(withs, every, strict=True):
+            # A string of several lines is another one at another margin.
+            if [*map(plain_text, part.body)] != [*map(plain_text, draft.code or [ast.Pass()])]:
+                return clash("has a string of several lines", None, draft.code)
         inside = (n for match in matches for node in match.nodes for n in ast.walk(node))
         nodes = [id(n) for n in inside if isinstance(n, ast.stmt | ast.expr)]
-        parts = zip(matches, withs, every, strict=False)
+        parts = zip(matches, withs, every, strict=True)
         places = [Replacement(match, edit, part, draft.word) for match, part, draft in parts]
         made = replace_matches(method, places, changes, Location("", 1, 1))
         if made is None or len({*nodes}) < len(nodes) or find_syntax_error(made.text):
