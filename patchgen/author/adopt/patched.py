@@ -21,7 +21,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NoReturn
 
-from patchgen.author.adopt.classes import Doubts
 from patchgen.author.adopt.forked import BUILTINS, lacking_imports, pair_with_parent
 from patchgen.author.adopt.parents import Candidate, find_file
 from patchgen.author.adopt.patch_file import (
@@ -34,7 +33,6 @@ from patchgen.author.adopt.patch_file import (
     read_patch,
 )
 from patchgen.author.adopt.releases import Release
-from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import (
     Cut,
     Definition,
@@ -45,7 +43,6 @@ from patchgen.author.align.file import (
     read_file,
     with_cuts,
 )
-from patchgen.author.modular_text import flatten_text, format_modular, output_name
 from patchgen.compiler.settings import Settings
 from patchgen.facts.decorators import FIELD_DECORATORS, RULES, Rule
 from patchgen.formatting.format import format_texts
@@ -342,7 +339,7 @@ def find_patched(
     if not matches:
         raise errors[0]
     candidate, notes = min(matches, key=lambda match: (len(match[1]), match[0].rank))
-    return _without_unused(candidate, settings), notes
+    return candidate, notes
 
 
 def _patched(patch: Patch, release: Release, model: str | None, settings: Settings) -> Patched:
@@ -365,25 +362,21 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
     parent = read_file(read_source(file, names[0], "/".join(file.parts[-4:])))
     fork = PatchNames(patch, parent, names[0], root)
     text = format_texts({"fork.py": _fork_text(fork)}, settings)["fork.py"]
-    forked = pair_with_parent(parent, read_file(make_source(text, at.path)), names[0], root=root)
+    whole = _without_unused(parent, read_file(make_source(text, at.path)))
+    forked = pair_with_parent(parent, whole, names[0], root=root)
     return Candidate(forked, release), (*fork.notes, *fork.unset())
 
 
-def _without_unused(candidate: Candidate, settings: Settings) -> Candidate:
-    """The patched model without functions that only replaced code called, as convert has it."""
-    forked, release = candidate.forked, candidate.release
-    text = format_modular(declare(forked, Doubts()).text, settings)
-    files, _ = flatten_text(text, "modular_patch.py", release.root(), settings)
-    output = files.get(output_name("modular_patch.py"), "")
-    fork, there = forked.fork, read_file(make_source(output, "output.py")).definitions
-    has = {*there, *(read.name for read in fork.plain_reads)}
-    lines = list(fork.source.lines)
-    for name, definition in [*fork.definitions.items()][::-1] if output else ():
-        if name in forked.parent.definitions and name not in has:
-            del lines[first_line(definition.node) - 1 : definition.node.end_lineno]
-    fork = read_file(make_source("".join(lines), fork.source.path))
-    forked = pair_with_parent(forked.parent, fork, forked.module, root=forked.root)
-    return Candidate(forked, release)
+def _without_unused(parent: File, fork: File) -> File:
+    """The patched model without what only replaced code called, as convert has it."""
+    while True:
+        reads = {read.name for read in fork.plain_reads}
+        unused = {read.name for read in parent.plain_reads} & parent.definitions.keys() - reads
+        nodes = [fork.definitions[name].node for name in unused if name in fork.definitions]
+        if not nodes:
+            return fork
+        cuts = [of_lines(first_line(node), node.end_lineno or 0, ()) for node in nodes]
+        fork = read_file(make_source(with_cuts(fork.source.text, cuts), fork.source.path))
 
 
 # The text of the fork.

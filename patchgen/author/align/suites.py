@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -63,13 +63,12 @@ def align_methods(old: Function, new: Function) -> Rows:
 
 
 def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
-    """Two suites."""
-
-    def alike(one: ast.stmt, other: ast.stmt) -> float:
-        is_pair = isinstance(one, _OPENED) and type(one) is type(other)
-        return measure_similarity(one, other) if is_pair else 0.0
-
-    pairs = pair_statements(old, new, key, alike, _ALIKE)
+    """Two suites: equal statements first, then alike ones between them."""
+    pairs: dict[int, int] = {}
+    texts = [*map(key, old)], [*map(key, new)]
+    for tag, i, k, j, m in difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes():
+        equal = zip(range(k - i), range(m - j), strict=True) if tag == "equal" else ()
+        pairs |= {i + a: j + b for a, b in equal or _best_pairs(old[i:k], new[j:m])}
     rows: list[Row] = []
     i = j = 0
     for a, b in [*pairs.items(), (len(old), len(new))]:
@@ -84,49 +83,18 @@ def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
     return tuple(rows)
 
 
-def pair_statements(
-    old: Sequence[ast.stmt],
-    new: Sequence[ast.stmt],
-    text_of: Callable[[ast.AST], str],
-    measure_similarity_of: Callable[[ast.stmt, ast.stmt], float],
-    least: float,
-) -> dict[int, int]:
-    """The places of statements that are versions of each other, in order.
-
-    Equal statements first, then alike ones between them.
-    """
-    pairs: dict[int, int] = {}
-    texts = [*map(text_of, old)], [*map(text_of, new)]
-    matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
-    for tag, i, k, j, m in matcher.get_opcodes():
-        alike = (
-            best_pairs(old[i:k], new[j:m], measure_similarity_of, least) if tag != "equal" else ()
-        )
-        equal = zip(range(k - i), range(m - j), strict=True) if tag == "equal" else alike
-        pairs |= {i + a: j + b for a, b in equal}
-    return pairs
-
-
-def best_pairs(
-    old: Sequence[ast.stmt],
-    new: Sequence[ast.stmt],
-    measure_similarity_of: Callable[[ast.stmt, ast.stmt], float],
-    least: float,
-) -> Places:
-    """The places of statements that are alike, in order: the pairs whose similarity sums to most.
-
-    Two statements make a pair only if their similarity is at least `least`.
-    """
+def _best_pairs(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Places:
+    """The places of compound statements that are alike, in order: those that sum to most."""
     # best[i][j] is the sum and the pairs of the first i old and the first j new statements.
     best: list[list[tuple[float, Places]]] = [[(0.0, ())] * (len(new) + 1)]
     for i, one in enumerate(old):
         line: list[tuple[float, Places]] = [(0.0, ())]
         for j, other in enumerate(new):
             choices = [best[i][j + 1], line[j]]
-            alike = measure_similarity_of(one, other)
-            if alike >= least:
+            if isinstance(one, _OPENED) and type(one) is type(other):
+                alike = measure_similarity(one, other)
                 score, pairs = best[i][j]
-                choices.append((score + alike, (*pairs, (i, j))))
+                choices += [(score + alike, (*pairs, (i, j)))] if alike >= _ALIKE else []
             line.append(max(choices, key=lambda choice: choice[0]))
         best.append(line)
     return best[-1][-1][1]
@@ -134,7 +102,7 @@ def best_pairs(
 
 def measure_similarity(old: ast.stmt, new: ast.stmt) -> float:
     """How much of two statements, their heads and what is inside, is the same, from 0 to 1."""
-    head = 0.5 if head_texts(old, key) == head_texts(new, key) else 0.0
+    head = 0.5 if head_texts(old) == head_texts(new) else 0.0
     mine, theirs = Counter(_simple(old)), Counter(_simple(new))
     total = max(sum(mine.values()), sum(theirs.values()), 1)
     return head + (1 - head) * sum((mine & theirs).values()) / total
@@ -145,11 +113,11 @@ def _simple(node: ast.stmt) -> Iterator[str]:
     return (key(n) for n in inside if not isinstance(n, (*_OPENED, ast.FunctionDef, ast.ClassDef)))
 
 
-def head_texts(node: ast.stmt, text_of: Callable[[ast.AST], str]) -> tuple[str, ...]:
-    """What a compound statement says outside its suites, by the text of each node."""
+def head_texts(node: ast.stmt) -> tuple[str, ...]:
+    """What a compound statement says outside its suites."""
     if isinstance(node, ast.Try):
-        return tuple(f"{h.type and text_of(h.type)} {h.name}" for h in node.handlers)
-    return tuple(map(text_of, heads_of(node)))
+        return tuple(f"{h.type and key(h.type)} {h.name}" for h in node.handlers)
+    return tuple(map(key, heads_of(node)))
 
 
 def heads_of(node: ast.stmt) -> list[ast.AST]:
@@ -173,7 +141,7 @@ def suites_of(node: ast.stmt) -> list[list[ast.stmt]]:
 def _opened(old: ast.stmt, new: ast.stmt) -> Row | None:
     """The row of two compound statements whose suites can be compared one by one."""
     heads: list[tuple[ast.expr, ast.expr]] = []
-    if head_texts(old, key) != head_texts(new, key):
+    if head_texts(old) != head_texts(new):
         pair = _differing_test(old, new)
         if pair is None:
             return None
