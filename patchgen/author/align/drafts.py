@@ -72,7 +72,7 @@ def drafts(
     Statements are named by a part of them that is enough to find them if `is_brief`, and else in
     full.  With `there`, another version of `old`, the places are found in both.
     """
-    return _Work([_Places(one) for one in (old, there) if one], is_brief).of_suite(
+    return _Work([_Places(method) for method in (old, there) if method], is_brief).of_suite(
         align_methods(old, new)
     )
 
@@ -118,12 +118,12 @@ def _with_rest(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None
     if not same or same == min(map(len, sides)) == max(map(len, sides)):
         return None
     # The converter puts arguments in front of `**kwargs`, which `...` would stand for.
-    if any(isinstance(one, ast.keyword) and one.arg is None for one in sides[0][:same]):
+    if any(isinstance(n, ast.keyword) and n.arg is None for n in sides[0][:same]):
         return None
     calls = []
     for call, side in zip((old, new), sides, strict=True):
-        plain = [one for one in side[same:] if isinstance(one, ast.expr)]
-        named = [one for one in side[same:] if isinstance(one, ast.keyword)]
+        plain = [argument for argument in side[same:] if isinstance(argument, ast.expr)]
+        named = [argument for argument in side[same:] if isinstance(argument, ast.keyword)]
         calls.append(ast.Call(call.func, [ast.Constant(...), *plain], named))
     return calls[0], calls[1]
 
@@ -133,11 +133,11 @@ def _lines(code: Sequence[ast.stmt] | ast.expr) -> int:
 
 
 def _lines_of(node: ast.AST) -> int:
-    known: int | None = getattr(node, "_align_lines", None)
-    if known is None:
-        known = sum(1 + max(0, len(line) - 8) // _WIDTH for line in ast.unparse(node).split("\n"))
-        node._align_lines = known  # type: ignore[attr-defined]  # unparsing is slow
-    return known
+    lines: int | None = getattr(node, "_align_lines", None)
+    if lines is None:
+        lines = sum(1 + max(0, len(line) - 8) // _WIDTH for line in ast.unparse(node).split("\n"))
+        node._align_lines = lines  # type: ignore[attr-defined]  # unparsing is slow
+    return lines
 
 
 def _joined(suite: Sequence[ast.stmt]) -> str:
@@ -152,14 +152,16 @@ class _Places:
 
     def __init__(self, method: Function) -> None:
         self.method = method
-        self.expressions = Counter(key(n) for one in method.body for n in expressions(one))
+        self.expressions = Counter(key(n) for node in method.body for n in expressions(node))
         self.suites = list(suites(method))
         self.texts = [_joined(suite) for suite in self.suites]
 
     def count(self, pattern: Sequence[ast.stmt]) -> int:
         """How often a converter would find a run of statements."""
         if any(
-            isinstance(n, ast.Constant) and n.value is ... for one in pattern for n in ast.walk(one)
+            isinstance(n, ast.Constant) and n.value is ...
+            for node in pattern
+            for n in ast.walk(node)
         ):
             return len(find(pattern, self.method))
         if len(pattern) == 1 and isinstance(pattern[0], ast.Expr):
@@ -213,21 +215,21 @@ class _Work:
             if not is_pair or suites_of(row.old[0]):
                 return None
             return self._smallest(differing(row.old[0], row.new[0]))
-        made: list[Draft] = []
+        parts: list[Draft] = []
         for pair in row.heads:
             head = self._smallest(differing(*pair))
-            if head is None and all(one.state == "same" for suite in row.inside for one in suite):
+            if head is None and all(r.state == "same" for suite in row.inside for r in suite):
                 old, new = headed(row.old[0]), headed(row.new[0])
                 head = (Draft((old,), (new,)),) if self.is_found([old]) else None
             if head is None:
                 return None
-            made += head
+            parts += head
         for suite in row.inside:
             inner = self.of_suite(suite)
             if inner is None:
                 return None
-            made += inner
-        return tuple(made)
+            parts += inner
+        return tuple(parts)
 
     def _smallest(self, chain: Sequence[tuple[ast.expr, ast.expr]]) -> _Drafts | None:
         """The first of the expressions that is found where it changes, and nowhere else."""
@@ -275,5 +277,5 @@ class _Work:
         if len(choice) == 1 and isinstance(choice[0], ast.Expr):
             return False
         places = [match.place for match in find(choice, self.methods[0].method)]
-        runs = [[*map(id, place.nodes)] for place in places if isinstance(place, Run)]
+        runs = [[*map(id, run.nodes)] for run in places if isinstance(run, Run)]
         return runs == [[*map(id, old)]] and self.is_found(choice)

@@ -48,13 +48,13 @@ Rows = tuple[Row, ...]  # two suites side by side
 
 def key(node: ast.AST) -> str:
     """Equal for code that a pattern matches alike, whether a name is read or bound."""
-    known: str | None = getattr(node, "_align_key", None)
-    if known is None:
-        known = ast.dump(node)
+    text: str | None = getattr(node, "_align_key", None)
+    if text is None:
+        text = ast.dump(node)
         for context in (", ctx=Load()", ", ctx=Store()", ", ctx=Del()"):
-            known = known.replace(context, "")
-        node._align_key = known  # type: ignore[attr-defined]  # dumping is slow
-    return known
+            text = text.replace(context, "")
+        node._align_key = text  # type: ignore[attr-defined]  # dumping is slow
+    return text
 
 
 def align_methods(old: Function, new: Function) -> Rows:
@@ -87,12 +87,12 @@ def _best_pairs(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Places:
     """The places of compound statements that are alike, in order: those that sum to most."""
     # best[i][j] is the sum and the pairs of the first i old and the first j new statements.
     best: list[list[tuple[float, Places]]] = [[(0.0, ())] * (len(new) + 1)]
-    for i, one in enumerate(old):
+    for i, before in enumerate(old):
         line: list[tuple[float, Places]] = [(0.0, ())]
         for j, other in enumerate(new):
             choices = [best[i][j + 1], line[j]]
-            if isinstance(one, _OPENED) and type(one) is type(other):
-                alike = measure_similarity(one, other)
+            if isinstance(before, _OPENED) and type(before) is type(other):
+                alike = measure_similarity(before, other)
                 score, pairs = best[i][j]
                 choices += [(score + alike, (*pairs, (i, j)))] if alike >= _ALIKE else []
             line.append(max(choices, key=lambda choice: choice[0]))
@@ -173,13 +173,13 @@ def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     Empty where they differ in more than one place that no expression holds together.  What reads a
     variable of a comprehension or lambda around it means nothing alone.
     """
-    found: list[tuple[ast.expr, ast.expr]] = []
-    own: set[str] = set()
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    inner_names: set[str] = set()
     while True:
         if isinstance(old, ast.expr) and isinstance(new, ast.expr):
             names = {n.id for side in (old, new) for n in ast.walk(side) if isinstance(n, ast.Name)}
             is_alone = not isinstance(old, _NO_PLACE) and not isinstance(new, _NO_PLACE)
-            found += [(old, new)] if is_alone and not names & own else []
+            pairs += [(old, new)] if is_alone and not names & inner_names else []
         children = _children(old, new)
         if children is None:
             break
@@ -190,9 +190,9 @@ def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
         if differ[0][0] is index and isinstance(index, ast.Tuple):
             break  # the tuple of `x[a, b]` is no expression that could be written alone
         for side in (old, new):
-            own |= {*own_names([side, *ast.iter_child_nodes(side)])}
+            inner_names |= {*own_names([side, *ast.iter_child_nodes(side)])}
         ((old, new),) = differ
-    return found[::-1]
+    return pairs[::-1]
 
 
 def own_names(nodes: Iterable[ast.AST]) -> Iterator[str]:

@@ -116,8 +116,8 @@ def _by_one_name(three: Three) -> tuple[Three, Renames]:
     upstream = _renames(functions[0], functions[2], functions[1])
     base, ours = upstream.made_in(base), upstream.made_in(ours)
     assert base.function is not None and ours.function is not None
-    own = _renames(base.function, ours.function, functions[2])
-    return replace(three, base=own.made_in(base), ours=ours, theirs=own.made_in(theirs)), upstream
+    mine = _renames(base.function, ours.function, functions[2])
+    return replace(three, base=mine.made_in(base), ours=ours, theirs=mine.made_in(theirs)), upstream
 
 
 def _renames(base: Function, side: Function, other: Function) -> Renames:
@@ -149,16 +149,16 @@ def _masked(
     text: str, variables: Collection[str], keywords: Collection[str]
 ) -> tuple[str, list[tuple[str, str]]]:
     """A plain text with a mark for each of some names, and the names."""
-    found: list[tuple[str, str]] = []
+    names: list[tuple[str, str]] = []
 
     def mark(match: re.Match[str]) -> str:
         kind, name = ("variable", match[1]) if match[1] else ("keyword", match[2])
         if name not in (variables if match[1] else keywords):
             return match[0]
-        found.append((kind, name))
+        names.append((kind, name))
         return f"<{kind}>"
 
-    return _WORD.sub(mark, text), found
+    return _WORD.sub(mark, text), names
 
 
 def _renamed_parameters(
@@ -221,10 +221,10 @@ def _carried(three: Three) -> Code | Clash:
     every = drafts(base, ours, there=theirs, is_brief=False)
     if every is None:
         return Clash("upstream changed the code that the declaration changes, or stands beside")
-    known = {line.strip() for line in three.base.text.split("\n")}
+    comments = {line.strip() for line in three.base.text.split("\n")}
     lines = [f"    def _({signature.written((), ast.unparse)}):", *(["        pass"] * (not every))]
     for draft in every:
-        lines += [f"        with {draft.word}:", _piece(three.ours, draft.new, known)]
+        lines += [f"        with {draft.word}:", _piece(three.ours, draft.new, comments)]
     # A function at the top of a file is written as if it stood in a class.
     margin = "" if theirs.col_offset else "    "
     try:
@@ -243,14 +243,14 @@ def _carried(three: Three) -> Code | Clash:
         nodes = [id(n) for n in inside if isinstance(n, ast.stmt | ast.expr)]
         parts = zip(matches, withs, every, strict=True)
         places = [Replacement(match, edit, part, draft.word) for match, part, draft in parts]
-        made = replace_matches(method, places, changes, Location("", 1, 1))
-        if made is None or len({*nodes}) < len(nodes) or find_syntax_error(made.text):
+        result = replace_matches(method, places, changes, Location("", 1, 1))
+        if result is None or len({*nodes}) < len(nodes) or find_syntax_error(result.text):
             return Clash("the two changes cannot stand together")
         for draft in every:
             if doubt := _misplaced(draft, base, method.nodes[0]):
                 return doubt
         above = "".join(f"    @{ast.unparse(decorator)}\n" for decorator in decorators)
-        text = [line.removeprefix(margin) for line in f"{above}{made.text}".split("\n")]
+        text = [line.removeprefix(margin) for line in f"{above}{result.text}".split("\n")]
         return in_place_of(theirs, "\n".join(text))
     except (SyntaxError, PatchgenError):
         return Clash("the two changes cannot stand together")
@@ -274,10 +274,10 @@ def _misplaced(draft: Draft, base: Function, theirs: ast.stmt) -> Clash | None:
     old, new = (find(draft.body, method)[0] for method in (base, theirs))
     if isinstance(old.place, Run) or isinstance(new.place, Run):
         return None
-    one, other = _around(base, old.place), _around(theirs, new.place)
-    said = [[_beside(a, b) for a, b in itertools.pairwise(path)] for path in (one, other)]
+    before, other = _around(base, old.place), _around(theirs, new.place)
+    said = [[_beside(a, b) for a, b in itertools.pairwise(path)] for path in (before, other)]
     if said[0] != said[1]:
-        return clash("both changed this", one[0], draft.new, other[0])
+        return clash("both changed this", before[0], draft.new, other[0])
     rests = [[*map(key, m.bound.rest.arguments)] for m in (old, new) if m.bound.rest]
     more = draft.new.keywords if isinstance(draft.new, ast.Call) else []
     every = [*more, *(n for m in (old, new) if m.bound.rest for n in m.bound.rest.arguments)]
@@ -304,7 +304,10 @@ def _changes_of(edit: Fragment, base: Function, theirs: Function) -> Changes | C
     (head,) = edit.nodes
     assert isinstance(head, Function)
     before, there = (
-        {one.name: one.default and plain_text(one.default) for one in read_parameters(f.args, edit)}
+        {
+            parameter.name: parameter.default and plain_text(parameter.default)
+            for parameter in read_parameters(f.args, edit)
+        }
         for f in (base, theirs)
     )
     changes = Changes()
@@ -321,12 +324,12 @@ def _changes_of(edit: Fragment, base: Function, theirs: Function) -> Changes | C
     return changes
 
 
-def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, known: Collection[str]) -> str:
+def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, there: Collection[str]) -> str:
     """Code of the declaration below a `with`, with the comments that are not `known`."""
     nodes = part if isinstance(part, tuple) else (part,)
     text = "\n".join(map(ast.unparse, nodes)) or "pass"
     if nodes and isinstance(nodes[0], ast.stmt) and not any(map(is_made_up, nodes)):
-        comments = [line for line in code.comments(nodes[0]) if line.strip() not in known]
+        comments = [line for line in code.comments(nodes[0]) if line.strip() not in there]
         lines = code.lines(first_line(nodes[0]), nodes[-1].end_lineno or 0)
         text = textwrap.dedent("\n".join([*comments, *lines]))
     return textwrap.indent(text, " " * 12)

@@ -68,22 +68,22 @@ def declared_changes(modular: File) -> Iterator[Declared]:
     parents: dict[str, tuple[str, str] | None] = {}
     for name, definition in modular.definitions.items():
         bases = [resolve(modular, base) for base in getattr(definition.node, "bases", ())]
-        own = (base for base in bases if base and base[0].startswith("transformers.models."))
-        parents[name] = next(own, None)
+        of_models = (base for base in bases if base and base[0].startswith("transformers.models."))
+        parents[name] = next(of_models, None)
     modules = [parent[0] for parent in parents.values() if parent is not None]
     for name, parent in parents.items() if modules else ():
         node = modular.definitions[name].node
         module, base = parent or (max(modules, key=modules.count), name)
         if isinstance(node, Function):
             yield Declared("", name, "override", (node,), module, "", is_whole=True)
-        found: dict[tuple[str, Kind], list[ast.stmt]] = {}
+        by_member: dict[tuple[str, Kind], list[ast.stmt]] = {}
         for member in node.body if isinstance(node, ast.ClassDef) else ():
             target = edited_method(modular, member)
             kind: Kind = "override" if isinstance(member, Function) else "attribute"
             for its_name in [target] if target is not None else member_names(member):
                 key = (its_name, "edit" if target is not None else kind)
-                found.setdefault(key, []).append(member)
-        for (its_name, kind), nodes in found.items():
+                by_member.setdefault(key, []).append(member)
+        for (its_name, kind), nodes in by_member.items():
             yield Declared(name, its_name, kind, tuple(nodes), module, base, parent is None)
 
 
@@ -174,12 +174,12 @@ class Tree:
         """A class and what it derives from, as far as the release defines it, nearest first."""
         waiting, seen = [(module, owner)], set()
         while waiting:
-            place = waiting.pop(0)
-            found = self.definition(*place)
-            if place in seen or found is None or found[1].kind != "class":
+            parent = waiting.pop(0)
+            entry = self.definition(*parent)
+            if parent in seen or entry is None or entry[1].kind != "class":
                 continue
-            seen.add(place)
-            file, definition = found
+            seen.add(parent)
+            file, definition = entry
             yield file, definition
             assert isinstance(definition.node, ast.ClassDef)
             for base in definition.node.bases:
@@ -190,10 +190,10 @@ class Tree:
 
     def parent_of(self, change: Declared, output: File) -> Parent | None:
         """The member that a change is about, in the names of the output."""
-        found = self.member(change.module, change.parent, change.member)
-        if found is None:
+        entry = self.member(change.module, change.parent, change.member)
+        if entry is None:
             return None
-        file, owner, _ = found
+        file, owner, _ = entry
         forked = ForkedModel(file, output, change.module, {})
         if file.source.module == change.module and change.owner != change.parent:
             forked = pair_with_parent(file, output, change.module)

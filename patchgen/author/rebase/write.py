@@ -54,7 +54,7 @@ class Writer:
     def renamed(self, change: Declared, renames: Renames) -> Rewritten | None:
         """Edits by the new names of variables; None if they have none of the old ones."""
         codes = [cut_out(self.modular, [node]) for node in change.nodes]
-        made: list[Code] = []
+        results: list[Code] = []
         for code in codes:
             inside = [n for node in code.nodes for n in ast.walk(node)]
             holes = {
@@ -64,10 +64,10 @@ class Writer:
                 if ast.unparse(n.annotation).endswith("Hole")
             }
             variables = {k: v for k, v in renames.variables.items() if k not in holes}
-            made.append(Renames(variables, renames.keywords).made_in(code))
-        if [code.text for code in made] == [code.text for code in codes]:
+            results.append(Renames(variables, renames.keywords).made_in(code))
+        if [code.text for code in results] == [code.text for code in codes]:
             return None
-        lines = "\n".join(code.member for code in made).split("\n")
+        lines = "\n".join(code.member for code in results).split("\n")
         return replace(self._formatted(lines, None, change.owner), is_anew=False)
 
     def override(self, change: Declared, merged: Code, parent: Parent) -> Rewritten:
@@ -89,17 +89,17 @@ class Writer:
         if not lines:
             return None
         if is_docstring(first.body[0]):
-            place = next(n for n, line in enumerate(lines) if "def " in line and line[4] != "@") + 1
+            top = next(n for n, line in enumerate(lines) if "def " in line and line[4] != "@") + 1
             text = self.modular.source.slice(first.body[0].lineno, first.body[0].end_lineno or 0)
-            lines[place:place] = text.rstrip("\n").split("\n")
+            lines[top:top] = text.rstrip("\n").split("\n")
         return self._formatted(lines, words, change.owner)
 
     def _formatted(self, lines: Sequence[str], words: Words | None, owner: str) -> Rewritten:
         """The lines of members, formatted, with the imports of what they read."""
         head = "class _:\n" if owner else ""
-        made = format_texts({"member.py": head + "\n".join(lines)}, self.settings)["member.py"]
-        imports = tuple(self._imports(words, made)) if words is not None else ()
-        return Rewritten(tuple(made.rstrip("\n").split("\n")[len(head) > 0 :]), imports)
+        text = format_texts({"member.py": head + "\n".join(lines)}, self.settings)["member.py"]
+        imports = tuple(self._imports(words, text)) if words is not None else ()
+        return Rewritten(tuple(text.rstrip("\n").split("\n")[len(head) > 0 :]), imports)
 
     # Names
 
@@ -118,9 +118,9 @@ class Writer:
 
     def _alias(self, module: str) -> str:
         """What the modular file calls the parent's module, or may call it."""
-        own = module.rpartition(".")[2]
-        every = ((name, ast.Attribute(ast.Name(name), own)) for name in self.modular.imports)
-        return next((n for n, node in every if resolve(self.modular, node) == (module, own)), own)
+        last = module.rpartition(".")[2]
+        every = ((name, ast.Attribute(ast.Name(name), last)) for name in self.modular.imports)
+        return next((n for n, node in every if resolve(self.modular, node) == (module, last)), last)
 
     def _imports(self, words: Words, text: str) -> Iterator[str]:
         """Imports of what new code reads and the modular file does not have."""
@@ -147,10 +147,12 @@ def replaced(
 ) -> str:
     """The modular file with other lines for some changes, and comments above others."""
     cuts: list[Cut] = []
-    removed = {id(n) for change, made in changes.items() if made is OUT for n in change.nodes}
-    for change, made in changes.items():
+    removed = {
+        id(n) for change, rewritten in changes.items() if rewritten is OUT for n in change.nodes
+    }
+    for change, rewritten in changes.items():
         for number, node in enumerate(change.nodes):
-            new = made.lines if number == 0 else ()
+            new = rewritten.lines if number == 0 else ()
             first = first_line(node)
             while not new and not modular.source.lines[first - 2].strip():
                 first -= 1
@@ -160,13 +162,13 @@ def replaced(
         above = (f"{margin}{MARK} {line}".rstrip() for line in told)
         cuts.append(of_lines(first, first - 1, above))
     for node in (n for n in modular.tree.body if isinstance(n, ast.ClassDef)):
-        if all(id(one) in removed or is_docstring(one) for one in node.body):
+        if all(id(statement) in removed or is_docstring(statement) for statement in node.body):
             end = node.end_lineno or 0
             cuts.append(of_lines(end + 1, end, ["    pass"]))
-    wanted = {line for made in changes.values() for line in made.imports}
+    wanted = {line for rewritten in changes.values() for line in rewritten.imports}
     tops = [n for n in modular.tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
-    place = tops[-1].end_lineno or 0 if tops else 0
-    cuts.append(of_lines(place + 1, place, sorted(wanted)))
+    bottom = tops[-1].end_lineno or 0 if tops else 0
+    cuts.append(of_lines(bottom + 1, bottom, sorted(wanted)))
     return with_cuts(modular.source.text.removesuffix("\n") + "\n", cuts)
 
 
