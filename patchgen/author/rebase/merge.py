@@ -291,12 +291,13 @@ def _misplaced(draft: Draft, base: Function, theirs: ast.stmt) -> Clash | None:
 def _beside(node: ast.AST, inner: ast.AST) -> list[str]:
     """What a node says beside one that is in it."""
     others = [n for n in ast.iter_child_nodes(node) if n is not inner]
+    words = [str(v) for _, v in ast.iter_fields(node) if not isinstance(v, ast.AST | list)]
     match node:
         case ast.Assign(value=value) if value is inner:
             others = []
-        case ast.Call(func=func) if func is not inner:
-            others = [func]
-    return [type(node).__name__, *map(key, others)]
+        case ast.Call(func=func) if func is not inner or isinstance(func, ast.Attribute):
+            others = [] if func is inner else [func]
+    return [type(node).__name__, *words, *map(key, others)]
 
 
 def _changes_of(edit: Fragment, base: Function, theirs: Function) -> Changes | Clash:
