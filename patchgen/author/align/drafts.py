@@ -107,25 +107,27 @@ def headed(node: ast.stmt) -> ast.stmt:
     return _make_up(type(node)(**(dict(ast.iter_fields(node)) | changed)))
 
 
-def _with_rest(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """Two calls of the same with `...` for the arguments with which both begin."""
+def _with_rest(
+    old: ast.expr, new: ast.expr, *, is_last: bool = False
+) -> tuple[ast.expr, ast.expr] | None:
+    """Two calls of the same with `...` for the arguments with which both begin, or end."""
     if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
         return None
-    if key(old.func) != key(new.func):
+    if key(old.func) != key(new.func) or key(old) == key(new):
         return None
-    sides = arguments(old), arguments(new)
+    sides = [arguments(call)[:: -1 if is_last else 1] for call in (old, new)]
     same = len(os.path.commonprefix([[*map(key, side)] for side in sides]))
-    if not same or same == min(map(len, sides)) == max(map(len, sides)):
-        return None
     # The converter puts arguments in front of `**kwargs`, which `...` would stand for.
     if any(isinstance(n, ast.keyword) and n.arg is None for n in sides[0][:same]):
         return None
     calls = []
     for call, side in zip((old, new), sides, strict=True):
-        plain = [argument for argument in side[same:] if isinstance(argument, ast.expr)]
-        named = [argument for argument in side[same:] if isinstance(argument, ast.keyword)]
-        calls.append(ast.Call(call.func, [ast.Constant(...), *plain], named))
-    return calls[0], calls[1]
+        rest = side[same:][:: -1 if is_last else 1]
+        plain = [n for n in rest if isinstance(n, ast.expr)]
+        named = [n for n in rest if isinstance(n, ast.keyword)]
+        dots = ast.Constant(...)
+        calls.append(ast.Call(call.func, [*plain, dots] if is_last else [dots, *plain], named))
+    return (calls[0], calls[1]) if same or is_last else None
 
 
 def _lines(code: Sequence[ast.stmt] | ast.expr) -> int:
@@ -237,7 +239,8 @@ class _Work:
             brief = _with_rest(old, new)
             # `...` stands for what upstream adds to a call, too: one of a line is written out,
             # unless it is another one by now.
-            choices = [(old, new), brief] if len(self.methods) > 1 else [(old, new)]
+            last = _with_rest(old, new, is_last=True)
+            choices = [(old, new), *([brief, last] if len(self.methods) > 1 else [])]
             choices = [brief, (old, new)] if _lines_of(old) > 1 else choices
             for choice in choices:
                 # A name alone says nothing of where it stands.
