@@ -98,10 +98,10 @@ def headed(node: ast.stmt) -> ast.stmt:
         case ast.If() | ast.For() | ast.AsyncFor() | ast.While() | ast.With() | ast.AsyncWith():
             suites = [name for name in ("body", "orelse") if getattr(node, name, None)]
             changed: dict[str, object] = {name: [make_ellipsis()] for name in suites}
-        case ast.Assign(value=ast.Call() as call) | ast.Return(value=ast.Call() as call):
+        case ast.Assign() | ast.AnnAssign() | ast.Return() if isinstance(node.value, ast.Call):
             if _lines_of(node) < 2:
                 return node
-            changed = {"value": ast.Call(call.func, [ast.Constant(...)], [])}
+            changed = {"value": ast.Call(node.value.func, [ast.Constant(...)], [])}
         case _:
             return node
     return _make_up(type(node)(**(dict(ast.iter_fields(node)) | changed)))
