@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from patchgen.author.adopt.classes import Signature, decorators_added
 from patchgen.author.align.drafts import Draft, drafts, is_made_up
 from patchgen.author.align.file import Cut
-from patchgen.author.align.suites import key
+from patchgen.author.align.suites import head_texts, key, suites_of
 from patchgen.author.rebase.code import (
     Clash,
     Code,
@@ -257,27 +257,30 @@ def _carried(three: Three) -> Code | Clash:
 
 
 def _around(method: ast.AST, node: ast.AST) -> list[ast.AST]:
-    """What a node stands in, from its statement to itself."""
+    """What a node of a method stands in, outermost first, and itself."""
     for inner in ast.iter_child_nodes(method):
-        if inner is node:
-            return [inner]
-        if path := _around(inner, node):
-            return path if isinstance(path[0], ast.stmt) else [inner, *path]
+        path = [] if inner is node else _around(inner, node)
+        if path or inner is node:
+            return [inner, *path]
     return []
 
 
 def _misplaced(draft: Draft, base: Function, theirs: ast.stmt) -> Clash | None:
-    """What is otherwise around an expression that changes, but for other arguments of calls.
+    """What is otherwise around a change: branches, and around an expression its statement.
 
-    Another name for what a statement assigns says nothing of the expression.
+    Other arguments of calls and another name for what a statement assigns say nothing of it.
     """
     old, new = (find(draft.body, method)[0] for method in (base, theirs))
+    paths = _around(base, old.nodes[0]), _around(theirs, new.nodes[0])
+    statements = [[n for n in path if isinstance(n, ast.stmt)] for path in paths]
+    if len({repr([*map(_branch, one, one[1:])]) for one in statements}) > 1:
+        return clash("upstream has it in another branch", old.nodes, draft.code, new.nodes)
     if isinstance(old.place, Run) or isinstance(new.place, Run):
         return None
-    before, other = _around(base, old.place), _around(theirs, new.place)
-    said = [[_beside(a, b) for a, b in itertools.pairwise(path)] for path in (before, other)]
+    inside = [path[path.index(one[-1]) :] for path, one in zip(paths, statements, strict=True)]
+    said = [[_beside(a, b) for a, b in itertools.pairwise(path)] for path in inside]
     if said[0] != said[1]:
-        return clash("both changed this", before[0], draft.new, other[0])
+        return clash("both changed this", statements[0][-1], draft.new, statements[1][-1])
     rests = [[*map(key, m.bound.rest.arguments)] for m in (old, new) if m.bound.rest]
     more = draft.new.keywords if isinstance(draft.new, ast.Call) else []
     every = [*more, *(n for m in (old, new) if m.bound.rest for n in m.bound.rest.arguments)]
@@ -286,6 +289,12 @@ def _misplaced(draft: Draft, base: Function, theirs: ast.stmt) -> Clash | None:
         what = "one side has unpacked arguments, which may hold what the other added"
         return clash(what, old.place, draft.new, new.place)
     return None
+
+
+def _branch(node: ast.stmt, inner: ast.stmt) -> tuple[object, ...]:
+    """What a compound statement says, and in which of its suites another one is."""
+    number = next((n for n, suite in enumerate(suites_of(node)) if inner in suite), -1)
+    return type(node).__name__, head_texts(node), number
 
 
 def _beside(node: ast.AST, inner: ast.AST) -> list[str]:
