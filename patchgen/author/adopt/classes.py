@@ -21,10 +21,12 @@ from patchgen.author.adopt.words import Words
 from patchgen.author.align.drafts import Draft, drafts
 from patchgen.author.align.file import Definition, Member
 from patchgen.compiler.edits.signature import read_parameters
+from patchgen.facts.decorators import RULES, Rule
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, local_names
 from patchgen.syntax.fragments import Fragment
 from patchgen.syntax.same import Function, is_documenting, plain_text, without_docstring
+from patchgen.syntax.trees import called_function
 
 _COPIED = 1.3
 
@@ -90,10 +92,15 @@ def _over_parent(
     if bases is None or decorators is None or is_loose:
         return None
     above = ", ".join([words.names.of_parents_own(old.name), *bases])
-    head = [
-        *(f"@{words.fork_code(one)}" for one in decorators),
-        f"class {new.name}({above}):",
-    ]
+    forwards = [d.members["forward"] for d in (new, old) if "forward" in d.members]
+    for one in (
+        _class(new).decorator_list if len({*map(str, map(_plain_texts, forwards))}) > 1 else ()
+    ):
+        # The converter drops what lets a kernel take the place of another `forward`.
+        name = ast.unparse(called_function(one)).rpartition(".")[2]
+        is_kernels = RULES.get(name, (None,))[0] in (Rule.KERNEL, Rule.EXPERTS)
+        decorators += [one] if is_kernels and one not in decorators else []
+    head = [*(f"@{words.fork_code(one)}" for one in decorators), f"class {new.name}({above}):"]
     lines = [*head]
     places: list[tuple[int, str]] = []
     taken = set(new.members) | set(old.members)
