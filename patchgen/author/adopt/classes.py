@@ -92,10 +92,8 @@ def _over_parent(
     if bases is None or decorators is None or is_loose:
         return None
     above = ", ".join([words.names.of_parents_own(old.name), *bases])
-    forwards = [d.members["forward"] for d in (new, old) if "forward" in d.members]
-    for one in (
-        _class(new).decorator_list if len({*map(str, map(_plain_texts, forwards))}) > 1 else ()
-    ):
+    texts = {str(_plain_texts(d.members["forward"])) for d in (new, old) if "forward" in d.members}
+    for one in _class(new).decorator_list if len(texts) > 1 else ():
         # The converter drops what lets a kernel take the place of another `forward`.
         name = ast.unparse(called_function(one)).rpartition(".")[2]
         is_kernels = RULES.get(name, (None,))[0] in (Rule.KERNEL, Rule.EXPERTS)
