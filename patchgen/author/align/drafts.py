@@ -98,6 +98,8 @@ def headed(node: ast.stmt) -> ast.stmt:
         case ast.If() | ast.For() | ast.AsyncFor() | ast.While() | ast.With() | ast.AsyncWith():
             suites = [name for name in ("body", "orelse") if getattr(node, name, None)]
             changed: dict[str, object] = {name: [make_ellipsis()] for name in suites}
+            if len(suites) > 1:  # two `...` would stand for one and the same
+                return node
         case ast.Assign() | ast.AnnAssign() | ast.Return() if isinstance(node.value, ast.Call):
             if _lines_of(node) < 2:
                 return node
@@ -172,9 +174,7 @@ class _Places:
 
 
 @dataclass
-class _Work:
-    """The method that is edited, and another one that has its places."""
-
+class _Work:  # the method that is edited, and another one that has its places
     methods: list[_Places]
     is_brief: bool
 
