@@ -14,15 +14,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from patchgen.author.adopt.words import Words
 from patchgen.author.align.drafts import Draft, drafts
 from patchgen.author.align.file import Definition, Member
+from patchgen.compiler.edits.signature import read_parameters
+from patchgen.facts.decorators import RULES, Rule
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, local_names
+from patchgen.syntax.fragments import Fragment
 from patchgen.syntax.same import Function, is_documenting, plain_text, without_docstring
+from patchgen.syntax.trees import called_function
 
 _COPIED = 1.3
 
@@ -88,6 +92,12 @@ def _over_parent(
     if bases is None or decorators is None or is_loose:
         return None
     above = ", ".join([words.names.of_parents_own(old.name), *bases])
+    texts = {str(_plain_texts(d.members["forward"])) for d in (new, old) if "forward" in d.members}
+    for one in _class(new).decorator_list if len(texts) > 1 else ():
+        # The converter drops what lets a kernel take the place of another `forward`.
+        name = ast.unparse(called_function(one)).rpartition(".")[2]
+        is_kernels = RULES.get(name, (None,))[0] in (Rule.KERNEL, Rule.EXPERTS)
+        decorators += [one] if is_kernels and one not in decorators else []
     head = [*(f"@{words.fork_code(one)}" for one in decorators), f"class {new.name}({above}):"]
     lines = [*head]
     places: list[tuple[int, str]] = []
@@ -114,7 +124,7 @@ def _over_parent(
 def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
     """What stands behind the parent's class: the fork's bases, if they are not the parent's."""
     child, parent = _class(new), _class(old)
-    mine, theirs = ([*map(plain_text, one.bases)] for one in (child, parent))
+    mine, theirs = ([*map(plain_text, node.bases)] for node in (child, parent))
     if [*map(plain_text, child.keywords)] != [*map(plain_text, parent.keywords)]:
         return None
     if mine == theirs:
@@ -193,27 +203,42 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
     return [*signature, call, *words.statements(more, 8)]
 
 
+# The words of patchgen.edits, and how each is used.
+_EDIT_WORDS = {
+    "edit": "@edit",
+    **{word: rf"\n +with {word}:\n" for word in ("new", "old", "before", "after")},
+    **{word: rf": {word}\b" for word in ("New", "Old")},
+}
+
+
+def edit_words(text: str) -> list[str]:
+    """The words of patchgen.edits that a text uses."""
+    return [word for word, pattern in _EDIT_WORDS.items() if re.search(pattern, text)]
+
+
 _NOUN = re.compile(r"[a-z][a-z_]*[a-z]")
 _Parameters = dict[str, tuple[ast.arg, ast.expr | None, bool]]
 
 
-def declare_edits(new: Function, old: Function, words: Words, taken: set[str]) -> list[str] | None:
+def declare_edits(
+    new: Function, old: Function, words: Words, taken: set[str], name: str = ""
+) -> list[str] | None:
     """The edit that makes `new` of the parent's method; None where there is none that does.
 
-    `taken` are the names of members that the class has.
+    `taken` are the names of members that the class has.  One that takes the place of the edit
+    `name` names its statements in full: where `...` stands for an argument, upstream's next change
+    of it would be lost.
     """
-    signature, added = _Signature.between(old, new), decorators_added(old, new)
+    signature, added = Signature.between(old, new), decorators_added(old, new)
     if type(new) is not type(old) or signature is None or added is None:
         return None
-    made = drafts(old, new)
-    if made is None:
+    changes = drafts(old, new, is_brief=not name)
+    if changes is None:
         return None
-    if not (made or signature or added):
+    if not (changes or signature or added):
         return []
-    literal = _literal(made, signature, old, new)
-    code = [
-        n for d in made for side in (d.old, d.new) for one in _nodes(side) for n in ast.walk(one)
-    ]
+    literal = _literal(changes, signature, old, new)
+    code = [n for d in changes for part in (*d.body, *d.code) for n in ast.walk(part)]
     # What leaves a loop would need that loop in the edit, too.
     if literal is None or any(isinstance(node, ast.Break | ast.Continue) for node in code):
         return None
@@ -221,12 +246,13 @@ def declare_edits(new: Function, old: Function, words: Words, taken: set[str]) -
     lines = [
         *(f"    @{words.fork_code(decorator)}" for decorator in added),
         f'    @edit("{old.name}")',
-        f"    {word} {_name(made, signature, old, taken)}({signature.written(literal, words)}):",
+        f"    {word} {name or _name(changes, signature, old, taken)}"
+        f"({signature.written(literal, words.fork_code)}):",
     ]
     # The comments that the parent's method has stay where they are.
     there = words.names.forked.parent.source.lines[old.lineno - 1 : old.end_lineno]
     comments = frozenset(line.strip() for line in there if line.lstrip().startswith("#"))
-    for draft in made:
+    for draft in changes:
         code_there = [line for n in _nodes(draft.old) for line in words.parent_code(n).split("\n")]
         lines += ["        with old:", *(" " * 12 + line for line in code_there)]
         lines += [f"        with {draft.word}:"]
@@ -234,10 +260,10 @@ def declare_edits(new: Function, old: Function, words: Words, taken: set[str]) -
             lines += [" " * 12 + line for line in words.fork_code(draft.new).split("\n")]
         else:
             lines += words.statements(draft.new, 12, comments)
-    return lines if made else [*lines, "        ..."]
+    return lines if changes else [*lines, "        ..."]
 
 
-class _Signature:
+class Signature:
     """How the parameters of two methods differ: added, removed, and with another default."""
 
     def __init__(self, old: _Parameters, new: _Parameters) -> None:
@@ -253,25 +279,25 @@ class _Signature:
         return bool(self.added or self.removed or self.changed)
 
     @classmethod
-    def between(cls, old: Function, new: Function) -> _Signature | None:
+    def between(cls, old: Function, new: Function) -> Signature | None:
         """The difference, if the converter makes `new`'s parameters of it."""
         mine, theirs = _parameters(new), _parameters(old)
         signature = cls(theirs, mine)
         kept = [name for name in theirs if name in mine]
         # What is added stands behind those that can be given by position, or by name.
         every = [*kept, *signature.added]
-        made = sorted(every, key=lambda name: (mine[name][2], name in signature.added))
-        is_same = made == [*mine] and all(mine[n][2] == theirs[n][2] for n in kept)
+        order = sorted(every, key=lambda name: (mine[name][2], name in signature.added))
+        is_same = order == [*mine] and all(mine[n][2] == theirs[n][2] for n in kept)
         changed = {n for n in kept if _text(mine[n][1]) != _text(theirs[n][1])}
         is_same &= changed <= signature.changed.keys()
         is_same &= old.args.vararg is None or all(mine[n][2] for n in signature.added)
         for name in ("vararg", "kwarg"):
-            one, other = getattr(old.args, name), getattr(new.args, name)
-            is_same &= (one and one.arg) == (other and other.arg)
+            star, other = getattr(old.args, name), getattr(new.args, name)
+            is_same &= (star and star.arg) == (other and other.arg)
         is_same &= len(old.args.posonlyargs) == len(new.args.posonlyargs)
         return signature if is_same else None
 
-    def written(self, literal: Sequence[str], words: Words) -> str:
+    def written(self, literal: Sequence[str], say: Callable[[ast.AST], str]) -> str:
         """The parameters of an edit that lists the names `literal` as well."""
         plain = [name for name in literal if name not in self.changed and name not in self.added]
         plain = [name for name in plain if name not in self.removed]
@@ -281,22 +307,17 @@ class _Signature:
         for name, (arg, default, by_name) in sorted(
             self.added.items(), key=lambda item: item[1][1] is not None
         ):
-            hint = f"[{words.fork_code(arg.annotation)}]" if arg.annotation is not None else ""
-            value = f" = {words.fork_code(default)}" if default is not None else ""
+            hint = f"[{say(arg.annotation)}]" if arg.annotation is not None else ""
+            value = f" = {say(default)}" if default is not None else ""
             (late if by_name else parts).append(f"{name}: New{hint}{value}")
-        defaults = [f"{name}={words.fork_code(default)}" for name, default in self.changed.items()]
+        defaults = [f"{name}={say(default)}" for name, default in self.changed.items()]
         return ", ".join([*parts, *defaults, *(["*", *late] if late else [])])
 
 
 def _parameters(function: Function) -> _Parameters:
     """The parameters with their defaults; the last says that one is given by name alone."""
-    args = function.args
-    positional = [*args.posonlyargs, *args.args]
-    missing: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults))
-    pairs = zip(positional, [*missing, *args.defaults], strict=True)
-    found: _Parameters = {arg.arg: (arg, default, False) for arg, default in pairs}
-    named = zip(args.kwonlyargs, args.kw_defaults, strict=True)
-    return found | {arg.arg: (arg, default, True) for arg, default in named}
+    every = read_parameters(function.args, Fragment("", (), ()))
+    return {one.name: (one.arg, one.default, one.by_name) for one in every}
 
 
 def _text(node: ast.expr | None) -> str:
@@ -308,7 +329,7 @@ def decorators_added(
 ) -> list[ast.expr] | None:
     """The decorators that the fork has above the parent's; None if others differ."""
     mine, theirs = (
-        [one for one in function.decorator_list if not is_documenting(one)]
+        [decorator for decorator in function.decorator_list if not is_documenting(decorator)]
         for function in (new, old)
     )
     above = len(mine) - len(theirs)
@@ -321,7 +342,7 @@ def _nodes(part: tuple[ast.stmt, ...] | ast.expr) -> Sequence[ast.AST]:
 
 
 def _literal(
-    made: Sequence[Draft], signature: _Signature, old: Function, new: Function
+    changes: Sequence[Draft], signature: Signature, old: Function, new: Function
 ) -> list[str] | None:
     """The method's names that the drafts use, in the order in which they do.
 
@@ -329,20 +350,20 @@ def _literal(
     """
     first = old.args.args[0].arg if old.args.args else ""
     is_static = "staticmethod" in map(ast.unparse, old.decorator_list)
-    found = [first] if first in ("self", "cls") and not is_static else []
-    bound = {*bound_names(n for draft in made for n in _nodes(draft.new)), *signature.added}
-    known, mine = local_names(old), local_names(new)
-    for draft in made:
+    names = [first] if first in ("self", "cls") and not is_static else []
+    bound = {*bound_names(n for draft in changes for n in _nodes(draft.new)), *signature.added}
+    theirs, mine = local_names(old), local_names(new)
+    for draft in changes:
         for part in (draft.old, draft.new):
             for node in _in_order(_nodes(part)):
-                if node.id in found or not isinstance(node.ctx, ast.Load):
+                if node.id in names or not isinstance(node.ctx, ast.Load):
                     continue
-                if node.id in known:
-                    found.append(node.id)
+                if node.id in theirs:
+                    names.append(node.id)
                 # A local name of the fork that the edit does not make: the parent has no such name.
                 elif part is draft.new and node.id in mine and node.id not in bound:
                     return None
-    return found
+    return names
 
 
 def _in_order(nodes: Sequence[ast.AST]) -> Iterator[ast.Name]:
@@ -353,14 +374,14 @@ def _in_order(nodes: Sequence[ast.AST]) -> Iterator[ast.Name]:
         yield from _in_order([*ast.iter_child_nodes(node)])
 
 
-def _name(made: Sequence[Draft], signature: _Signature, old: Function, taken: set[str]) -> str:
+def _name(changes: Sequence[Draft], signature: Signature, old: Function, taken: set[str]) -> str:
     """A name that says what the edit is about."""
     noun = next(iter(signature.added), "").strip("_")
-    noun = noun or next(filter(None, map(_noun, made)), "") or old.name.strip("_")
-    if signature.added or all(draft.word != "new" for draft in made):
+    noun = noun or next(filter(None, map(_noun, changes)), "") or old.name.strip("_")
+    if signature.added or all(draft.word != "new" for draft in changes):
         verb = "add"
     else:
-        verb = "change" if any(_nodes(draft.new) for draft in made) else "drop"
+        verb = "change" if any(_nodes(draft.new) for draft in changes) else "drop"
     name, number = f"{verb}_{noun}", 2
     while name in taken:
         name, number = f"{verb}_{noun}_{number}", number + 1
@@ -378,5 +399,5 @@ def _noun(draft: Draft) -> str:
             name: str = getattr(named, "attr", getattr(named, "id", "self"))
             is_stored = isinstance(getattr(named, "ctx", None), ast.Store)
             names += [(not is_stored, name.lower().strip("_"))] if name != "self" else []
-    ordered = (name for _, name in sorted(names, key=lambda one: one[0]))
+    ordered = (name for _, name in sorted(names, key=lambda pair: pair[0]))
     return next((name for name in ordered if _NOUN.fullmatch(name)), "")

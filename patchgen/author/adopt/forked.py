@@ -137,7 +137,7 @@ def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[st
     """The classes of the fork that have no pair, with those of the parent that have their code."""
     there = {*pairs.values(), *fork.definitions}
     texts = {name: _lines(parent, name) for name in parent.classes if name not in there}
-    found: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     for name in fork.classes:
         mine = _lines(fork, name) if name not in pairs and texts else Counter[str]()
         shares = {
@@ -145,9 +145,9 @@ def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[st
         }
         best = max(shares, key=lambda old: shares[old], default="")
         if best and mine.total() > 2 and shares[best] >= _SAME_CODE:
-            found[name] = best
+            renamed[name] = best
             del texts[best]
-    return found
+    return renamed
 
 
 def _lines(file: File, name: str) -> Counter[str]:
@@ -157,16 +157,16 @@ def _lines(file: File, name: str) -> Counter[str]:
 
 def rename_classes(parent: Sequence[str], fork: Sequence[str]) -> Renaming:
     """The renaming under which most classes are the parent's; none where names are the same."""
-    own = set(parent)
-    same = sum(name in own for name in fork)
+    theirs = set(parent)
+    same = sum(name in theirs for name in fork)
     if not fork or same / len(fork) >= _SAME_NAMES:
         return Renaming()
     votes: Counter[Renaming] = Counter()
     for name in fork:
-        found = {r for old in parent if (r := _pair(old, name)) is not None}
-        votes.update(found)
+        renamings = {r for old in parent if (r := _pair(old, name)) is not None}
+        votes.update(renamings)
     good = [(n, len(r.old), r) for r, n in votes.items() if n >= 2]
-    best = max(good, key=lambda one: (one[0], -one[1]), default=None)
+    best = max(good, key=lambda vote: (vote[0], -vote[1]), default=None)
     return best[2] if best is not None and best[0] > same else Renaming()
 
 
@@ -197,7 +197,7 @@ def _renamed(parent: File, names: Mapping[str, str]) -> File:
     kept = {starts[line - 1] + start for line, start in stay}
     raw = re.sub(
         rf"\b(?:{either})\b".encode(),
-        lambda one: one[0] if one.start() in kept else names[one[0].decode()].encode(),
+        lambda word: word[0] if word.start() in kept else names[word[0].decode()].encode(),
         text.encode(),
     )
     return read_file(make_source(raw.decode(), parent.source.path, parent.source.module))

@@ -62,8 +62,8 @@ class Candidate:
     @cached_property
     def common(self) -> float:
         """The share of the fork's lines that the parent has."""
-        own = lines_of(self.forked.fork.source.text)
-        return len(own & lines_of(self.forked.parent.source.text)) / max(len(own), 1)
+        mine = lines_of(self.forked.fork.source.text)
+        return len(mine & lines_of(self.forked.parent.source.text)) / max(len(mine), 1)
 
     @cached_property
     def blockers(self) -> int:
@@ -97,11 +97,11 @@ def find_file(release: Release, model: str) -> tuple[str, Path]:
     """
     files = modeling_files(release)
     wanted = model.replace("-", "_").removeprefix("modeling_")
-    exact = [one for one in files if one[0] == model or one[1].stem == f"modeling_{wanted}"]
-    inside = [one for one in files if one[1].parent.name == wanted]
-    for found in (exact, inside):
-        if len(found) == 1:
-            return found[0]
+    exact = [entry for entry in files if entry[0] == model or entry[1].stem == f"modeling_{wanted}"]
+    inside = [entry for entry in files if entry[1].parent.name == wanted]
+    for matches in (exact, inside):
+        if len(matches) == 1:
+            return matches[0]
     hint = did_you_mean(wanted, [path.stem.removeprefix("modeling_") for _, path in files])
     hint = f"one of {', '.join(path.stem for _, path in inside)}" if inside else hint
     what = f"names no modeling module of transformers {release.version}"
@@ -118,8 +118,8 @@ def lines_of(text: str) -> frozenset[str]:
 
 def candidate(fork: File, release: Release, module: str, path: Path) -> Candidate:
     """The fork beside one parent."""
-    text, place = with_plain_super(read_text(path)), "/".join(path.parts[-4:])
-    parent = read_file(make_source(text, place, module))
+    text, display = with_plain_super(read_text(path)), "/".join(path.parts[-4:])
+    parent = read_file(make_source(text, display, module))
     return Candidate(pair_with_parent(parent, fork, module, root=release.root()), release)
 
 
@@ -141,27 +141,27 @@ def find_parents(
                 text = read_text(path)
                 near[module, text] = _distance(fork, text), release, module, path
         done(1)
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     # The nearest; if something prevents all of them, the first farther one that works.
-    nearest = sorted(near.values(), key=lambda one: one[0])[:_MOST_LOOKED_AT]
+    nearest = sorted(near.values(), key=lambda option: option[0])[:_MOST_LOOKED_AT]
     for number, (_, release, module, path) in enumerate(nearest):
-        if number >= _DECLARED and any(not other.blockers for other in found):
+        if number >= _DECLARED and any(not other.blockers for other in candidates):
             break
-        one = candidate(fork, release, module, path)
-        found += [one] if number < _DECLARED or not one.blockers else []
-    if not found:
+        option = candidate(fork, release, module, path)
+        candidates += [option] if number < _DECLARED or not option.blockers else []
+    if not candidates:
         what = "has no parent in these releases"
         raise PatchgenError("PG806", Location(fork.source.path), what, "name another")
     # There is nothing to compare the only one with, which takes a fifth of the whole time.
-    if len(found) == 1:
-        return found
-    found.sort(key=lambda one: one.rank)
-    equal = {c.forked.module for c in found if c.rank[:4] == found[0].rank[:4]}
+    if len(candidates) == 1:
+        return candidates
+    candidates.sort(key=lambda option: option.rank)
+    equal = {c.forked.module for c in candidates if c.rank[:4] == candidates[0].rank[:4]}
     if len(equal) > 1:
         names = sorted(n.rpartition(".")[2].removeprefix("modeling_") for n in equal)
         what, hint = f"fits {' and '.join(names)} equally", "say which one with --parent"
         raise PatchgenError("PG808", Location(fork.source.path), what, hint)
-    return found
+    return candidates
 
 
 def _distance(fork: File, text: str) -> tuple[bool, float]:
@@ -186,7 +186,7 @@ def _distance(fork: File, text: str) -> tuple[bool, float]:
 def _models(fork: File, releases: Sequence[Release]) -> list[str]:
     """The models most like the fork, in the releases at both ends and between."""
     some = dict.fromkeys((releases[0], releases[len(releases) // 2], releases[-1]))
-    ranked = sorted((one for release in some for one in _alike(fork, release)), reverse=True)
+    ranked = sorted((model for release in some for model in _alike(fork, release)), reverse=True)
     share, closest = max(((share, module) for _, share, module in ranked), default=(0.0, "any"))
     if share < LEAST:
         what = f"is no fork of any model: {share:.0%} of its lines are in {closest}, the most"
@@ -201,24 +201,24 @@ def _alike(fork: File, release: Release) -> list[tuple[float, float, str]]:
 
     In the weight, rare lines count more.
     """
-    own = lines_of(fork.source.text)
-    common = [(own & lines_of(read_text(path)), module) for module, path in modeling_files(release)]
+    mine = lines_of(fork.source.text)
+    common = [(mine & lines_of(read_text(path)), m) for m, path in modeling_files(release)]
     seen = Counter(line for shared, _ in common for line in shared)
-    found = [
-        (sum(1 / seen[s] for s in both), len(both) / max(len(own), 1), m) for both, m in common
+    shares = [
+        (sum(1 / seen[s] for s in both), len(both) / max(len(mine), 1), m) for both, m in common
     ]
-    return sorted(found, key=lambda one: (-one[0], one[2]))[:_FINALISTS]
+    return sorted(shares, key=lambda share: (-share[0], share[2]))[:_FINALISTS]
 
 
 def _named(fork: File, releases: Sequence[Release]) -> list[str]:
     """The models that have most of the fork's names: its classes, and what it imports of them."""
-    files = [one for release in releases for one in modeling_files(release)]
+    files = [entry for release in releases for entry in modeling_files(release)]
     nodes = [node for node, _ in fork.imports.values() if isinstance(node, ast.ImportFrom)]
     # Each name of a module counts once, whatever the releases that have it.
     names = [(node.module, alias.name) for node in nodes for alias in node.names]
     for module, path in files:
         names += [(module, n) for n in _CLASS.findall(read_text(path)) if n in fork.classes]
-    known = {module for module, _ in files}
-    counts = Counter(module for module, _ in dict.fromkeys(names) if module in known)
+    modules = {module for module, _ in files}
+    counts = Counter(module for module, _ in dict.fromkeys(names) if module in modules)
     least = max(2, len(fork.classes) / 3)
     return [module or "" for module, count in counts.most_common(_FINALISTS) if count >= least]

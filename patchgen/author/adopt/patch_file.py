@@ -142,7 +142,7 @@ class _Reader:
     def refuse(self, node: Node, what: str, hint: str = _HINT) -> NoReturn:
         if self.running and hint == _HINT:
             function = self.running[0]
-            call = f"{function.name}({', '.join(f'{one}=...' for one in parameters(function))})"
+            call = f"{function.name}({', '.join(f'{name}=...' for name in parameters(function))})"
             hint = f"say how it is applied: --apply '{call}'; or {_HINT}"
         raise PatchgenError("PG810", self.source.at_node(node), what, hint)
 
@@ -176,14 +176,14 @@ class _Reader:
         local: Scope = ChainMap({}, self.module)
         local |= {name: Unknown(f"`{name}`") for name in parameters(function)}
         stars = [n for n in ast.walk(call or function.args) if isinstance(n, ast.Starred)]
-        if call is not None and not stars and all(one.arg for one in call.keywords):
+        if call is not None and not stars and all(keyword.arg for keyword in call.keywords):
             args = function.args
             positional = [arg.arg for arg in (*args.posonlyargs, *args.args)]
             given = [*zip(positional[::-1], args.defaults[::-1], strict=False)]
             only = zip(args.kwonlyargs, args.kw_defaults, strict=True)
             given += [(arg.arg, default) for arg, default in only if default]
             given += zip(positional, call.args, strict=False)
-            given += [(str(one.arg), one.value) for one in call.keywords]
+            given += [(str(keyword.arg), keyword.value) for keyword in call.keywords]
             for name, node in given:
                 value = self.value(node, scope)
                 is_plain = isinstance(value, Unknown) and isinstance(node, ast.Name)
@@ -204,7 +204,7 @@ class _Reader:
     def _follow(self, node: ast.stmt, scope: Scope) -> bool:
         for part in own_nodes([node]):
             if isinstance(part, ast.Call) and not _LOG.match(ast.unparse(part)):
-                names = [one.id for one in ast.walk(part) if isinstance(one, ast.Name)]
+                names = [read.id for read in ast.walk(part) if isinstance(read, ast.Name)]
                 self.touched |= dict.fromkeys(names, node)
         match node:
             case ast.ImportFrom(names=[ast.alias("*")]):
@@ -260,7 +260,7 @@ class _Reader:
             self._evaluate(node, scope)
         scope |= {n: value if is_name else Unknown(f"`{n}`") for n in bound_names([target])}
 
-    def _set(self, base: ast.expr, attr: str, node: ast.expr, place: Node, scope: Scope) -> None:
+    def _set(self, base: ast.expr, attr: str, node: ast.expr, at: Node, scope: Scope) -> None:
         """Follow `base.attr = node`."""
         owner, text = self.value(base, scope), ast.unparse(base)
         path, is_class = f"{_path(owner)}.{attr}", is_of_transformers(owner)
@@ -275,13 +275,13 @@ class _Reader:
         if value is None:
             what = f"assigns to `{text}.{attr}`, which is no class or module that the file imports"
             hint = f"if it is of one class: --apply 'LlamaAttention.{attr} = ...', with your class"
-            self.refuse(place, what, hint)
+            self.refuse(at, what, hint)
         if isinstance(value, Unknown):
             self.refuse(node, f"{_shown(path)} depends on {value.why}")
         before = self.assignments.pop(path, None)
         if before is not None and before.to_instances is is_class:
-            self.refuse(place, f"assigns {_shown(path)} in two ways")
-        self.assignments[path] = Assignment(path, value, self.source.at_node(place), not is_class)
+            self.refuse(at, f"assigns {_shown(path)} in two ways")
+        self.assignments[path] = Assignment(path, value, self.source.at_node(at), not is_class)
 
     def _if(self, node: ast.If, scope: Scope) -> bool:
         match node:
@@ -307,7 +307,7 @@ class _Reader:
                                                       enable(module)
         """
         over = _MODULES.fullmatch(ast.unparse(node.iter))
-        names = [ast.unparse(one) for one in getattr(node.target, "elts", [node.target])]
+        names = [ast.unparse(part) for part in getattr(node.target, "elts", [node.target])]
         if over is None or not self.running or scope.get(over[1]) != Unknown(f"`{over[1]}`"):
             return False
         call = f"{self.running[-1].name}({names[-1]})"
@@ -315,7 +315,7 @@ class _Reader:
         leaves = [n for n in own_nodes(node.body) if isinstance(n, ast.Break | ast.Return)]
         if leaves or node.orelse or {*names} & {*bound_names(node.body)}:
             return False
-        if not over[2] and not any(ast.unparse(one) in turns for one in node.body):
+        if not over[2] and not any(ast.unparse(part) in turns for part in node.body):
             return False
         self.subjects = (names[-1], f"{over[1]}._modules[{names[0]}]")
         scope |= {name: Unknown(f"`{name}` of the loop") for name in names}
@@ -323,13 +323,13 @@ class _Reader:
 
     # What may stand beside a patch.
 
-    def _pass_by(self, node: ast.stmt, place: Node, why: str, scope: Scope) -> None:
+    def _pass_by(self, node: ast.stmt, at: Node, why: str, scope: Scope) -> None:
         """Leave out a statement that nothing decides; refuse it where it may change something."""
         change = self._change([node], scope)
         if change is not None:
             stored = self.value(change, scope) if isinstance(change, ast.expr) else None
             what = _shown(_path(stored)) if is_of_transformers(stored) else "what follows"
-            self.refuse(place, f"{what} depends on {why}")
+            self.refuse(at, f"{what} depends on {why}")
         scope |= {name: Unknown(why) for name in bound_names([node])}
 
     def _evaluate(self, node: ast.expr, scope: Scope) -> None:
@@ -353,10 +353,10 @@ class _Reader:
                 case ast.Return() | ast.Continue() | ast.Global() | ast.Nonlocal():
                     return node
                 case ast.Call(func=callee, args=args, keywords=keywords):
-                    values = [*args, *(one.value for one in keywords)]
+                    values = [*args, *(argument.value for argument in keywords)]
                     # A function of transformers changes no model by itself.
                     if not is_of_transformers(self.value(callee, scope)):
-                        if any(is_of_transformers(self.value(one, scope)) for one in values):
+                        if any(is_of_transformers(self.value(n, scope)) for n in values):
                             return node
                 case ast.Name() | ast.Attribute() | ast.Subscript():
                     value = self.value(node, scope)

@@ -21,7 +21,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NoReturn
 
-from patchgen.author.adopt.classes import Doubts
 from patchgen.author.adopt.forked import BUILTINS, lacking_imports, pair_with_parent
 from patchgen.author.adopt.parents import Candidate, find_file
 from patchgen.author.adopt.patch_file import (
@@ -34,7 +33,6 @@ from patchgen.author.adopt.patch_file import (
     read_patch,
 )
 from patchgen.author.adopt.releases import Release
-from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import (
     Cut,
     Definition,
@@ -45,7 +43,6 @@ from patchgen.author.align.file import (
     read_file,
     with_cuts,
 )
-from patchgen.author.modular_text import flatten_text, format_modular, output_name
 from patchgen.compiler.settings import Settings
 from patchgen.facts.decorators import FIELD_DECORATORS, RULES, Rule
 from patchgen.formatting.format import format_texts
@@ -78,37 +75,37 @@ class PatchNames:
     @cached_property
     def assigned(self) -> dict[tuple[str, str], Assignment]:
         """The assignments by the name in the parent's module, and the attribute of that class."""
-        found: dict[tuple[str, str], Assignment] = {}
+        effective: dict[tuple[str, str], Assignment] = {}
         dead: list[tuple[Location, str]] = []
-        for one in self.patch.assignments:
-            module, names = find_target(one.path, self.root)
+        for change in self.patch.assignments:
+            module, names = find_target(change.path, self.root)
             if module != self.module:
                 continue
             text, (name, attr) = ".".join(names), (*names, "")[:2]
             if len(names) > 2 or attr and name not in self.parent.classes:
                 what = f"changes {text}, which is no class of {module} in this release"
-                self.refuse(one.at, what, ANOTHER_RELEASE)
+                self.refuse(change.at, what, ANOTHER_RELEASE)
             if reason := self._no_effect(name, attr):
-                dead.append((one.at, f"{text} has no effect: {reason}"))
+                dead.append((change.at, f"{text} has no effect: {reason}"))
                 continue
-            found[name, attr] = one
-            if (name, "") in found and len([key for key in found if key[0] == name]) > 1:
-                self.refuse(one.at, f"changes the replaced {name}", _BEFORE)
-        if dead and not found:
+            effective[name, attr] = change
+            if (name, "") in effective and len([key for key in effective if key[0] == name]) > 1:
+                self.refuse(change.at, f"changes the replaced {name}", _BEFORE)
+        if dead and not effective:
             self.refuse(*dead[0], ANOTHER_RELEASE)
         self.notes += [f"{at}: {what}" for at, what in dead]
-        return found
+        return effective
 
     def _no_effect(self, name: str, attr: str) -> str:
-        """Why an assignment changes nothing; "" if it may change something."""
+        """Why an change changes nothing; "" if it may change something."""
         if attr:
             trees = self.parent.tree, self.file.tree
             used = {word for tree in trees for word in attributes(tree, ast.Load, "")}
-            has_it = attr in used or any(attr in one.members for one in self.lineage(name))
+            has_it = attr in used or any(attr in read.members for read in self.lineage(name))
             is_dead = not has_it and not is_known_word(self.root, attr)
             return f"{name} has no {attr}, and nothing calls it" if is_dead else ""
-        reads = [one for one in self.parent.plain_reads if one.name == name]
-        if any(not one.eager for one in reads) or name in attributes(self.file.tree, ast.Load, ""):
+        reads = [read for read in self.parent.plain_reads if read.name == name]
+        if any(not r.eager for r in reads) or name in attributes(self.file.tree, ast.Load, ""):
             return ""
         when = " but while it is imported, before the patch" if reads else ""
         return f"nothing in the module reads {name}{when}"
@@ -119,16 +116,16 @@ class PatchNames:
         if definition is None or not isinstance(definition.node, ast.ClassDef):
             return []
         bases = [ast.unparse(base) for base in definition.node.bases]
-        return [definition, *(one for base in bases for one in self.lineage(base))]
+        return [definition, *(inherited for base in bases for inherited in self.lineage(base))]
 
     def unset(self) -> Iterator[str]:
         """The attributes that methods read and the classes of this release do not set."""
         for (name, _), node in self.methods.items():
             line = self.lineage(name)
-            has = {member for one in line for member in one.members}
+            has = {member for code in line for member in code.members}
             has |= {other for owner, other in self.assigned if owner == name}
-            for one in (node, *(definition.node for definition in line)):
-                has |= {*attributes(one, ast.Store)}
+            for code in (node, *(definition.node for definition in line)):
+                has |= {*attributes(code, ast.Store)}
             for word in sorted({*attributes(node, ast.Load)} - has):
                 if not is_known_word(self.root, word):
                     at = self.file.source.at_node(node)
@@ -140,37 +137,37 @@ class PatchNames:
     def methods(self) -> dict[tuple[str, str], Function]:
         """The functions that are assigned to classes."""
         return {
-            key: one.value.node
-            for key, one in self.assigned.items()
-            if key[1] and isinstance(one.value, Defined) and isinstance(one.value.node, Function)
+            key: new.value.node
+            for key, new in self.assigned.items()
+            if key[1] and isinstance(new.value, Defined) and isinstance(new.value.node, Function)
         }
 
     @cached_property
     def pieces(self) -> dict[str, tuple[ast.stmt, ...]]:
         """The other definitions that are needed, by name."""
-        found: dict[str, tuple[ast.stmt, ...]] = {}
-        others = [one.value for key, one in self.assigned.items() if key not in self.methods]
-        waiting = [one.node.name for one in others if isinstance(one, Defined)]
+        needed: dict[str, tuple[ast.stmt, ...]] = {}
+        others = [piece.value for key, piece in self.assigned.items() if key not in self.methods]
+        waiting = [piece.node.name for piece in others if isinstance(piece, Defined)]
         waiting += [read.name for node in self.methods.values() for read in reads_of([node])]
         while waiting:
             name = waiting.pop()
             guard, value = self.file.guarded.get(name), self.patch.scope.get(name)
             path = value.path if isinstance(value, Imported) else ""
             is_import = name in self.file.imports or path.startswith(f"{self.module}.")
-            if name in found or value is None or path and is_import and guard is None:
+            if name in needed or value is None or path and is_import and guard is None:
                 continue
             if isinstance(value, Unknown) and name in self.patch.touched:
                 at = self.file.source.at_node(self.patch.touched[name])
                 self.refuse(at, f"may change {name}, which the patch reads", "make it a constant")
             body = self.file.tree.body
-            nodes = tuple(one for one in body if name in defined_names(one) or one is guard)
+            nodes = tuple(piece for piece in body if name in defined_names(piece) or piece is guard)
             if not nodes and not path:
                 what = f"reads {name}, which is bound in a way that is not read"
                 self.refuse(self.file.source.at_node(body[0]), what, "make it a constant")
             if nodes:
-                found[name] = nodes
+                needed[name] = nodes
                 waiting += [read.name for read in reads_of(nodes)]
-        return found
+        return needed
 
     # What each name is called in the fork.
 
@@ -183,15 +180,15 @@ class PatchNames:
     @cached_property
     def renamed(self) -> dict[str, str]:
         """The parent's names for which the code of the model reads another one."""
-        return {name: self.text_of(one) for (name, attr), one in self.assigned.items() if not attr}
+        return {name: self.text_of(new) for (name, attr), new in self.assigned.items() if not attr}
 
-    def text_of(self, one: Assignment) -> str:
+    def text_of(self, change: Assignment) -> str:
         """A value that is assigned, as code of the fork."""
-        match one.value:
+        match change.value:
             case Imported(path) if path.startswith(f"{self.module}."):
                 inner = path.removeprefix(f"{self.module}.")
                 if "." in inner:
-                    self.refuse(one.at, f"takes {inner} for another", _BEFORE)
+                    self.refuse(change.at, f"takes {inner} for another", _BEFORE)
                 return inner
             case Imported(path):
                 return self._imported(path.rpartition(".")[2], path)
@@ -272,9 +269,9 @@ class PatchNames:
         self.imports[called] = said if called == last else f"{said} as {called}"
         # `import torch` and `import torch.utils.checkpoint` bind one name.
         nodes = [node for node in self.file.tree.body if isinstance(node, ast.Import)]
-        mine = [one for node in nodes for one in node.names if bound_by(one) == name]
+        mine = [n for node in nodes for n in node.names if bound_by(n) == name]
         if called == path and mine:
-            self.imports[called] = "\n".join(ast.unparse(ast.Import([one])) for one in mine)
+            self.imports[called] = "\n".join(ast.unparse(ast.Import([n])) for n in mine)
         return called
 
     def at(self, read: Reference) -> Location:
@@ -309,7 +306,7 @@ def is_known_word(root: Path, word: str) -> bool:
         return True
     matches = re.compile(rf"\b{re.escape(word)}\b")
     folders = ("", "generation", "integrations", "loss", "utils", "quantizers")
-    files = [one for folder in folders for one in (root / "transformers" / folder).glob("*.py")]
+    files = [path for folder in folders for path in (root / "transformers" / folder).glob("*.py")]
     return any(matches.search(path.read_text(encoding="utf-8", errors="replace")) for path in files)
 
 
@@ -342,16 +339,16 @@ def find_patched(
     if not matches:
         raise errors[0]
     candidate, notes = min(matches, key=lambda match: (len(match[1]), match[0].rank))
-    return _without_unused(candidate, settings), notes
+    return candidate, notes
 
 
 def _patched(patch: Patch, release: Release, model: str | None, settings: Settings) -> Patched:
     root, at = release.root(), Location(patch.file.source.path)
-    modules = {one.path: find_target(one.path, root)[0] for one in patch.assignments}
-    for one in patch.assignments:
-        if ".modeling_" not in modules[one.path]:
-            what = f"changes {one.path}, which no modeling file has"
-            raise PatchgenError("PG810", one.at, what, ANOTHER_RELEASE)
+    modules = {change.path: find_target(change.path, root)[0] for change in patch.assignments}
+    for change in patch.assignments:
+        if ".modeling_" not in modules[change.path]:
+            what = f"changes {change.path}, which no modeling file has"
+            raise PatchgenError("PG810", change.at, what, ANOTHER_RELEASE)
     names = sorted(set(modules.values())) if model is None else [find_file(release, model)[0]]
     if len(names) > 1:
         models = " and ".join(name.rpartition(".modeling_")[2] for name in names)
@@ -359,31 +356,27 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
         raise PatchgenError("PG808", at, what, "say which one with --parent")
     for path in lacking_imports(patch.file, root):
         what, last = f"imports {path}, which this release does not have", path.rpartition(".")[2]
-        node = next(node for node, one in patch.file.imports.values() if one.name == last)
+        node = next(node for node, change in patch.file.imports.values() if change.name == last)
         raise PatchgenError("PG810", patch.file.source.at_node(node), what, ANOTHER_RELEASE)
     file = root.joinpath(*names[0].split(".")).with_suffix(".py")
     parent = read_file(read_source(file, names[0], "/".join(file.parts[-4:])))
     fork = PatchNames(patch, parent, names[0], root)
     text = format_texts({"fork.py": _fork_text(fork)}, settings)["fork.py"]
-    forked = pair_with_parent(parent, read_file(make_source(text, at.path)), names[0], root=root)
+    whole = _without_unused(parent, read_file(make_source(text, at.path)))
+    forked = pair_with_parent(parent, whole, names[0], root=root)
     return Candidate(forked, release), (*fork.notes, *fork.unset())
 
 
-def _without_unused(candidate: Candidate, settings: Settings) -> Candidate:
-    """The patched model without functions that only replaced code called, as convert has it."""
-    forked, release = candidate.forked, candidate.release
-    text = format_modular(declare(forked, Doubts()).text, settings)
-    files, _ = flatten_text(text, "modular_patch.py", release.root(), settings)
-    output = files.get(output_name("modular_patch.py"), "")
-    fork, there = forked.fork, read_file(make_source(output, "output.py")).definitions
-    has = {*there, *(read.name for read in fork.plain_reads)}
-    lines = list(fork.source.lines)
-    for name, definition in [*fork.definitions.items()][::-1] if output else ():
-        if name in forked.parent.definitions and name not in has:
-            del lines[first_line(definition.node) - 1 : definition.node.end_lineno]
-    fork = read_file(make_source("".join(lines), fork.source.path))
-    forked = pair_with_parent(forked.parent, fork, forked.module, root=forked.root)
-    return Candidate(forked, release)
+def _without_unused(parent: File, fork: File) -> File:
+    """The patched model without what only replaced code called, as convert has it."""
+    while True:
+        reads = {read.name for read in fork.plain_reads}
+        unused = {read.name for read in parent.plain_reads} & parent.definitions.keys() - reads
+        nodes = [fork.definitions[name].node for name in unused if name in fork.definitions]
+        if not nodes:
+            return fork
+        cuts = [of_lines(first_line(node), node.end_lineno or 0, ()) for node in nodes]
+        fork = read_file(make_source(with_cuts(fork.source.text, cuts), fork.source.path))
 
 
 # The text of the fork.
@@ -392,8 +385,8 @@ def _without_unused(candidate: Candidate, settings: Settings) -> Candidate:
 def _fork_text(names: PatchNames) -> str:
     """The fork, not yet formatted."""
     parent, edits = names.parent, list[Cut]()
-    late = [one for one in parent.plain_reads if not one.eager and one.name in names.renamed]
-    lines = _renamed(names, parent, [(one, (names.renamed[one.name], 0)) for one in late])
+    late = [read for read in parent.plain_reads if not read.eager and read.name in names.renamed]
+    lines = _renamed(names, parent, [(read, (names.renamed[read.name], 0)) for read in late])
     for node in parent.tree.body:
         if isinstance(node, ast.ImportFrom) and node.level in (1, 2):
             # In a fork, this would be a module of its own package.
@@ -401,8 +394,8 @@ def _fork_text(names: PatchNames) -> str:
             lines[node.lineno - 1] = re.sub(r"^from\s+[.\w]+", begin, lines[node.lineno - 1])
     start = next(n for n, line in enumerate(lines) if line and line[0] != "#")
     lines[:start] = [""] * start
-    for (name, attr), one in names.assigned.items():
-        edits += _edit_class(names, name, attr, one) if attr else ()
+    for (name, attr), read in names.assigned.items():
+        edits += _edit_class(names, name, attr, read) if attr else ()
     edits.append(_added(names))
     header = itertools.takewhile(lambda line: line.startswith("#"), names.file.source.lines)
     return "".join([*header, "\n", with_cuts("\n".join([*lines, ""]), edits)])
@@ -424,23 +417,23 @@ def _renamed(
     return [line.decode() for line in raw]
 
 
-def _edit_class(names: PatchNames, name: str, attr: str, one: Assignment) -> Iterator[Cut]:
+def _edit_class(names: PatchNames, name: str, attr: str, new: Assignment) -> Iterator[Cut]:
     """Put a member into a class; what is put on instances, those of subclasses have as well."""
     definition, method = names.parent.definitions[name], names.methods.get((name, attr))
     for decorator in getattr(definition.node, "decorator_list", ()):
         word = ast.unparse(decorator).partition("(")[0].rpartition(".")[2]
         if word in FIELD_DECORATORS:
-            names.refuse(one.at, f"changes {name}, whose fields are made before", "write a class")
+            names.refuse(new.at, f"changes {name}, whose fields are made before", "write a class")
         if attr == "forward" and RULES.get(word, (None,))[0] in (Rule.KERNEL, Rule.EXPERTS):
             names.notes.append(f"@{word} of {name} is left out: its forward is replaced")
             yield of_lines(decorator.lineno, decorator.end_lineno or 0, ())
-    lines = _written(names, [method], attr, 4) if method else [f"    {attr} = {names.text_of(one)}"]
+    lines = _written(names, [method], attr, 4) if method else [f"    {attr} = {names.text_of(new)}"]
     if attr in definition.members:
         yield from _edits_of_member(definition, attr, lines)
     else:
         end = definition.node.end_lineno or 0
         yield of_lines(end + 1, end, ["", *lines])
-    for other in names.parent.classes if one.to_instances else ():
+    for other in names.parent.classes if new.to_instances else ():
         below = names.parent.definitions[other]
         is_below = other != name and definition in names.lineage(other)
         if is_below and attr in below.members and (other, attr) not in names.assigned:
@@ -457,7 +450,7 @@ def _edits_of_member(definition: Definition, attr: str, lines: list[str]) -> Ite
 
 def _added(names: PatchNames) -> Cut:
     """The imports and the pieces; in which order a fork defines them says nothing."""
-    start = min(first_line(one.nodes[0]) for one in names.parent.definitions.values())
+    start = min(first_line(definition.nodes[0]) for definition in names.parent.definitions.values())
     lines: list[str] = []
     written: set[ast.AST] = set()
     for name, nodes in sorted(names.pieces.items(), key=lambda item: item[1][0].lineno):
@@ -469,12 +462,12 @@ def _added(names: PatchNames) -> Cut:
 
 def _written(names: PatchNames, nodes: Sequence[ast.stmt], name: str, indent: int) -> list[str]:
     """The lines of a piece in the names of the fork, `name` being what it is called there."""
-    file, found = names.file, list[str]()
+    file, written = names.file, list[str]()
     lines = _renamed(names, file, [(read, names.name_of(read)) for read in reads_of(nodes)])
     for node in nodes:
         _check(names, node, indent)
         number = node.lineno - 1
-        bound = (*defined_names(node), *(one for one in file.guarded if file.guarded[one] is node))
+        bound = (*defined_names(node), *(n for n in file.guarded if file.guarded[n] is node))
         if name not in bound:
             if not isinstance(node, Function | ast.ClassDef | ast.Assign | ast.AnnAssign):
                 what = f"binds what the model's file calls {name.removesuffix('_patched')}"
@@ -486,8 +479,8 @@ def _written(names: PatchNames, nodes: Sequence[ast.stmt], name: str, indent: in
             first -= 1
         for number in range(first, (node.end_lineno or 0) + 1):
             margin = 0 if number in file.inside_strings else indent
-            found.append(" " * margin + lines[number - 1] if lines[number - 1] else "")
-    return found
+            written.append(" " * margin + lines[number - 1] if lines[number - 1] else "")
+    return written
 
 
 def _check(names: PatchNames, node: ast.stmt, indent: int) -> None:

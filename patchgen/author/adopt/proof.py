@@ -73,7 +73,7 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
 
 def _statements(fork: File, read: set[str]) -> list[ast.stmt]:
     """The statements of `fork` at the top level that are neither definitions nor documentation."""
-    found = []
+    statements = []
     for node in fork.tree.body:
         names = set(bound_names([node]))
         if isinstance(node, ast.ClassDef | Function | ast.Import | ast.ImportFrom | ast.Pass):
@@ -89,25 +89,25 @@ def _statements(fork: File, read: set[str]) -> list[ast.stmt]:
         named = {reference.name for reference in fork.reads}
         documents = {n for n in names - read if n in named or _DOCUMENTATION.search(n)}
         if "__all__" not in names and not (names and names <= documents):
-            found.append(node)
-    return found
+            statements.append(node)
+    return statements
 
 
 def _read_by_code(file: File) -> set[str]:
     """The names that something reads beside documenting decorators."""
-    found: set[str] = set()
+    names: set[str] = set()
     stack: list[ast.AST] = [file.tree]
     while stack:
         node = stack.pop()
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            found.add(node.id)
+            names.add(node.id)
         decorators = getattr(node, "decorator_list", ())
         stack += [
             child
             for child in ast.iter_child_nodes(node)
             if not (child in decorators and isinstance(child, ast.expr) and is_documenting(child))
         ]
-    return found
+    return names
 
 
 @dataclass(frozen=True)
@@ -146,12 +146,12 @@ def prove(
     output = files.pop(output_name(name), "")
     if problems:
         return Proof("", problems)
-    made = "\n".join(plain_text(node) for node in ast.parse(output).body)
+    plain = "\n".join(plain_text(node) for node in ast.parse(output).body)
     # Of a parent with another prefix, what nobody reads does not come along by itself.
     every = _statements(forked.fork, _read_by_code(forked.fork))
     constants = [node for node in every if isinstance(node, ast.Assign | ast.AnnAssign)]
     wanted = dict.fromkeys([*own_statements(forked), *constants])
-    lost = [node for node in wanted if not _is_made(node, forked.fork, made)]
+    lost = [node for node in wanted if not _is_made(node, forked.fork, plain)]
     # The output may import the same under another condition, that of the parent.
     imported = {*_imports_in(ast.parse(output))}
     left: list[ast.stmt] = [
@@ -162,7 +162,7 @@ def prove(
     ]
     lost = [node for node in lost if node not in left]
     acting = [node for node in every if node not in wanted and not bound_names([node])]
-    left += [node for node in acting if not _is_made(node, forked.fork, made)]
+    left += [node for node in acting if not _is_made(node, forked.fork, plain)]
     # A configuration that the fork has beside its model gets a file of its own.
     compared = compare(output, forked.fork, "\n".join(files.values()))
     return replace(compared, lost=tuple(lost), left=tuple(left))
@@ -176,19 +176,19 @@ def _imports_in(tree: ast.AST) -> Iterator[str]:
             yield from (f"{module} {alias.name} {bound_by(alias)}" for alias in node.names)
 
 
-def _is_made(node: ast.stmt, fork: File, made: str) -> bool:
+def _is_made(node: ast.stmt, fork: File, plain: str) -> bool:
     """Whether the output has a statement; what it has of other models may have another name."""
     text = re.escape(plain_text(node))
     for name in {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}:
         source = fork.imports[name][0] if name in fork.imports else None
         if isinstance(source, ast.ImportFrom) and (source.module or "").startswith("transformers."):
             text = text.replace(re.escape(f"N:{name};"), r"N:\w+;")
-    return re.search(f"^{text}$", made, re.MULTILINE) is not None
+    return re.search(f"^{text}$", plain, re.MULTILINE) is not None
 
 
 def compare(output: str, fork: File, beside: str = "") -> Proof:
     """Compare the fork's classes and functions with `output`, and with what stands `beside` it."""
-    made, there, others = (
+    results, there, others = (
         {name: d for name, d in definitions.items() if d.kind in ("class", "def")}
         for definitions in (
             read_file(make_source(with_plain_super(output), "output.py")).definitions,
@@ -196,8 +196,8 @@ def compare(output: str, fork: File, beside: str = "") -> Proof:
             read_file(make_source(beside, "beside.py")).definitions,
         )
     )
-    made |= {name: d for name, d in others.items() if name in there and name not in made}
-    both = {name: (made[name], d) for name, d in there.items() if name in made}
+    results |= {name: d for name, d in others.items() if name in there and name not in results}
+    both = {name: (results[name], d) for name, d in there.items() if name in results}
     placed, same = set[str](), set[str]()
     for name, (mine, theirs) in both.items():
         members = theirs.members if theirs.kind == "class" else {}
@@ -211,9 +211,9 @@ def compare(output: str, fork: File, beside: str = "") -> Proof:
         (),
         strict=frozenset(name for name, (mine, theirs) in texts.items() if mine == theirs),
         differ=tuple(name for name in both if name not in same),
-        missing=tuple(name for name in there if name not in made),
+        missing=tuple(name for name in there if name not in results),
         # The converter writes a decorator of this name.
-        more=tuple(name for name in made if name not in there and name != "auto_docstring"),
+        more=tuple(name for name in results if name not in there and name != "auto_docstring"),
         heads=tuple(sorted(placed & same)),
     )
 

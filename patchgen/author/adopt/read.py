@@ -32,9 +32,9 @@ def read_fork(
     is not Python, and PG806 for a file without a class.
     """
     source = read_source(path, display_path=display_path)
-    made = _MADE.search(source.text)
-    if made is not None and not generated:
-        at, what = Location(display_path, 1, 1), f"is generated from {made[1]}"
+    banner = _MADE.search(source.text)
+    if banner is not None and not generated:
+        at, what = Location(display_path, 1, 1), f"is generated from {banner[1]}"
         raise PatchgenError("PG805", at, what, "edit that file instead")
     parse(source)
     text = format_texts({"fork.py": source.text}, settings)["fork.py"]
@@ -50,7 +50,7 @@ def with_plain_super(text: str) -> str:
     """`super(Toy, self)` in a method of `Toy` as `super()`, which is the same there."""
     lines = text.split("\n")
     classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
-    for owner, method in [(one, inner) for one in classes for inner in one.body]:
+    for owner, method in [(node, inner) for node in classes for inner in node.body]:
         if isinstance(method, Function) and method.args.args:
             long = f"super({owner.name}, {method.args.args[0].arg})"
             # Not in functions and comprehensions inside it.
@@ -69,8 +69,8 @@ def place_in_fork(
 
     What stands only in the declaration, or in transformers, stays where it is.
     """
-    own = [n for n in ast.walk(parse(read_source(path))) if isinstance(n, ast.stmt)]
-    lines = {text: node.lineno for node in own[::-1] for text in _said(node)}
+    statements = [n for n in ast.walk(parse(read_source(path))) if isinstance(n, ast.stmt)]
+    lines = {text: node.lineno for node in statements[::-1] for text in _said(node)}
     # The innermost is the last in the order of `walk`.
     written = [n for n in ast.walk(ast.parse(declared)) if isinstance(n, ast.stmt)][::-1]
     placed = []

@@ -50,34 +50,34 @@ def order_of(version: str) -> tuple[int, ...]:
     return tuple(map(int, _NUMBER.findall(version)))
 
 
-def releases_in(place: Path, cache: Path) -> tuple[Release, ...]:
+def releases_in(folder: Path, cache: Path) -> tuple[Release, ...]:
     """The releases at `place`: itself, unpacked or as a wheel, or those in it; oldest first."""
-    found = _one(place, cache)
-    if found is None and place.is_dir():
-        inner = [_one(path, cache) for path in sorted(place.iterdir())]
+    release = _one(folder, cache)
+    if release is None and folder.is_dir():
+        inner = [_one(path, cache) for path in sorted(folder.iterdir())]
         return tuple(sorted((r for r in inner if r is not None), key=lambda r: r.order))
-    return (found,) if found is not None else ()
+    return (release,) if release is not None else ()
 
 
-def _one(place: Path, cache: Path) -> Release | None:
-    wheel = _WHEEL.fullmatch(place.name)
-    if wheel is not None and place.is_file():
-        return Release(wheel[1], cache / wheel[1], place)
-    for folder in (place, place / "src"):
+def _one(path: Path, cache: Path) -> Release | None:
+    wheel = _WHEEL.fullmatch(path.name)
+    if wheel is not None and path.is_file():
+        return Release(wheel[1], cache / wheel[1], path)
+    for folder in (path, path / "src"):
         package = folder / "transformers" / "__init__.py"
         if (folder / "transformers" / "models").is_dir():
             there = package.is_file()
             text = package.read_text(encoding="utf-8", errors="replace") if there else ""
             version = _VERSION.search(text)
-            return Release(version[1] if version else place.name, folder)
+            return Release(version[1] if version else path.name, folder)
     return None
 
 
 def _unpack(wheel: Path, folder: Path) -> None:
     """The Python files of `wheel` in `folder`, all or none."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as place:
-        new = Path(place, "new")
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        new = Path(scratch, "new")
         try:
             with zipfile.ZipFile(wheel) as archive:
                 # Nothing is left outside the folder, whatever the names in the archive are.
@@ -89,14 +89,14 @@ def _unpack(wheel: Path, folder: Path) -> None:
 
 
 def chosen(
-    asked: Sequence[str], known: Iterable[Release], cache: Path, *, download: bool
+    asked: Sequence[str], available: Iterable[Release], cache: Path, *, download: bool
 ) -> tuple[Release, ...]:
     """The releases that `asked` names: versions, `A..B`, folders and wheels; oldest first.
 
     Raises PatchgenError PG807 for one that is neither known nor to be downloaded.
     """
-    there = {release.version: release for release in known}
-    found: dict[str, Release] = {}
+    there = {release.version: release for release in available}
+    picked: dict[str, Release] = {}
     for text in asked:
         first, dots, last = text.partition("..")
         low, high = order_of(first), order_of(last)
@@ -116,8 +116,8 @@ def chosen(
             hint = f"known are {have}; name a folder or a wheel{more}"
             what = "is no release of transformers that is here"
             raise PatchgenError("PG807", Location(text), what, hint)
-        found |= {release.version: release for release in named}
-    return tuple(sorted(found.values(), key=lambda release: release.order))
+        picked |= {release.version: release for release in named}
+    return tuple(sorted(picked.values(), key=lambda release: release.order))
 
 
 def _downloaded(version: str, cache: Path) -> Path:

@@ -57,9 +57,9 @@ class Report:
             return f"the same definitions, without {len(adopted.proof.left)} statements at import"
         if adopted.is_own_text:
             return "the text of the file itself, whose classes derive from those of transformers"
-        made = read_file(make_source(adopted.proof.output, "output.py"))
-        there = [name for name, d in made.definitions.items() if d.kind in ("class", "def")]
-        if {n: _text(fork, n) for n in names} == {n: _text(made, n) for n in there}:
+        output = read_file(make_source(adopted.proof.output, "output.py"))
+        there = [name for name, d in output.definitions.items() if d.kind in ("class", "def")]
+        if {n: _text(fork, n) for n in names} == {n: _text(output, n) for n in there}:
             return "the same text after formatting"
         if adopted.proof.strict >= set(names):
             return "the same syntax"
@@ -68,10 +68,10 @@ class Report:
     def states(self) -> dict[str, str]:
         """What became of each class and function: unchanged, edited, replaced, new or gone."""
         definitions = self.adopted.forked.fork.definitions.values()
-        found = {d.name: "unchanged" for d in definitions if d.kind in ("class", "def")}
-        declared = [one for one in self.adopted.definitions if one.state != "named"]
-        found |= {one.name: one.state for one in declared if one.name in found}
-        return found | dict.fromkeys(self.adopted.proof.more, "gone")
+        states = {d.name: "unchanged" for d in definitions if d.kind in ("class", "def")}
+        declared = [part for part in self.adopted.definitions if part.state != "named"]
+        states |= {part.name: part.state for part in declared if part.name in states}
+        return states | dict.fromkeys(self.adopted.proof.more, "gone")
 
     def data(self) -> dict[str, Any]:
         """The report as data for JSON."""
@@ -155,8 +155,8 @@ def _differences(adopted: Adopted) -> Iterator[str]:
         yield "    hint: what acts when it is imported belongs into a module of its own"
     if not adopted.proof.differ:
         return
-    made = read_file(make_source(adopted.proof.output, "output.py"))
+    output = read_file(make_source(adopted.proof.output, "output.py"))
     for name in adopted.proof.differ:
-        mine, theirs = (_text(file, name).splitlines() for file in (fork, made))
+        mine, theirs = (_text(file, name).splitlines() for file in (fork, output))
         sides = f"{name} of the fork", f"{name} of the output"
         yield from difflib.unified_diff(mine, theirs, *sides, lineterm="")

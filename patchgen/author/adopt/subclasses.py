@@ -74,7 +74,7 @@ def adopt_subclasses(
         if proof.holds:
             return adopted, release
         tried.append((adopted, release))
-    return min(tried, key=lambda one: len(one[0].proof.problems), default=None)
+    return min(tried, key=lambda attempt: len(attempt[0].proof.problems), default=None)
 
 
 def _absolute(line: re.Match[str]) -> str:
@@ -88,13 +88,13 @@ def _absolute(line: re.Match[str]) -> str:
 
 def _bases(file: File, there: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
     """The classes that derive from classes of modeling files, each with that file and class."""
-    found: dict[str, tuple[str, str]] = {}
+    derived: dict[str, tuple[str, str]] = {}
     for name in file.classes:
         node = file.definitions[name].node
         for base in node.bases if isinstance(node, ast.ClassDef) else ():
             first, _, attribute = ast.unparse(base).partition(".")
-            if first in found and not attribute:
-                found[name] = found[first]
+            if first in derived and not attribute:
+                derived[name] = derived[first]
             imported, alias = file.imports.get(first, (None, None))
             if alias is None:
                 continue
@@ -105,19 +105,19 @@ def _bases(file: File, there: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
                 homes = (m for m, path in there.items() if defined.search(read_text(path)))
                 module = next(homes, "")
             if module in there:
-                found[name] = module, wanted
-    return found
+                derived[name] = module, wanted
+    return derived
 
 
-def _rebuilt(written: File, made: File, forked: ForkedModel) -> Iterator[Problem]:
+def _rebuilt(written: File, output: File, forked: ForkedModel) -> Iterator[Problem]:
     """Code of the parent that has a class of the file in the output, and not in the file."""
-    for name in made.classes:
+    for name in output.classes:
         mine = written.definitions.get(name)
-        read, own = (names_in(d.nodes if d else ()) for d in (made.definitions[name], mine))
-        for other in sorted(read & {*forked.pairs} - own - {name}):
+        read, said = (names_in(d.nodes if d else ()) for d in (output.definitions[name], mine))
+        for other in sorted(read & {*forked.pairs} - said - {name}):
             theirs, old = written.definitions[other], forked.pairs[other]
             # A base that says what the class says itself changes nothing.
-            bases = map(ast.unparse, getattr(made.definitions[name].node, "bases", []))
+            bases = map(ast.unparse, getattr(output.definitions[name].node, "bases", []))
             if other in bases and mine and _says(theirs) <= _says(mine):
                 continue
             at = Location(written.source.path, (mine or theirs).node.lineno, 1)

@@ -22,10 +22,14 @@ from patchgen.syntax.trees import names_within
 
 @dataclass(frozen=True)
 class Names:
-    """The meanings of names; `declared` are the definitions of the modular file."""
+    """The meanings of names; `declared` are the definitions of the modular file.
+
+    `alias` is what that calls the parent's module.
+    """
 
     forked: ForkedModel
     declared: frozenset[str]
+    alias: str
 
     def of_fork(self, name: str) -> str:
         """A global name of the fork's code as the modular file writes it."""
@@ -33,25 +37,20 @@ class Names:
             if name in self.declared or name not in self.forked.pairs:
                 return name
             return self.of_parents_own(name)
-        known = (
-            name in self.forked.fork.imports or name in self.forked.fork.guarded or name in BUILTINS
-        )
-        return (
-            f"{self.forked.alias}.{name}"
-            if not known and name in self.forked.parent.definitions
-            else name
-        )
+        fork, parent = self.forked.fork, self.forked.parent
+        is_bound = name in fork.imports or name in fork.guarded or name in BUILTINS
+        return name if is_bound or name not in parent.definitions else f"{self.alias}.{name}"
 
     def of_parents_own(self, name: str) -> str:
         """The parent's definition that the fork calls `name`, by way of the parent's module."""
-        return f"{self.forked.alias}.{self.forked.pairs.get(name, name)}"
+        return f"{self.alias}.{self.forked.pairs.get(name, name)}"
 
     def of_parent(self, name: str) -> str:
         """A global name of the parent's code as the modular file writes it."""
         if name in self.forked.parent.definitions:
             return name if name in self.declared else self.of_parents_own(name)
         if name in self.forked.pairs.values():
-            return name if self.renamed_alone else f"{self.forked.alias}.{name}"
+            return name if self.renamed_alone else f"{self.alias}.{name}"
         return name
 
     @property
@@ -93,7 +92,7 @@ class Words:
         self,
         nodes: Sequence[ast.stmt],
         indent: int,
-        known: frozenset[str] = frozenset(),
+        comments: frozenset[str] = frozenset(),
     ) -> list[str]:
         """Statements of the fork that stand together, with the comments above that are not `known`.
 
@@ -109,21 +108,21 @@ class Words:
         top = first
         while top > 1 and self._text(top - 1).lstrip().startswith("#"):
             top -= 1
-        numbers = [n for n in range(top, first) if self._text(n).strip() not in known]
+        numbers = [n for n in range(top, first) if self._text(n).strip() not in comments]
         numbers += range(first, last + 1)
         self.read |= self.names.forked.fork.names_read(first, last)
-        found = []
+        lines = []
         for number in numbers:
             text = self.names.lines[number - 1]
             if number in self.names.forked.fork.inside_strings:
-                found.append(text)
+                lines.append(text)
             else:
                 cut = min(margin, len(text) - len(text.lstrip()))
-                found.append((" " * indent + text[cut:]).rstrip())
+                lines.append((" " * indent + text[cut:]).rstrip())
         begin = len(numbers) - (last + 1 - first)
-        if found[begin].lstrip().startswith("elif "):
-            found[begin] = found[begin].replace("elif ", "if ", 1)
-        return found
+        if lines[begin].lstrip().startswith("elif "):
+            lines[begin] = lines[begin].replace("elif ", "if ", 1)
+        return lines
 
     def _text(self, line: int) -> str:
         return self.names.forked.fork.source.lines[line - 1]

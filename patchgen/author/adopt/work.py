@@ -64,12 +64,12 @@ def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings)
         declaration = declare(forked, doubts)
         text = format_modular(declaration.text, settings)
         proof = prove(text, forked, name, root, settings)
-        made = Adopted(forked, text, declaration.definitions, proof)
+        adopted = Adopted(forked, text, declaration.definitions, proof)
         if proof.holds:
-            return made
+            return adopted
         if best is None or _left(proof) <= _left(best.proof):
-            best = made
-        wider = _wider(doubts, made)
+            best = adopted
+        wider = _wider(doubts, adopted)
         if wider == doubts:
             break
         doubts = wider
@@ -99,26 +99,27 @@ def _left(proof: Proof) -> tuple[bool, int]:
     return not proof.output, sum(map(len, left))
 
 
-def _wider(doubts: Doubts, made: Adopted) -> Doubts:
+def _wider(doubts: Doubts, adopted: Adopted) -> Doubts:
     """`doubts` and what the converter could not reproduce in `made`."""
-    proof, forked, edited = made.proof, made.forked, [d for d in made.definitions if d.places]
+    proof, forked = adopted.proof, adopted.forked
+    edited = [d for d in adopted.definitions if d.places]
     for problem in proof.problems:
         # `transformers/models/...` is the parent's file.
         if problem.at.path.rpartition("/")[2].startswith("modular_"):
-            owner, method = _place(ast.parse(made.text).body, problem.at.line)
+            owner, method = _place(ast.parse(adopted.text).body, problem.at.line)
         else:
             owner, method = _place(forked.parent.tree.body, problem.at.line)[0], ""
             owner = owner if owner in forked.fork.definitions else ""
         if owner:
             doubts = doubts.lacking([owner] if owner in forked.fork.definitions else [])
         # A statement that a modular file may not have stays refused.
-        others = [one.name for one in edited if problem.code != "PG100"]
+        others = [definition.name for definition in edited if problem.code != "PG100"]
         for name in [owner] if owner else others:
             doubts = doubts.about(name, method)
-    by_name = {one.name: one for one in edited}
+    by_name = {definition.name: definition for definition in edited}
     for name in proof.differ:
         doubts = doubts.lacking([name])
-        differ = _differing(made, name)
+        differ = _differing(adopted, name)
         places = by_name[name].places if name in by_name else ()
         methods = [m for _, m in places if m in differ and (name, m) not in doubts.edits]
         for method in methods or [""]:
@@ -131,10 +132,10 @@ def _at(nodes: Iterable[ast.stmt], line: int) -> ast.stmt | None:
     return next((n for n in nodes if first_line(n) <= line <= (n.end_lineno or 0)), None)
 
 
-def _differing(made: Adopted, name: str) -> frozenset[str]:
+def _differing(adopted: Adopted, name: str) -> frozenset[str]:
     """The members of a class that did not come out as in the fork."""
-    mine = read_file(make_source(made.proof.output, "output.py")).definitions[name]
-    theirs = made.forked.fork.definitions[name]
+    mine = read_file(make_source(adopted.proof.output, "output.py")).definitions[name]
+    theirs = adopted.forked.fork.definitions[name]
     if mine.kind != "class" or theirs.kind != "class":
         return frozenset()
     texts = [

@@ -8,20 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from patchgen.author.adopt.classes import DeclaredDefinition, Doubts, declare_definition
+from patchgen.author.adopt.classes import DeclaredDefinition, Doubts, declare_definition, edit_words
 from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.proof import differing, own_statements
 from patchgen.author.adopt.words import Names, Words
-from patchgen.author.align.file import Definition, absolute_module
+from patchgen.author.align.file import Definition, import_of
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.bound import bound_names
 
-# The words of patchgen.edits, and how each is used.
-_EDIT_WORDS = {
-    "edit": "@edit",
-    **{word: rf"\n +with {word}:\n" for word in ("new", "old", "before", "after")},
-    **{word: rf": {word}\b" for word in ("New", "Old")},
-}
 _BANNER = re.compile(r"do not edit|automatically generated", re.IGNORECASE)
 
 
@@ -49,7 +43,8 @@ class _Writer:
         declared = self._declared()
         statements = own_statements(forked)
         while True:
-            names = Names(forked, frozenset(declared) | {*bound_names(statements)})
+            bound = frozenset(declared) | {*bound_names(statements)}
+            names = Names(forked, bound, forked.alias)
             words = Words(names)
             parts = []
             for name in declared:
@@ -81,7 +76,7 @@ class _Writer:
     def _declared(self) -> list[str]:
         """What differs from the parent, and what has to be named for the rest to come along."""
         forked, fork = self.forked, self.forked.fork
-        found = [*differing(forked), *self.doubts.definitions, *forked.alone]
+        wanted = [*differing(forked), *self.doubts.definitions, *forked.alone]
         if forked.renames:
             # Nothing of the fork would bring along a class that nothing else names.
             users = [d for d in fork.definitions.values() if d.kind == "class"]
@@ -90,17 +85,17 @@ class _Writer:
                 used |= _reads(user)
                 functions = (fork.definitions.get(name) for name in _reads(user))
                 users += [d for d in functions if d and d.kind == "def" and d not in users]
-            found += [name for name in self._paired if name not in used]
+            wanted += [name for name in self._paired if name not in used]
         # What derives from a class of transformers becomes one class with it.
-        for name in [name for name in found if name in fork.classes]:
+        for name in [name for name in wanted if name in fork.classes]:
             bases = _bases(fork.definitions[name])
             old = forked.parent.definitions.get(name) if name in self._paired else None
             if old is None or name in self.doubts.whole or _bases(old) != bases:
-                found += [base for base in bases if base in self._paired]
+                wanted += [base for base in bases if base in self._paired]
         # Without a class that has a parent, the file would have no parent.
-        if not {*found} & {*self._paired}:
-            found += self._paired[-1:]
-        return sorted({*found}, key=list(fork.definitions).index)
+        if not {*wanted} & {*self._paired}:
+            wanted += self._paired[-1:]
+        return sorted({*wanted}, key=list(fork.definitions).index)
 
     def _guards_read(self, words: Words, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The fork's statements that a declared one needs, and that are not written yet.
@@ -108,9 +103,9 @@ class _Writer:
         A model with names of its own does not follow the parent, which has them.
         """
         fork = self.forked.fork
-        own = (name for name in words.read if words.names.of_fork(name) == name)
+        unrenamed = (name for name in words.read if words.names.of_fork(name) == name)
         needed = set()
-        for name in own:
+        for name in unrenamed:
             definition = fork.definitions.get(name)
             if definition and definition.kind in ("assign", "other"):
                 needed |= {*definition.nodes}
@@ -145,8 +140,7 @@ class _Writer:
         body = "\n\n\n".join("\n".join(lines).rstrip() for lines in ordered)
         imports = [*self._imports(words), f"from {package} import {module}{alias}"]
         if "@edit(" in body:
-            used = [word for word, pattern in _EDIT_WORDS.items() if re.search(pattern, body)]
-            imports.append(f"from patchgen.edits import {', '.join(used)}")
+            imports.append(f"from patchgen.edits import {', '.join(edit_words(body))}")
         below = "\n\n".join(["\n".join(imports), *guards])
         return f'{self._header()}"""{forked.title}"""\n\n{below}\n\n\n{body}\n'
 
@@ -165,13 +159,13 @@ class _Writer:
 
     def _header(self) -> str:
         """The comments at the top of the fork: its licence, its authors, where it came from."""
-        found: list[str] = []
+        top: list[str] = []
         for line in self.forked.fork.source.lines:
             if not line.startswith("#") and line.strip():
                 break
-            found.append(line)
+            top.append(line)
         # A banner that forbids to edit is about the file that it was copied with.
-        blocks = re.split(r"(?<=\n)(?=\s*\n)", "".join(found))
+        blocks = re.split(r"(?<=\n)(?=\s*\n)", "".join(top))
         text = "".join(block for block in blocks if not _BANNER.search(block)).strip("\n")
         return text + "\n\n" if text else ""
 
@@ -181,8 +175,8 @@ class _Writer:
         lines: list[str] = []
         fork, parent = forked.fork, forked.parent
         used = {reference.name for reference in fork.reads}
-        own = {n for n, (node, _) in fork.imports.items() if forked.is_own(node) and n in used}
-        for name in sorted(words.read | own):
+        packaged = {n for n, (node, _) in fork.imports.items() if forked.is_own(node) and n in used}
+        for name in sorted(words.read | packaged):
             if words.names.of_fork(name) != name:
                 continue
             if name in fork.imports and forked.is_own(fork.imports[name][0]):
@@ -190,18 +184,11 @@ class _Writer:
                 module = "." * getattr(node, "level", 0) + (getattr(node, "module", "") or "")
                 kept.setdefault(module, []).append(ast.unparse(alias))
             elif name in fork.imports:
-                lines.append(self._import(*fork.imports[name]))
+                lines.append(import_of(*fork.imports[name], forked.module))
             elif name in parent.imports and name not in {*fork.guarded, *fork.definitions}:
-                lines.append(self._import(*parent.imports[name]))
+                lines.append(import_of(*parent.imports[name], forked.module))
         lines += [f"from {m} import {', '.join(names)}  {KEPT}" for m, names in kept.items()]
         return list(dict.fromkeys(lines))
-
-    def _import(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
-        """The import of one name."""
-        name = ast.unparse(alias)
-        if isinstance(node, ast.Import):
-            return f"import {name}"
-        return f"from {absolute_module(node, self.forked.module)} import {name}"
 
 
 def _bases(definition: Definition) -> list[str]:

@@ -18,11 +18,16 @@ from patchgen.author.align.suites import (
     Rows,
     align_methods,
     differing,
-    expressions,
     key,
     suites_of,
 )
-from patchgen.compiler.edits.pattern import Run, arguments, find, find_statements, suites
+from patchgen.compiler.edits.pattern import (
+    Run,
+    arguments,
+    expressions,
+    find,
+    suites,
+)
 from patchgen.syntax.same import Function
 
 _WIDTH = 96
@@ -49,18 +54,27 @@ class Draft:
         return self.old if isinstance(self.old, tuple) else (ast.Expr(self.old),)
 
     @property
+    def code(self) -> tuple[ast.stmt, ...]:
+        """What stands under `with new:`."""
+        return self.new if isinstance(self.new, tuple) else (ast.Expr(self.new),)
+
+    @property
     def cost(self) -> int:
         """The lines that it takes."""
         return _OVERHEAD + _lines(self.old) + max(_lines(self.new), 1)
 
 
-def drafts(old: Function, new: Function, *, is_brief: bool = True) -> tuple[Draft, ...] | None:
+def drafts(
+    old: Function, new: Function, *, there: Function | None = None, is_brief: bool = True
+) -> tuple[Draft, ...] | None:
     """The drafts that turn the body of `old` into that of `new`; None if there are none.
 
     Statements are named by a part of them that is enough to find them if `is_brief`, and else in
-    full.
+    full.  With `there`, another version of `old`, the places are found in both.
     """
-    return _Work(old, is_brief).of_suite(align_methods(old, new))
+    return _Work([_Places(method) for method in (old, there) if method], is_brief).of_suite(
+        align_methods(old, new)
+    )
 
 
 def is_made_up(node: ast.AST) -> bool:
@@ -84,37 +98,38 @@ def headed(node: ast.stmt) -> ast.stmt:
         case ast.If() | ast.For() | ast.AsyncFor() | ast.While() | ast.With() | ast.AsyncWith():
             suites = [name for name in ("body", "orelse") if getattr(node, name, None)]
             changed: dict[str, object] = {name: [make_ellipsis()] for name in suites}
-        case ast.Assign(value=ast.Call() as call) | ast.Return(value=ast.Call() as call):
+            if len(suites) > 1:  # two `...` would stand for one and the same
+                return node
+        case ast.Assign() | ast.AnnAssign() | ast.Return() if isinstance(node.value, ast.Call):
             if _lines_of(node) < 2:
                 return node
-            changed = {"value": ast.Call(call.func, [ast.Constant(...)], [])}
+            changed = {"value": ast.Call(node.value.func, [ast.Constant(...)], [])}
         case _:
             return node
     return _make_up(type(node)(**(dict(ast.iter_fields(node)) | changed)))
 
 
-def _with_rest(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """Two long calls of the same with `...` for the arguments with which both begin.
-
-    A call of one line is written out: `...` would stand for what upstream adds to it, too.
-    """
-    if not isinstance(old, ast.Call) or not isinstance(new, ast.Call) or _lines_of(old) < 2:
+def _with_rest(
+    old: ast.expr, new: ast.expr, *, is_last: bool = False
+) -> tuple[ast.expr, ast.expr] | None:
+    """Two calls of the same with `...` for the arguments with which both begin, or end."""
+    if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
         return None
-    if key(old.func) != key(new.func):
+    if key(old.func) != key(new.func) or key(old) == key(new):
         return None
-    sides = arguments(old), arguments(new)
+    sides = [arguments(call)[:: -1 if is_last else 1] for call in (old, new)]
     same = len(os.path.commonprefix([[*map(key, side)] for side in sides]))
-    if same < 2 or same == min(map(len, sides)) == max(map(len, sides)):
-        return None
     # The converter puts arguments in front of `**kwargs`, which `...` would stand for.
-    if any(isinstance(one, ast.keyword) and one.arg is None for one in sides[0][:same]):
+    if any(isinstance(n, ast.keyword) and n.arg is None for n in sides[0][:same]):
         return None
     calls = []
     for call, side in zip((old, new), sides, strict=True):
-        plain = [one for one in side[same:] if isinstance(one, ast.expr)]
-        named = [one for one in side[same:] if isinstance(one, ast.keyword)]
-        calls.append(ast.Call(call.func, [ast.Constant(...), *plain], named))
-    return calls[0], calls[1]
+        rest = side[same:][:: -1 if is_last else 1]
+        plain = [n for n in rest if isinstance(n, ast.expr)]
+        named = [n for n in rest if isinstance(n, ast.keyword)]
+        dots = ast.Constant(...)
+        calls.append(ast.Call(call.func, [*plain, dots] if is_last else [dots, *plain], named))
+    return (calls[0], calls[1]) if same or is_last else None
 
 
 def _lines(code: Sequence[ast.stmt] | ast.expr) -> int:
@@ -122,41 +137,50 @@ def _lines(code: Sequence[ast.stmt] | ast.expr) -> int:
 
 
 def _lines_of(node: ast.AST) -> int:
-    known: int | None = getattr(node, "_align_lines", None)
-    if known is None:
-        known = sum(1 + max(0, len(line) - 8) // _WIDTH for line in ast.unparse(node).split("\n"))
-        node._align_lines = known  # type: ignore[attr-defined]  # unparsing is slow
-    return known
+    lines: int | None = getattr(node, "_align_lines", None)
+    if lines is None:
+        lines = sum(1 + max(0, len(line) - 8) // _WIDTH for line in ast.unparse(node).split("\n"))
+        node._align_lines = lines  # type: ignore[attr-defined]  # unparsing is slow
+    return lines
+
+
+def _joined(suite: Sequence[ast.stmt]) -> str:
+    return "".join(f"{key(node)}\n" for node in suite)
 
 
 _Drafts = tuple[Draft, ...]
 
 
-@dataclass
-class _Work:
-    """The method that is edited, counted once."""
+class _Places:
+    """A method in which places are looked for, counted once."""
 
-    method: Function
-    is_brief: bool
+    def __init__(self, method: Function) -> None:
+        self.method = method
+        self.expressions = Counter(key(n) for node in method.body for n in expressions(node))
+        self.suites = list(suites(method))
+        self.texts = [_joined(suite) for suite in self.suites]
 
-    def __post_init__(self) -> None:
-        self.expressions = Counter(expressions(self.method.body))
-        self.suites = list(suites(self.method))
-        self.places: dict[str, list[tuple[int, int]]] = {}
-        self.keys = [[*map(key, suite)] for suite in self.suites]
-        for number, suite in enumerate(self.keys):
-            for place, text in enumerate(suite):
-                self.places.setdefault(text, []).append((number, place))
-
-    def occurs(self, pattern: Sequence[ast.stmt]) -> int:
+    def count(self, pattern: Sequence[ast.stmt]) -> int:
         """How often a converter would find a run of statements."""
+        if any(
+            isinstance(n, ast.Constant) and n.value is ...
+            for node in pattern
+            for n in ast.walk(node)
+        ):
+            return len(find(pattern, self.method))
         if len(pattern) == 1 and isinstance(pattern[0], ast.Expr):
             return self.expressions[key(pattern[0].value)]
-        if any(map(is_made_up, pattern)):
-            return len(list(find_statements(pattern, self.suites)))
-        texts = [*map(key, pattern)]
-        starts = self.places.get(texts[0], [])
-        return sum(self.keys[n][place : place + len(texts)] == texts for n, place in starts)
+        return sum(text.count(_joined(pattern)) for text in self.texts)
+
+
+@dataclass
+class _Work:  # the method that is edited, and another one that has its places
+    methods: list[_Places]
+    is_brief: bool
+
+    def is_found(self, pattern: Sequence[ast.stmt]) -> bool:
+        """Whether a run of statements is found once in each method."""
+        return all(method.count(pattern) == 1 for method in self.methods)
 
     def of_suite(self, rows: Rows) -> _Drafts | None:
         """The shortest drafts for one suite; None where something in it has no place of its own."""
@@ -193,38 +217,43 @@ class _Work:
             if not is_pair or suites_of(row.old[0]):
                 return None
             return self._smallest(differing(row.old[0], row.new[0]))
-        made: list[Draft] = []
+        parts: list[Draft] = []
         for pair in row.heads:
             head = self._smallest(differing(*pair))
-            if head is None and all(one.state == "same" for suite in row.inside for one in suite):
+            if head is None and all(r.state == "same" for suite in row.inside for r in suite):
                 old, new = headed(row.old[0]), headed(row.new[0])
-                head = (Draft((old,), (new,)),) if self.occurs([old]) == 1 else None
+                head = (Draft((old,), (new,)),) if self.is_found([old]) else None
             if head is None:
                 return None
-            made += head
+            parts += head
         for suite in row.inside:
             inner = self.of_suite(suite)
             if inner is None:
                 return None
-            made += inner
-        return tuple(made)
+            parts += inner
+        return tuple(parts)
 
     def _smallest(self, chain: Sequence[tuple[ast.expr, ast.expr]]) -> _Drafts | None:
         """The first of the expressions that is found where it changes, and nowhere else."""
         for old, new in chain:
             brief = _with_rest(old, new)
-            if brief is not None and len(find([ast.Expr(brief[0])], self.method)) == 1:
-                return (Draft(*brief),)
-            # A name alone says nothing of where it stands.
-            if not isinstance(old, ast.Name | ast.Constant) and self.expressions[key(old)] == 1:
-                return (Draft(old, new),)
+            # `...` stands for what upstream adds to a call, too: one of a line is written out,
+            # unless it is another one by now.
+            last = _with_rest(old, new, is_last=True)
+            choices = [(old, new), *([brief, last] if len(self.methods) > 1 else [])]
+            choices = [brief, (old, new)] if _lines_of(old) > 1 else choices
+            for choice in choices:
+                # A name alone says nothing of where it stands.
+                if choice and not isinstance(old, ast.Name | ast.Constant):
+                    if self.is_found([ast.Expr(choice[0])]):
+                        return (Draft(*choice),)
         return None
 
     def _of_run(self, rows: Sequence[Row]) -> Draft | None:
         """The statements of `rows` as one draft, if they are found once."""
         old = tuple(node for row in rows for node in row.old)
         new = tuple(node for row in rows for node in row.new)
-        if not old or self.occurs(old) != 1:
+        if not old or not self.is_found(old):
             return None
         word = "new"
         ends = ((rows[-1], rows[:-1], "after"), (rows[0], rows[1:], "before"))
@@ -250,6 +279,6 @@ class _Work:
         """Whether `choice` is found once, where `old` stands."""
         if len(choice) == 1 and isinstance(choice[0], ast.Expr):
             return False
-        places = [match.place for match in find_statements(choice, self.suites)]
-        runs = [[*map(id, place.nodes)] for place in places if isinstance(place, Run)]
-        return runs == [[*map(id, old)]]
+        places = [match.place for match in find(choice, self.methods[0].method)]
+        runs = [[*map(id, run.nodes)] for run in places if isinstance(run, Run)]
+        return runs == [[*map(id, old)]] and self.is_found(choice)

@@ -53,11 +53,11 @@ class Definition:
     def members(self) -> Mapping[str, Member]:
         """The members of a class by name, in order."""
         assert isinstance(self.node, ast.ClassDef)
-        found: dict[str, list[ast.stmt]] = {}
+        by_name: dict[str, list[ast.stmt]] = {}
         for node in self.node.body:
             for name in member_names(node):
-                found.setdefault(name, []).append(node)
-        return {name: Member(name, tuple(nodes)) for name, nodes in found.items()}
+                by_name.setdefault(name, []).append(node)
+        return {name: Member(name, tuple(nodes)) for name, nodes in by_name.items()}
 
     @cached_property
     def loose(self) -> tuple[ast.stmt, ...]:
@@ -79,11 +79,11 @@ class File:
     @cached_property
     def definitions(self) -> Mapping[str, Definition]:
         """What the file defines, by name, in order."""
-        found: dict[str, list[ast.stmt]] = {}
+        by_name: dict[str, list[ast.stmt]] = {}
         for node in self.tree.body:
             for name in defined_names(node):
-                found.setdefault(name, []).append(node)
-        return {name: _definition(name, nodes) for name, nodes in found.items()}
+                by_name.setdefault(name, []).append(node)
+        return {name: _definition(name, nodes) for name, nodes in by_name.items()}
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -93,26 +93,26 @@ class File:
     @cached_property
     def imports(self) -> Mapping[str, tuple[ast.Import | ast.ImportFrom, ast.alias]]:
         """What plain imports at the top bind, by name."""
-        found: dict[str, tuple[ast.Import | ast.ImportFrom, ast.alias]] = {}
+        bound: dict[str, tuple[ast.Import | ast.ImportFrom, ast.alias]] = {}
         for node in self.tree.body:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 for alias in node.names:
                     name = alias.asname or alias.name.partition(".")[0]
                     # `import torch` says more of `torch` than `import torch.utils.checkpoint` does.
-                    if name not in found or alias.asname or "." not in alias.name:
-                        found[name] = (node, alias)
-        return found
+                    if name not in bound or alias.asname or "." not in alias.name:
+                        bound[name] = (node, alias)
+        return bound
 
     @cached_property
     def guarded(self) -> Mapping[str, ast.stmt]:
         """What imports below `if` and `try` bind, by name, with the statement at the top level."""
-        found: dict[str, ast.stmt] = {}
+        bound: dict[str, ast.stmt] = {}
         for node in self.tree.body:
             if isinstance(node, ast.If | ast.Try):
                 for inner in ast.walk(node):
                     if isinstance(inner, ast.Import | ast.ImportFrom):
-                        found |= {a.asname or a.name.partition(".")[0]: node for a in inner.names}
-        return found
+                        bound |= {a.asname or a.name.partition(".")[0]: node for a in inner.names}
+        return bound
 
     @cached_property
     def reads(self) -> tuple[Reference, ...]:
@@ -126,10 +126,10 @@ class File:
 
     @cached_property
     def _names_by_line(self) -> Mapping[int, frozenset[str]]:
-        found: dict[int, set[str]] = {}
+        by_line: dict[int, set[str]] = {}
         for reference in self.plain_reads:
-            found.setdefault(reference.line, set()).add(reference.name)
-        return {line: frozenset(names) for line, names in found.items()}
+            by_line.setdefault(reference.line, set()).add(reference.name)
+        return {line: frozenset(names) for line, names in by_line.items()}
 
     def names_read(self, first: int, last: int) -> set[str]:
         """The global names that the lines from `first` to `last` read."""
@@ -139,14 +139,14 @@ class File:
     @cached_property
     def inside_strings(self) -> frozenset[int]:
         """The lines that begin inside a string: their leading blanks are part of it."""
-        found: set[int] = set()
+        lines: set[int] = set()
         for node in ast.walk(self.tree):
             is_text = isinstance(node, ast.JoinedStr) or (
                 isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
             )
             if is_text and isinstance(node, ast.expr):
-                found.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))
-        return frozenset(found)
+                lines.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))
+        return frozenset(lines)
 
     @cached_property
     def globals_read(self) -> frozenset[tuple[int, int]]:
@@ -165,6 +165,12 @@ def absolute_module(node: ast.ImportFrom, module: str) -> str:
     return ".".join([*above, *([node.module] if node.module else [])])
 
 
+def import_of(node: ast.Import | ast.ImportFrom, alias: ast.alias, module: str) -> str:
+    """The import of one name, which stands in the file of `module`."""
+    package = "" if isinstance(node, ast.Import) else f"from {absolute_module(node, module)} "
+    return f"{package}import {ast.unparse(alias)}"
+
+
 def with_whole_names(
     file: File, is_meant: Callable[[ast.ImportFrom], bool] = lambda node: True
 ) -> File:
@@ -175,9 +181,9 @@ def with_whole_names(
     lines = list(file.source.lines)
     for node in ast.walk(file.tree):
         if isinstance(node, ast.ImportFrom) and node.level:
-            module, place = absolute_module(node, file.source.module), node.lineno - 1
+            module, number = absolute_module(node, file.source.module), node.lineno - 1
             if is_meant(ast.copy_location(ast.ImportFrom(module, node.names, 0), node)):
-                lines[place] = _RELATIVE.sub(f"from {module} import", lines[place], count=1)
+                lines[number] = _RELATIVE.sub(f"from {module} import", lines[number], count=1)
     return read_file(make_source("".join(lines), file.source.path, file.source.module))
 
 
@@ -203,7 +209,7 @@ def defined_names(node: ast.stmt) -> tuple[str, ...]:
         case ast.If() | ast.Try():
             inner = [*node.body, *node.orelse]
             inner += [n for h in node.handlers for n in h.body] if isinstance(node, ast.Try) else []
-            return tuple(dict.fromkeys(name for one in inner for name in defined_names(one)))
+            return tuple(dict.fromkeys(name for n in inner for name in defined_names(n)))
         case ast.AugAssign(target=ast.Name(id=name)):
             return (name,)
         case _:
@@ -212,9 +218,10 @@ def defined_names(node: ast.stmt) -> tuple[str, ...]:
 
 def _definition(name: str, nodes: list[ast.stmt]) -> Definition:
     # What binds a class again, under a condition, is a statement beside it.
-    own = [node for node in nodes if isinstance(node, ast.ClassDef | Function)]
-    if own:
-        return Definition(name, "class" if isinstance(own[-1], ast.ClassDef) else "def", (own[-1],))
+    blocks = [node for node in nodes if isinstance(node, ast.ClassDef | Function)]
+    if blocks:
+        kind = "class" if isinstance(blocks[-1], ast.ClassDef) else "def"
+        return Definition(name, kind, (blocks[-1],))
     is_plain = len(nodes) == 1 and isinstance(nodes[0], ast.Assign | ast.AnnAssign)
     return Definition(name, "assign" if is_plain else "other", tuple(nodes))
 
@@ -228,11 +235,11 @@ def plain_definition(definition: Definition) -> str:
     head = ast.ClassDef(node.name, node.bases, node.keywords, [], node.decorator_list)
     # In which order members stand says nothing; what binds several names belongs to the first.
     members = [
-        plain_text(one)
+        plain_text(statement)
         for name, member in sorted(definition.members.items())
-        for one in member.nodes
-        if member_names(one)[0] == name
-        if not (isinstance(one, ast.AnnAssign) and one.value is None)
+        for statement in member.nodes
+        if member_names(statement)[0] == name
+        if not (isinstance(statement, ast.AnnAssign) and statement.value is None)
     ]
     return "\n".join([plain_text(head), *members, *map(plain_text, definition.loose)])
 

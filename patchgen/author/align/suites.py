@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from patchgen.syntax.same import Function, is_docstring
+from patchgen.syntax.same import Function, without_docstring
 
 # Compound statements as suites that hold others; what else they say is their head.
 _SUITES = ("body", "orelse", "finalbody")
@@ -48,33 +48,27 @@ Rows = tuple[Row, ...]  # two suites side by side
 
 def key(node: ast.AST) -> str:
     """Equal for code that a pattern matches alike, whether a name is read or bound."""
-    known: str | None = getattr(node, "_align_key", None)
-    if known is None:
-        known = ast.dump(node)
+    text: str | None = getattr(node, "_align_key", None)
+    if text is None:
+        text = ast.dump(node)
         for context in (", ctx=Load()", ", ctx=Store()", ", ctx=Del()"):
-            known = known.replace(context, "")
-        node._align_key = known  # type: ignore[attr-defined]  # dumping is slow
-    return known
+            text = text.replace(context, "")
+        node._align_key = text  # type: ignore[attr-defined]  # dumping is slow
+    return text
 
 
 def align_methods(old: Function, new: Function) -> Rows:
     """The bodies of two functions, docstrings left out."""
-    return align(code_of(old.body), code_of(new.body))
-
-
-def code_of(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements of a function after its docstring."""
-    return list(body[1:]) if body and is_docstring(body[0]) else list(body)
+    return align(without_docstring(old.body), without_docstring(new.body))
 
 
 def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
-    """Two suites."""
-
-    def alike(one: ast.stmt, other: ast.stmt) -> float:
-        is_pair = isinstance(one, _OPENED) and type(one) is type(other)
-        return measure_similarity(one, other) if is_pair else 0.0
-
-    pairs = pair_statements(old, new, key, alike, _ALIKE)
+    """Two suites: equal statements first, then alike ones between them."""
+    pairs: dict[int, int] = {}
+    texts = [*map(key, old)], [*map(key, new)]
+    for tag, i, k, j, m in difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes():
+        equal = zip(range(k - i), range(m - j), strict=True) if tag == "equal" else ()
+        pairs |= {i + a: j + b for a, b in equal or _best_pairs(old[i:k], new[j:m])}
     rows: list[Row] = []
     i = j = 0
     for a, b in [*pairs.items(), (len(old), len(new))]:
@@ -89,49 +83,18 @@ def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
     return tuple(rows)
 
 
-def pair_statements(
-    old: Sequence[ast.stmt],
-    new: Sequence[ast.stmt],
-    text_of: Callable[[ast.AST], str],
-    measure_similarity_of: Callable[[ast.stmt, ast.stmt], float],
-    least: float,
-) -> dict[int, int]:
-    """The places of statements that are versions of each other, in order.
-
-    Equal statements first, then alike ones between them.
-    """
-    pairs: dict[int, int] = {}
-    texts = [*map(text_of, old)], [*map(text_of, new)]
-    matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
-    for tag, i, k, j, m in matcher.get_opcodes():
-        alike = (
-            best_pairs(old[i:k], new[j:m], measure_similarity_of, least) if tag != "equal" else ()
-        )
-        equal = zip(range(k - i), range(m - j), strict=True) if tag == "equal" else alike
-        pairs |= {i + a: j + b for a, b in equal}
-    return pairs
-
-
-def best_pairs(
-    old: Sequence[ast.stmt],
-    new: Sequence[ast.stmt],
-    measure_similarity_of: Callable[[ast.stmt, ast.stmt], float],
-    least: float,
-) -> Places:
-    """The places of statements that are alike, in order: the pairs whose similarity sums to most.
-
-    Two statements make a pair only if their similarity is at least `least`.
-    """
+def _best_pairs(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Places:
+    """The places of compound statements that are alike, in order: those that sum to most."""
     # best[i][j] is the sum and the pairs of the first i old and the first j new statements.
     best: list[list[tuple[float, Places]]] = [[(0.0, ())] * (len(new) + 1)]
-    for i, one in enumerate(old):
+    for i, before in enumerate(old):
         line: list[tuple[float, Places]] = [(0.0, ())]
         for j, other in enumerate(new):
             choices = [best[i][j + 1], line[j]]
-            alike = measure_similarity_of(one, other)
-            if alike >= least:
+            if isinstance(before, _OPENED) and type(before) is type(other):
+                alike = measure_similarity(before, other)
                 score, pairs = best[i][j]
-                choices.append((score + alike, (*pairs, (i, j))))
+                choices += [(score + alike, (*pairs, (i, j)))] if alike >= _ALIKE else []
             line.append(max(choices, key=lambda choice: choice[0]))
         best.append(line)
     return best[-1][-1][1]
@@ -139,7 +102,7 @@ def best_pairs(
 
 def measure_similarity(old: ast.stmt, new: ast.stmt) -> float:
     """How much of two statements, their heads and what is inside, is the same, from 0 to 1."""
-    head = 0.5 if head_texts(old, key) == head_texts(new, key) else 0.0
+    head = 0.5 if head_texts(old) == head_texts(new) else 0.0
     mine, theirs = Counter(_simple(old)), Counter(_simple(new))
     total = max(sum(mine.values()), sum(theirs.values()), 1)
     return head + (1 - head) * sum((mine & theirs).values()) / total
@@ -150,11 +113,11 @@ def _simple(node: ast.stmt) -> Iterator[str]:
     return (key(n) for n in inside if not isinstance(n, (*_OPENED, ast.FunctionDef, ast.ClassDef)))
 
 
-def head_texts(node: ast.stmt, text_of: Callable[[ast.AST], str]) -> tuple[str, ...]:
-    """What a compound statement says outside its suites, by the text of each node."""
+def head_texts(node: ast.stmt) -> tuple[str, ...]:
+    """What a compound statement says outside its suites."""
     if isinstance(node, ast.Try):
-        return tuple(f"{h.type and text_of(h.type)} {h.name}" for h in node.handlers)
-    return tuple(map(text_of, heads_of(node)))
+        return tuple(f"{h.type and key(h.type)} {h.name}" for h in node.handlers)
+    return tuple(map(key, heads_of(node)))
 
 
 def heads_of(node: ast.stmt) -> list[ast.AST]:
@@ -178,7 +141,7 @@ def suites_of(node: ast.stmt) -> list[list[ast.stmt]]:
 def _opened(old: ast.stmt, new: ast.stmt) -> Row | None:
     """The row of two compound statements whose suites can be compared one by one."""
     heads: list[tuple[ast.expr, ast.expr]] = []
-    if head_texts(old, key) != head_texts(new, key):
+    if head_texts(old) != head_texts(new):
         pair = _differing_test(old, new)
         if pair is None:
             return None
@@ -201,7 +164,7 @@ def _differing_test(old: ast.stmt, new: ast.stmt) -> tuple[ast.expr, ast.expr] |
             return None
 
 
-# Where two expressions differ, and how often one occurs in a method
+# Where two expressions differ
 
 
 def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
@@ -210,13 +173,13 @@ def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     Empty where they differ in more than one place that no expression holds together.  What reads a
     variable of a comprehension or lambda around it means nothing alone.
     """
-    found: list[tuple[ast.expr, ast.expr]] = []
-    own: set[str] = set()
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    inner_names: set[str] = set()
     while True:
         if isinstance(old, ast.expr) and isinstance(new, ast.expr):
             names = {n.id for side in (old, new) for n in ast.walk(side) if isinstance(n, ast.Name)}
             is_alone = not isinstance(old, _NO_PLACE) and not isinstance(new, _NO_PLACE)
-            found += [(old, new)] if is_alone and not names & own else []
+            pairs += [(old, new)] if is_alone and not names & inner_names else []
         children = _children(old, new)
         if children is None:
             break
@@ -227,9 +190,9 @@ def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
         if differ[0][0] is index and isinstance(index, ast.Tuple):
             break  # the tuple of `x[a, b]` is no expression that could be written alone
         for side in (old, new):
-            own |= {*own_names([side, *ast.iter_child_nodes(side)])}
+            inner_names |= {*own_names([side, *ast.iter_child_nodes(side)])}
         ((old, new),) = differ
-    return found[::-1]
+    return pairs[::-1]
 
 
 def own_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -259,14 +222,6 @@ def _children(old: ast.AST, new: ast.AST) -> list[tuple[ast.AST, ast.AST]] | Non
             elif a != b:
                 return None
     return pairs
-
-
-def expressions(body: Sequence[ast.stmt]) -> Iterator[str]:
-    """The keys of all expressions in `body`, as often as a pattern finds them."""
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.expr) and not isinstance(node, _NO_PLACE):
-                yield key(node)
 
 
 def exchanged(node: _Node, new: Mapping[ast.AST, ast.AST]) -> _Node:

@@ -136,12 +136,6 @@ def replacing(node: ast.expr | ast.arg, text: str, top: int = 0) -> Cut:
     return Cut((node.lineno - top, node.col_offset), end, text)
 
 
-def beginning(node: ast.arg | ast.keyword, old: str, new: str) -> Cut:
-    """The cut that puts `new` in the place of the name at which a node begins."""
-    start = node.lineno, node.col_offset
-    return Cut(start, (node.lineno, node.col_offset + len(old.encode())), new)
-
-
 def parameters_of(function: Function) -> set[str]:
     """The names of all parameters."""
     return {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
@@ -180,10 +174,10 @@ def flow_of(function: Function) -> Flow:
     return head, *_spots(without_docstring(function.body))
 
 
-def binder(flow: Flow, name: str, place: int) -> Spot | None:
+def binder(flow: Flow, name: str, number: int) -> Spot | None:
     """What gives `name` its value for the spot at `place`."""
-    before = (spot for spot in flow[:place][::-1] if name in spot.binds)
-    return next((spot for spot in before if not spot.excludes(flow[place])), None)
+    before = (spot for spot in flow[:number][::-1] if name in spot.binds)
+    return next((spot for spot in before if not spot.excludes(flow[number])), None)
 
 
 def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()) -> Iterator[Spot]:
@@ -203,9 +197,9 @@ def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()
         text = f"{type(node).__name__} {' '.join(map(plain_text, heads))}"
         reads -= {*own_names(inside)}
         yield Spot(node, tuple(heads), text, frozenset(reads), frozenset(binds), branches)
-        for number, one in enumerate(inner):
+        for number, inner_suite in enumerate(inner):
             branch = ((id(node), number),) if isinstance(node, ast.If) else ()
-            yield from _spots(one, (*branches, *branch))
+            yield from _spots(inner_suite, (*branches, *branch))
 
 
 # What gives a name its value, and whether two values are the same

@@ -12,15 +12,17 @@ What is called may be given more or fewer arguments; another value is refused:
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from patchgen.author.align.suites import measure_similarity, suites_of
 from patchgen.author.rebase.code import Clash, Code, Flow, Spot, Three, assigned, binder, flow_of
 from patchgen.author.rebase.releases import Tree
-from patchgen.author.rebase.statements import alikeness
 from patchgen.syntax.same import Function, plain_text
 
 _ENOUGH = 0.5
+_WORD = re.compile(r"\w+")
 
 
 def doubts_of(merged: Code, three: Three, *, is_merge: bool = False) -> tuple[Clash, ...]:
@@ -30,26 +32,26 @@ def doubts_of(merged: Code, three: Three, *, is_merge: bool = False) -> tuple[Cl
     """
     if three.functions is None or merged.function is None:
         return ()
-    flow, old, mine, upstream = (flow_of(one) for one in (merged.function, *three.functions))
-    found = [*_unbound(flow, (mine, upstream))]
-    found += _moved_meanings(flow, mine, upstream, old, "the declaration")
+    flow, old, mine, upstream = (flow_of(f) for f in (merged.function, *three.functions))
+    doubts = [*_unbound(flow, (mine, upstream))]
+    doubts += _moved_meanings(flow, mine, upstream, old, "the declaration")
     if is_merge:
-        found += _moved_meanings(flow, upstream, mine, old, "upstream")
-    return tuple(dict.fromkeys(found))
+        doubts += _moved_meanings(flow, upstream, mine, old, "upstream")
+    return tuple(dict.fromkeys(doubts))
 
 
 def _unbound(merged: Flow, sides: Sequence[Flow]) -> Iterator[Clash]:
     """Names that nothing gives a value where they are read, and that are no global of a side."""
-    known = {
+    global_names = {
         name
         for side in sides
-        for place, spot in enumerate(side)
+        for number, spot in enumerate(side)
         for name in spot.reads
-        if binder(side, name, place) is None
+        if binder(side, name, number) is None
     }
-    for place, spot in enumerate(merged):
-        for name in sorted(spot.reads - known):
-            if binder(merged, name, place) is None:
+    for number, spot in enumerate(merged):
+        for name in sorted(spot.reads - global_names):
+            if binder(merged, name, number) is None:
                 yield Clash(f"{name} has no value where it is read", ours=_code(spot))
 
 
@@ -59,14 +61,14 @@ def _unbound(merged: Flow, sides: Sequence[Flow]) -> Iterator[Clash]:
 def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow, who: str) -> Iterator[Clash]:
     """Where a statement that one side wrote would read what the other side made of a name."""
     elsewhere = {spot.text for spot in other}
-    for place, spot in enumerate(merged):
+    for number, spot in enumerate(merged):
         if spot.text in elsewhere:
             continue
         origins = _origins(spot, side)
         for name in sorted(_own_reads(spot, old)):
             before = [binder(side, name, n) for n in origins if name in side[n].reads]
-            now = binder(merged, name, place)
-            if before and not any(_is_same(one, now) for one in before):
+            now = binder(merged, name, number)
+            if before and not any(_is_same(origin, now) for origin in before):
                 yield Clash(
                     f"{name} means something else where {who} reads it",
                     base=_code(before[0]),
@@ -83,64 +85,79 @@ def _own_reads(spot: Spot, old: Flow) -> set[str]:
     others.
     """
     heads = [head for n in _origins(spot, old) for head in old[n].heads]
-    known = [n for head in heads for n in ast.walk(head) if isinstance(n, ast.expr)]
-    texts = {plain_text(n) for n in known if not isinstance(n, ast.Name)}
+    expressions = [n for head in heads for n in ast.walk(head) if isinstance(n, ast.expr)]
+    texts = {plain_text(n) for n in expressions if not isinstance(n, ast.Name)}
     arguments = {
         plain_text(n.func): {*map(plain_text, n.args), *map(plain_text, n.keywords)}
-        for n in known
+        for n in expressions
         if isinstance(n, ast.Call)
     }
-    found: set[str] = set()
+    names: set[str] = set()
     waiting: list[ast.AST] = list(spot.heads)
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            found.add(node.id)
+            names.add(node.id)
         if isinstance(node, ast.Call) and plain_text(node) not in texts:
             shared = arguments.get(plain_text(node.func), set())
             waiting.append(node.func)
             waiting += [n for n in (*node.args, *node.keywords) if plain_text(n) not in shared]
         elif not isinstance(node, ast.expr) or plain_text(node) not in texts:
             waiting += ast.iter_child_nodes(node)
-    return found & spot.reads
+    return names & spot.reads
 
 
 def _origins(spot: Spot, side: Flow) -> list[int]:
     """Where `side` has the statement, or the one that is most like it."""
-    same = [n for n, one in enumerate(side) if one.text == spot.text]
+    same = [n for n, other in enumerate(side) if other.text == spot.text]
     if same:
         return same
-    alike = [(alikeness(one.node, spot.node), n) for n, one in enumerate(side)]
+    alike = [(_alikeness(other.node, spot.node), n) for n, other in enumerate(side)]
     best = max(alike, default=(0.0, 0))
     return [best[1]] if best[0] >= _ENOUGH else []
+
+
+def _alikeness(old: ast.stmt, new: ast.stmt) -> float:
+    """How much two statements say the same, from 0 to 1.3."""
+    kinds = [ast.Assign if isinstance(n, ast.AnnAssign) else type(n) for n in (old, new)]
+    if kinds[0] is not kinds[1]:
+        return 0.0
+    if suites_of(old):
+        return measure_similarity(old, new)
+    words = [Counter(_WORD.findall(ast.unparse(node))) for node in (old, new)]
+    share = (words[0] & words[1]).total() * 2 / max(words[0].total() + words[1].total(), 1)
+    # Two assignments to the same names are versions of one more often than not.
+    targets = [ast.unparse(node).partition(" = ") for node in (old, new)]
+    is_named = targets[0][1] and targets[0][0] == targets[1][0]
+    return share + 0.3 if is_named else share
 
 
 def _is_same(before: Spot | None, now: Spot | None) -> bool:
     """Whether a name comes from the same statement, or a call with more or fewer arguments."""
     if before is None or now is None or before.text == now.text:
         return (before and before.text) == (now and now.text)
-    one, other = assigned(before.node), assigned(now.node)
-    if one is None or other is None or isinstance(now.node, ast.AugAssign):
+    was, other = assigned(before.node), assigned(now.node)
+    if was is None or other is None or isinstance(now.node, ast.AugAssign):
         return False
-    return one[0] == other[0] and is_same_value(one[1], other[1])
+    return was[0] == other[0] and is_same_value(was[1], other[1])
 
 
-def is_same_value(one: ast.expr, other: ast.expr) -> bool:
+def is_same_value(left: ast.expr, right: ast.expr) -> bool:
     """Whether two expressions are equal, or one call with equal values for common arguments."""
-    if plain_text(one) == plain_text(other):
+    if plain_text(left) == plain_text(right):
         return True
-    match one, other:
+    match left, right:
         case ast.Attribute(value=a, attr=x), ast.Attribute(value=b, attr=y):
             return x == y and is_same_value(a, b)
         case ast.Call(), ast.Call():
             mine, theirs = (
-                {k.arg: plain_text(k.value) for k in call.keywords} for call in (one, other)
+                {k.arg: plain_text(k.value) for k in call.keywords} for call in (left, right)
             )
             return (
-                plain_text(one.func) == plain_text(other.func)
+                plain_text(left.func) == plain_text(right.func)
                 and all(
                     plain_text(a) == plain_text(b)
-                    for a, b in zip(one.args, other.args, strict=False)
+                    for a, b in zip(left.args, right.args, strict=False)
                 )
                 and all(mine[name] == theirs[name] for name in mine.keys() & theirs.keys())
             )
@@ -171,9 +188,9 @@ def changed_uses(
         if attribute != name:
             old, new = before.get(attribute), after.get(attribute)
         else:
-            found = (tree.definition(parent[0], name) for tree in trees)
-            old, new = (one[1].node if one is not None else None for one in found)
-        lines = [ast.unparse(one).partition("\n")[0] if one else "" for one in (old, new)]
+            definitions = (tree.definition(parent[0], name) for tree in trees)
+            old, new = (side[1].node if side is not None else None for side in definitions)
+        lines = [ast.unparse(side).partition("\n")[0] if side else "" for side in (old, new)]
         if old is not None and new is None:
             yield Clash(f"{name}, which the change uses, is gone", *lines)
         elif old is not None and new is not None and not _is_same_use(old, new):
@@ -183,7 +200,7 @@ def changed_uses(
 
 
 def _uses(nodes: Sequence[ast.stmt]) -> Iterator[str]:
-    for node in (inner for one in nodes for inner in ast.walk(one)):
+    for node in (inner for root in nodes for inner in ast.walk(root)):
         match node:
             case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
                 yield f"self.{name}"
@@ -193,30 +210,30 @@ def _uses(nodes: Sequence[ast.stmt]) -> Iterator[str]:
 
 def set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
     """What gives each attribute of a class its value: a member, or an assignment in a method."""
-    found: dict[str, ast.stmt] = {}
+    setters: dict[str, ast.stmt] = {}
     for _, definition in tree.ancestry(*parent):
         for name, member in definition.members.items():
             for node in ast.walk(member.method) if member.method is not None else ():
                 if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
                     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                    for target in (inner for one in targets for inner in ast.walk(one)):
+                    for target in (inner for whole in targets for inner in ast.walk(whole)):
                         match target:
                             case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
-                                found.setdefault(attribute, node)
-            found.setdefault(name, member.nodes[-1])
-    return found
+                                setters.setdefault(attribute, node)
+            setters.setdefault(name, member.nodes[-1])
+    return setters
 
 
 def _is_same_use(old: ast.stmt, new: ast.stmt) -> bool:
     """Whether an attribute has the same value, or a function takes what it took."""
     if isinstance(old, Function) and isinstance(new, Function):
         return takes_the_same(old, new)
-    one, other = assigned(old), assigned(new)
-    if one is None or other is None:
+    was, other = assigned(old), assigned(new)
+    if was is None or other is None:
         return type(old) is type(new)
     # Two calls of one class make the same kind of module.
-    calls = [plain_text(node.func) for _, node in (one, other) if isinstance(node, ast.Call)]
-    return (len(calls) == 2 and calls[0] == calls[1]) or is_same_value(one[1], other[1])
+    calls = [plain_text(node.func) for _, node in (was, other) if isinstance(node, ast.Call)]
+    return (len(calls) == 2 and calls[0] == calls[1]) or is_same_value(was[1], other[1])
 
 
 def takes_the_same(old: Function, new: Function) -> bool:
@@ -226,8 +243,8 @@ def takes_the_same(old: Function, new: Function) -> bool:
     if after[: len(before)] != before or required > len(before) - len(old.args.defaults):
         return False
     keywords = {a.arg: d for a, d in zip(new.args.kwonlyargs, new.args.kw_defaults, strict=True)}
-    known = {a.arg for a in old.args.kwonlyargs}
-    if any(default is None and name not in known for name, default in keywords.items()):
+    named_before = {a.arg for a in old.args.kwonlyargs}
+    if any(default is None and name not in named_before for name, default in keywords.items()):
         return False
     takes_more = new.args.kwarg is not None or old.args.kwarg is None
-    return type(old) is type(new) and takes_more and known <= keywords.keys() | {*after}
+    return type(old) is type(new) and takes_more and named_before <= keywords.keys() | {*after}

@@ -13,12 +13,13 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from patchgen.author.adopt.forked import pair_with_parent
+from patchgen.author.adopt.forked import ForkedModel, pair_with_parent
 from patchgen.author.align.file import (
     Definition,
     File,
+    Member,
     absolute_module,
     member_names,
     read_file,
@@ -67,22 +68,22 @@ def declared_changes(modular: File) -> Iterator[Declared]:
     parents: dict[str, tuple[str, str] | None] = {}
     for name, definition in modular.definitions.items():
         bases = [resolve(modular, base) for base in getattr(definition.node, "bases", ())]
-        own = (base for base in bases if base and base[0].startswith("transformers.models."))
-        parents[name] = next(own, None)
+        of_models = (base for base in bases if base and base[0].startswith("transformers.models."))
+        parents[name] = next(of_models, None)
     modules = [parent[0] for parent in parents.values() if parent is not None]
     for name, parent in parents.items() if modules else ():
         node = modular.definitions[name].node
         module, base = parent or (max(modules, key=modules.count), name)
         if isinstance(node, Function):
             yield Declared("", name, "override", (node,), module, "", is_whole=True)
-        found: dict[tuple[str, Kind], list[ast.stmt]] = {}
+        by_member: dict[tuple[str, Kind], list[ast.stmt]] = {}
         for member in node.body if isinstance(node, ast.ClassDef) else ():
             target = edited_method(modular, member)
             kind: Kind = "override" if isinstance(member, Function) else "attribute"
             for its_name in [target] if target is not None else member_names(member):
                 key = (its_name, "edit" if target is not None else kind)
-                found.setdefault(key, []).append(member)
-        for (its_name, kind), nodes in found.items():
+                by_member.setdefault(key, []).append(member)
+        for (its_name, kind), nodes in by_member.items():
             yield Declared(name, its_name, kind, tuple(nodes), module, base, parent is None)
 
 
@@ -113,6 +114,19 @@ def edited_method(modular: File, node: ast.stmt) -> str | None:
                 if resolve(modular, func) == ("patchgen.edits", "edit"):
                     return method
     return None
+
+
+class Parent(NamedTuple):
+    """A member of a parent, beside the output; a function has no `owner`."""
+
+    forked: ForkedModel
+    owner: str
+    code: Code
+
+    def member(self, name: str, file: File | None = None) -> Member:
+        """The member in the parent's file, or in another one like it."""
+        definition = (file or self.forked.parent).definitions[self.owner or name]
+        return definition.members[name] if self.owner else Member(name, definition.nodes)
 
 
 @dataclass
@@ -160,12 +174,12 @@ class Tree:
         """A class and what it derives from, as far as the release defines it, nearest first."""
         waiting, seen = [(module, owner)], set()
         while waiting:
-            place = waiting.pop(0)
-            found = self.definition(*place)
-            if place in seen or found is None or found[1].kind != "class":
+            parent = waiting.pop(0)
+            entry = self.definition(*parent)
+            if parent in seen or entry is None or entry[1].kind != "class":
                 continue
-            seen.add(place)
-            file, definition = found
+            seen.add(parent)
+            file, definition = entry
             yield file, definition
             assert isinstance(definition.node, ast.ClassDef)
             for base in definition.node.bases:
@@ -174,16 +188,19 @@ class Tree:
                 elif (origin := resolve(file, base)) is not None:
                     waiting.append(origin)
 
-    def parent_of(self, change: Declared, output: File) -> tuple[File, Code] | None:
-        """The member that a change is about, in the names of the output, and its file."""
-        found = self.member(change.module, change.parent, change.member)
-        if found is None:
+    def parent_of(self, change: Declared, output: File) -> Parent | None:
+        """The member that a change is about, in the names of the output."""
+        entry = self.member(change.module, change.parent, change.member)
+        if entry is None:
             return None
-        file, owner, _ = found
+        file, owner, _ = entry
+        forked = ForkedModel(file, output, change.module, {})
         if file.source.module == change.module and change.owner != change.parent:
-            file = pair_with_parent(file, output, change.module).parent
-        members = (member_of(file, name, change.member) for name in (change.owner, owner))
-        return next(((file, one) for one in members if one is not None), None)
+            forked = pair_with_parent(file, output, change.module)
+        every = (
+            (name, member_of(forked.parent, name, change.member)) for name in (change.owner, owner)
+        )
+        return next((Parent(forked, name, code) for name, code in every if code is not None), None)
 
 
 # What a modular file gives

@@ -11,15 +11,15 @@ from patchgen.author.rebase.work import Rebased, Result, State
 _SIDES = ("was", "declared", "upstream")
 
 
-def text_of(made: Rebased, display_path: str) -> str:
+def text_of(rebased: Rebased, display_path: str) -> str:
     """The report on one modular file."""
-    lines = [f"{display_path}: {summary(made.results) or 'changes nothing of its parent'}"]
-    for result in made.results:
+    lines = [f"{display_path}: {summary(rebased.results) or 'changes nothing of its parent'}"]
+    for result in rebased.results:
         if result.state is not State.UNCHANGED:
             lines += _lines_of(result)
-    if made.is_absorbed:
+    if rebased.is_absorbed:
         lines.append("  upstream does all of it now: the file can be deleted")
-    for problem in made.problems:
+    for problem in rebased.problems:
         lines.append(f"  {problem.code} {problem.what}")
         lines += [f"    {line}" for line in problem.hint.split("\n") if line]
     return "\n".join(lines) + "\n"
@@ -45,17 +45,17 @@ def _lines_of(result: Result) -> Iterator[str]:
         yield from (f"    {line}" for line in result.upstream)
 
 
-def data_of(made: Rebased, display_path: str, written: bool) -> dict[str, Any]:
+def data_of(rebased: Rebased, display_path: str, written: bool) -> dict[str, Any]:
     """The report on one modular file as JSON."""
     return {
         "modular": display_path,
-        "done": made.is_done,
-        "absorbed": made.is_absorbed,
+        "done": rebased.is_done,
+        "absorbed": rebased.is_absorbed,
         "written": written,
-        "changes": [_data_of(result) for result in made.results],
+        "changes": [_data_of(result) for result in rebased.results],
         "problems": [
             {"code": p.code, "line": p.at.line, "what": p.what, "hint": p.hint}
-            for p in made.problems
+            for p in rebased.problems
         ],
     }
 

@@ -24,6 +24,7 @@ from patchgen.author.rebase.merge import Merge, merge
 from patchgen.author.rebase.releases import (
     Declared,
     Given,
+    Parent,
     Prover,
     Tree,
     declared_changes,
@@ -61,7 +62,7 @@ class Result:
     """One declared change, and what is known of it so far.
 
     `before` and `after` are the parent's text in both releases.  `merge` is what the member should
-    say now, `files` are the output on the old release and the new parent.
+    say now, `parent` is the new one.
     """
 
     change: Declared
@@ -70,7 +71,7 @@ class Result:
     before: str = ""
     after: str = ""
     merge: Merge | None = None
-    files: tuple[File, File] | None = None
+    parent: Parent | None = None
     merged: str = ""
 
     @property
@@ -158,10 +159,10 @@ class Rebase:
         if given.problems:
             raise Refusals(list(given.problems))
         changes = list(declared_changes(self.modular))
-        found = [self._result(change, given) for change in changes]
+        every = [self._result(change, given) for change in changes]
         whole = {change.owner: change for change in changes if change.is_whole and change.owner}
-        found += map(self._added_to, whole.values())
-        results = [result for result in found if result is not None]
+        every += map(self._added_to, whole.values())
+        results = [result for result in every if result is not None]
         texts = self._settle(results)
         problems = self.prover.flatten(replaced(self.modular, texts), self.new).problems
         told = {r.change: list(r.told()) for r in results if r.is_open}
@@ -179,15 +180,15 @@ class Rebase:
         before = self.trees[0].parent_of(change, output) if output is not None else None
         if before is None or output is None:
             return None
-        base = before[1]
+        base = before.code
         result = Result(change, before=_text(base))
         after = self.trees[1].parent_of(change, output)
         if after is None:
             result.state = State.GONE
             result.clashes = (Clash(_where_it_is(change, base, self.trees[1])),)
             return result
-        theirs = after[1]
-        result.after, result.files = _text(theirs), (output, after[0])
+        theirs = after.code
+        result.after, result.parent = _text(theirs), after
         is_same = base.says == theirs.says
         ours = given.member(change)
         if ours is None:  # the declaration removes the member
@@ -232,11 +233,11 @@ class Rebase:
             failing = _failing(given.problems, text)
             wrong: dict[Result, tuple[Clash, ...]] = {}
             for result in results:
-                made = texts.get(result.change)
-                if result.change.name in failing and made is not OUT:
+                rewritten = texts.get(result.change)
+                if result.change.name in failing and rewritten is not OUT:
                     wrong[result] = ()
                 elif result in waiting and not failing:
-                    doubts = _doubts(result, given.member(result.change), made)
+                    doubts = _doubts(result, given.member(result.change), rewritten)
                     wrong |= {} if doubts is None else {result: doubts}
             if not wrong:
                 break
@@ -249,9 +250,9 @@ class Rebase:
                     way = None if result.change.is_whole else OUT
                 texts |= {result.change: way} if way is not None else {}
         for result in waiting:
-            made, member = texts.get(result.change), given.member(result.change)
+            rewritten, member = texts.get(result.change), given.member(result.change)
             anew = State.REANCHORED if result.change.kind == "edit" else State.MERGED
-            result.state = State.MOVED if made is None else anew
+            result.state = State.MOVED if rewritten is None else anew
             result.merged = member.member if member is not None else ""
         return {
             r.change: t
@@ -263,22 +264,21 @@ class Rebase:
 def _ways(result: Result, writer: Writer) -> Iterator[Rewritten | None]:
     """What a change may become when it does not fit; None is the text that it has."""
     change, merged = result.change, result.merge
-    assert merged is not None and result.files is not None
+    assert merged is not None and result.parent is not None
     is_edit = change.kind == "edit"
     renamed = writer.renamed(change, merged.renames) if is_edit and merged.renames else None
     if renamed is not None:
         yield renamed
     if merged.code is not None:
-        theirs = merged.three.theirs
-        edits = writer.edits(change, theirs, merged.code, result.files) if is_edit else None
+        edits = writer.edits(change, merged.code, result.parent) if is_edit else None
         # Where an edit has no place of its own any more, the whole method says it.
-        yield edits or writer.override(change, merged.code, result.files)
+        yield edits or writer.override(change, merged.code, result.parent)
     # The first one again: by now, what it depends on may be right.
     yield None
 
 
 def _doubts(
-    result: Result, member: Code | None, made: Rewritten | None
+    result: Result, member: Code | None, rewritten: Rewritten | None
 ) -> tuple[Clash, ...] | None:
     """None for a change that gives the merged member, or an edit that has found its place.
 
@@ -289,7 +289,7 @@ def _doubts(
         return ()
     if merged.code is not None and member.says == merged.code.says:
         return None
-    if result.change.kind != "edit" or (made is not None and made.is_anew):
+    if result.change.kind != "edit" or (rewritten is not None and rewritten.is_anew):
         return ()
     return doubts_of(member, merged.three) or None
 
@@ -326,8 +326,8 @@ def _where_it_is(change: Declared, member: Code, tree: Tree) -> str:
     moved = [
         f"{definition.name}.{name}"
         for definition in classes
-        for name, one in definition.members.items()
-        if [*map(plain_text, one.nodes)] == member.says
+        for name, other in definition.members.items()
+        if [*map(plain_text, other.nodes)] == member.says
     ]
     named = [d.name for d in classes if change.member in d.members]
     alike = [f"{n}.{change.member}" for n in named if n.endswith(change.parent[-8:])]

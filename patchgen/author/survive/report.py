@@ -68,7 +68,7 @@ def breaks_of(survey: Survey, modular: Modular) -> Iterator[Break]:
         fits, fails = outcomes[good.version], outcomes[bad.version]
         if fits.problems or not fails.problems:
             continue
-        sides = [on_release(survey.project, one).environment() for one in (good, bad)]
+        sides = [on_release(survey.project, release).environment() for release in (good, bad)]
         problem = fails.problems[0]
         definition, texts = _changed_definition(problem, fits, sides)
         texts = texts if good is pair[0] else texts[::-1]
@@ -97,7 +97,7 @@ def _changed_definition(
         changed = [name for name in {**here, **there} if here.get(name) != there.get(name)]
         named = [name for name in changed if {*name.split(".")} <= words]
         if named:
-            name = max(named, key=lambda one: one.count("."))
+            name = max(named, key=lambda candidate: candidate.count("."))
             return f"{module}.{name}", (here.get(name, ""), there.get(name, ""))
     # What is not there is not read either.
     missing = next((word for word in text.split() if word.startswith("transformers.")), "")
@@ -113,10 +113,10 @@ def _parts(environment: Environment, module: str) -> dict[str, str] | None:
     parts: dict[str, Definition | Member] = dict(file.definitions)
     for name, definition in file.definitions.items():
         members = definition.members if definition.kind == "class" else {}
-        parts |= {f"{name}.{member}": one for member, one in members.items()}
+        parts |= {f"{name}.{member}": code for member, code in members.items()}
     return {
-        name: file.source.slice(first_line(one.nodes[0]), one.nodes[-1].end_lineno or 0)
-        for name, one in parts.items()
+        name: file.source.slice(first_line(code.nodes[0]), code.nodes[-1].end_lineno or 0)
+        for name, code in parts.items()
     }
 
 
@@ -174,7 +174,7 @@ def text_of(rows: tuple[Row, ...], survey: Survey) -> str:
 def _lines_of(row: Row) -> Iterator[str]:
     good: list[str] = []
     bad: list[str] = []
-    plain = {v: State.SAME if one in CONVERTS else one for v, one in row.states.items()}
+    plain = {v: State.SAME if change in CONVERTS else change for v, change in row.states.items()}
     # Neighbouring releases of one state stand together.
     for state, group in itertools.groupby(plain, key=lambda version: plain[version]):
         versions = [*group]
@@ -191,9 +191,9 @@ def _lines_of(row: Row) -> Iterator[str]:
     more = f"; its output changed in {', '.join(changed)}" if changed else ""
     yield f"{row.name}: converts on {', '.join(good) or 'none'}{more}"
     yield from bad
-    for one in row.breaks:
-        yield f"  {one.text}"
-        lines = one.diff.rstrip("\n").split("\n")[2:]
+    for change in row.breaks:
+        yield f"  {change.text}"
+        lines = change.diff.rstrip("\n").split("\n")[2:]
         yield from (f"    {line}" for line in lines[:_DIFF_LINES])
         if len(lines) > _DIFF_LINES:
             yield f"    ... {len(lines) - _DIFF_LINES} more lines"
@@ -226,5 +226,5 @@ def _data_of(row: Row) -> dict[str, Any]:
         "outputs": {version: digests_of(outcome) for version, outcome in row.outcomes.items()},
         "fits_outputs_on_disk": list(row.fitting),
         "problems": problems,
-        "breaks": [asdict(one) for one in row.breaks],
+        "breaks": [asdict(change) for change in row.breaks],
     }

@@ -30,14 +30,14 @@ class Wanted:
 
 
 def wanted_releases(
-    asked: Sequence[str], known: Sequence[Release], cache: Path, *, download: bool
+    asked: Sequence[str], available: Sequence[Release], cache: Path, *, download: bool
 ) -> Wanted:
     """The releases that `asked` names, all that are known by default.
 
     A range means those that are known; with `download`, pip may fetch the others that are named.
     """
-    nearest = list(reversed(known))
-    found = {} if asked else {release.version: release for release in nearest}
+    nearest = list(reversed(available))
+    picked = {} if asked else {release.version: release for release in nearest}
     missing: list[str] = []
     open_ends: list[str] = []
     for text in asked:
@@ -47,12 +47,12 @@ def wanted_releases(
         except PatchgenError:
             missing.append(text)
             continue
-        found |= {release.version: release for release in there}
+        picked |= {release.version: release for release in there}
         for end in (first, last) if dots and not Path(text).exists() else ():
             # 5.4.1 is one of 5.4.
             order = order_of(end)
             open_ends += [] if any(r.order[: len(order)] == order for r in there) else [end]
-    releases = tuple(sorted(found.values(), key=lambda release: release.order))
+    releases = tuple(sorted(picked.values(), key=lambda release: release.order))
     return Wanted(releases, tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(open_ends)))
 
 
@@ -126,20 +126,20 @@ def digests_of(outcome: Outcome) -> dict[str, str]:
 
 def states_of(outcomes: Mapping[str, Outcome], versions: Sequence[str]) -> dict[str, State]:
     """The state for each release."""
-    found: dict[str, State] = {}
+    states: dict[str, State] = {}
     before: Outcome | None = None
     for version in versions:
         outcome = outcomes.get(version)
         if outcome is None:
-            found[version] = State.UNREADABLE
+            states[version] = State.UNREADABLE
             continue
         codes = {problem.code for problem in outcome.problems}
         other = State.EDIT if any(code.startswith("PG3") for code in codes) else State.REFUSED
         # The problem that causes the others decides.
-        causes = (state for state, known in _CAUSES.items() if codes & known)
-        found[version] = next(causes, other) if codes else State.SAME
+        causes = (state for state, its_codes in _CAUSES.items() if codes & its_codes)
+        states[version] = next(causes, other) if codes else State.SAME
         is_between = before is not None and not before.problems and not outcome.problems
         if before is not None and is_between and digests_of(before) != digests_of(outcome):
-            found[version] = State.CHANGED
+            states[version] = State.CHANGED
         before = outcome
-    return found
+    return states

@@ -23,7 +23,7 @@ TOLD = """class ToyMLP(toy.ToyMLP):
     rate = 1
 
     # rebase: ToyMLP.forward: stale override
-    # rebase: the declaration replaces statements that upstream changed
+    # rebase: upstream changed the code that the declaration changes, or stands beside
     # rebase: @@ -1,3 +1,3 @@
     # rebase:  def forward(self, x):
     # rebase: -    gate = self.act(self.gate(x))
