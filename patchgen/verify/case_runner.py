@@ -89,8 +89,8 @@ class CaseRunner:
     def _verdict(self, case: Case) -> Verdict:
         pair: Pair | None = None
         try:
-            self._require_compared(case)
             pair = self.pair(case)
+            self._require_compared(case, pair)
             verdict = CHECKS[case.kind](CheckContext(pair, case))
         except (NothingToCompare, CannotBuild, ChangedInPlace) as reason:
             return Verdict("NONE", str(reason))
@@ -111,15 +111,18 @@ class CaseRunner:
             return Verdict(status, f"the parent fails of it too: {verdict.note}")
         return replace(verdict, cause=verdict.cause or _find_cause(case, pair))
 
-    def _require_compared(self, case: Case) -> None:
+    def _require_compared(self, case: Case, pair: Pair) -> None:
         """Raises NothingToCompare where the case compares what differs on purpose."""
         if case.kind in WITHOUT_PARENT or case.neutral:
             return
         mode = "training" if case.scenario.train else "eval"
-        changed = [f"{SETTING}{name}" for name, _ in case.changes]
+        changed = [name for name, _ in case.changes]
         for name, why in self.variant.differs:
-            if name == mode or name in changed:
+            if name == mode or name.removeprefix(SETTING) in changed:
                 raise NothingToCompare(f"{name} differs on purpose: {why}")
+        for name in changed:
+            if name.rpartition(".")[2] in pair.own_settings:
+                raise NothingToCompare(f"the parent has no setting {name}")
 
 
 def _fails(case: Case, pair: Pair) -> bool:

@@ -17,6 +17,7 @@ from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.itself import WAYS
 from patchgen.verify.configs.read import changed_heads, find_settings, head_for, read_of
 from patchgen.verify.inputs.arguments import WHOLE_ENCODER
+from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN, OF_MODELS
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck, Rows, Scenario
@@ -370,12 +371,13 @@ class _Selection:
 
     def declared(self) -> Iterator[Case]:
         """What differs on purpose: equal at its neutral point, and right with each setting."""
-        names = [name for name, _ in self.variant.differs]
+        names = {name.removeprefix(SETTING) for name, _ in self.variant.differs}
         for dtype in self.plan.dtypes if self.variant.equal_if else ():
             for case in self.numbers(dtype, ROWS, "{} at its neutral point"):
                 yield replace(case, neutral=True)
         for setting in find_settings(self.variant):
-            if any(f"{SETTING}{name}" in names for name in setting.changes):
+            own = Pair(self.variant, self.head).own_settings if setting.drawn else frozenset()
+            if any(name in names or name.rpartition(".")[2] in own for name in setting.changes):
                 for case in (*self.itself(), *self.read_by_cache()):
                     changes, name = tuple(setting.changes.items()), f"{case.name}: {setting.name}"
                     yield replace(case, name=name, changes=changes, drawn=True)

@@ -89,6 +89,14 @@ class Pair:
         return find_parent_class(self.variant, self.head)
 
     @functools.cached_property
+    def own_settings(self) -> frozenset[str]:
+        """What only the variant's configuration has; none where a part says what they change."""
+        if self.build is not reload:
+            return frozenset()
+        ours, theirs = self.variant_class.config_class, self.parent_class.config_class
+        return _fields_of(ours) - _fields_of(theirs)
+
+    @functools.cached_property
     def plain_parent(self) -> PreTrainedModel:
         """As transformers has it, whatever differs on purpose; in float64, on the CPU."""
         plain = find_parent_class(replace(self.variant, differs=()), self.head)
@@ -255,6 +263,12 @@ class Pair:
         parent, _ = self.models(self.routes[0], torch.float32)
         packed = self.inputs(Scenario(rows="packed", labels=False), torch.float32)
         return isolates_packed_texts(parent, packed)
+
+
+def _fields_of(kind: type[PreTrainedConfig]) -> frozenset[str]:
+    """Annotated fields of a configuration, and of those within it."""
+    bases = (base for each in (kind, *kind.sub_configs.values()) for base in each.__mro__)
+    return frozenset(name for base in bases for name in vars(base).get("__annotations__", ()))
 
 
 def _build_neutral(

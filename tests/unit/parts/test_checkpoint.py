@@ -40,7 +40,7 @@ GALLERY = {
     "mpnet": ("MPNetForMaskedLM", {}),
     "openai": ("OpenAIGPTLMHeadModel", {}),
     "xlnet": ("XLNetLMHeadModel", {}),
-    "mixtral": ("MixtralForCausalLM", {"output_router_logits": True, "attention_dropout": 0.1}),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", {"output_router_logits": True, "attention_dropout": 0.1}),
 }
 gallery = pytest.mark.parametrize("name", GALLERY)
 
@@ -63,7 +63,8 @@ def pair(name, **changes):
             {"openai": "openai-gpt"}.get(name, name), dropout=0.1, **given, **changes
         )
     parent = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
-    variant = importlib.import_module(f"generated.{name}.modeling_{name}_checkpoint")
+    ending = "checkpoint_loss" if name == "qwen3_moe" else "checkpoint"
+    variant = importlib.import_module(f"generated.{name}.modeling_{name}_{ending}")
     return drawn(getattr(parent, class_name), config), drawn(getattr(variant, class_name), config)
 
 
@@ -88,20 +89,21 @@ def step(model, **more):
     return {name: tensor.detach().clone() for name, tensor in {**seen, "loss": loss}.items()}, kept
 
 
-def apart(one, other):
-    return worst(differences(one, other))
+def is_same(name, one, other):
+    # The mixture's variant also adds up its loss in another order.
+    return worst(differences(one, other)) <= (1e-5 if name == "qwen3_moe" else 0)
 
 
 @gallery
 def test_the_same_step_from_fewer_kept_bytes(name):
     parent, variant = pair(name)
-    reference, everything = step(parent)
+    reference, everything = step(parent)[0], step(variant)[1]
     variant.activation_checkpointing_enable()
     seen, kept = step(variant)
-    assert apart(reference, seen) == 0.0
+    assert is_same(name, reference, seen)
     assert kept < everything
     variant.activation_checkpointing_enable(SELECTIVE)
-    assert apart(reference, step(variant)[0]) == 0.0
+    assert is_same(name, reference, step(variant)[0])
     variant.activation_checkpointing_disable()
     assert step(variant)[1] == everything
 
@@ -110,11 +112,10 @@ def test_the_same_step_from_fewer_kept_bytes(name):
 def test_a_reentrant_recompute_gives_the_same(name):
     parent, variant = pair(name)
     variant.activation_checkpointing_enable(REENTRANT)
-    if (
-        name == "mixtral"
-    ):  # what it records of its routers has no gradient in a reentrant forward pass
+    # What it records of its routers has no gradient in a reentrant forward pass.
+    if name == "qwen3_moe":
         parent.activation_checkpointing_enable(REENTRANT)
-    assert apart(step(parent)[0], step(variant)[0]) == 0.0
+    assert is_same(name, step(parent)[0], step(variant)[0])
 
 
 @gallery
@@ -130,7 +131,7 @@ def test_a_layer_whose_forward_is_wrapped(name):
         if isinstance(module, GradientCheckpointingLayer):
             module.forward = wrapped(module.forward)
     variant.activation_checkpointing_enable()
-    assert apart(step(parent)[0], step(variant)[0]) == 0.0
+    assert is_same(name, step(parent)[0], step(variant)[0])
     assert calls
 
 
@@ -169,7 +170,7 @@ def test_products_are_kept_in_any_model():
     reference, _ = step(model)
     once = len(runs)
     switch_on(model, SELECTIVE, every_n_layers=2)
-    assert apart(reference, step(model)[0]) == 0.0
+    assert is_same("llama", reference, step(model)[0])
     assert len(runs) == 2 * once + (once + 1) // 2
 
 
@@ -181,7 +182,7 @@ def test_compiled():
     switch_on(model, SELECTIVE)
     torch._dynamo.reset()
     model.forward = torch.compile(model.forward, backend="aot_eager", fullgraph=True)
-    assert apart(reference, step(model)[0]) == 0.0
+    assert is_same("llama", reference, step(model)[0])
 
 
 def test_what_is_kept():
@@ -262,7 +263,7 @@ def routed(model):
 
 def test_the_recompute_takes_the_experts_that_were_chosen():
     # Loops over experts stop on other shapes; grouped GEMMs do not.
-    parent, variant = pair("mixtral", experts_implementation="grouped_mm")
+    parent, variant = pair("qwen3_moe", experts_implementation="grouped_mm")
     for model in (parent, variant):
         model.activation_checkpointing_enable()
     chosen = routed(variant)
