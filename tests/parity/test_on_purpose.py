@@ -70,6 +70,21 @@ class LlamaModel(llama.LlamaModel):
             if self.training:
                 inputs_embeds = inputs_embeds + 0.1 * torch.rand_like(inputs_embeds)
 """
+OWN_TAU = """
+from huggingface_hub.dataclasses import strict
+from transformers.models.llama import configuration_llama
+
+
+@strict
+class LlamaConfig(configuration_llama.LlamaConfig):
+    tau: float = {default}
+
+
+class LlamaAttention(llama.LlamaAttention):
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.scaling = self.scaling / config.tau
+"""
 TAU = """
 {declared}
 
@@ -265,6 +280,12 @@ CHANGES = (
     Change(
         "a temperature, declared and two by default",
         TAU.format(declared='__differs__ = {"config.tau": "scores divided"}\n', default="2.0"),
+        "`LlamaAttention` (`self_attn`) gives other values",
+    ),
+    Change("a setting of its own configuration", OWN_TAU.format(default="1.0")),
+    Change(
+        "a setting of its own with another default",
+        OWN_TAU.format(default="2.0"),
         "`LlamaAttention` (`self_attn`) gives other values",
     ),
     Change(
