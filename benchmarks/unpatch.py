@@ -20,6 +20,7 @@ from typing import Any
 
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import PatchgenError
+from patchgen.unpatching.equal import BOUND
 from patchgen.unpatching.unpatch import Report, unpatch_command
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -99,7 +100,8 @@ def page(rows: list[dict[str, Any]]) -> str:
     patched = [row for row in built if row["patches"] or row["left"]]
     good = [row for row in patched if row["converts"] and not any(row["imports"])]
     whole = [row for row in good if not row["left"] and row["own"]]
-    same = [row for row in good if row["equal"]]
+    held = [row for row in good if any("largest" in one for one in row["equal"].values())]
+    same = [row for row in held if row["equal"][row["head"]].get("largest", 1) <= BOUND]
     lines = [
         "# Liger's patches as modular files",
         "",
@@ -111,8 +113,9 @@ def page(rows: list[dict[str, Any]]) -> str:
         f"Of {len(rows)} model types, Liger's function runs and a model is built for {len(built)}, "
         f"and {len(patched)} of these have their own module patched. {len(good)} come out as a "
         f"modular file that converts, and whose flat file imports; {len(whole)} of them say all "
-        f"that was patched. {len(same)} were held against the patched model under Triton's "
-        "interpreter, in float32, in evaluation and in training.",
+        f"that was patched. {len(held)} were held against the patched model under Triton's "
+        "interpreter, in float32, in evaluation and in training, by the class that is named or by "
+        f"all of the file: {len(same)} are equal to {BOUND:g}.",
         "",
         "| model type | class | patches | converts | imports | equal | not written, or no effect |",
         "|---|---|---:|---|---|---|---|",
@@ -137,11 +140,9 @@ def equality(row: dict[str, Any]) -> str:
     measured = [one["largest"] for one in row["equal"].values() if "largest" in one]
     if not measured:
         return cell(next(iter(row["equal"].values()))["error"])
-    return (
-        f"{len(measured)} classes, to {max(measured):.0e}"
-        if max(measured)
-        else (f"{len(measured)} classes, bit for bit")
-    )
+    (first, *others), largest = row["equal"], max(measured)
+    what = f"{len(measured)} classes" if others else first
+    return f"{what}, to {largest:.0e}" if largest else f"{what}, bit for bit"
 
 
 def cell(text: str) -> str:

@@ -1,15 +1,13 @@
 """Hold the model of a flat file against the patched one: equal weights and inputs, two processes.
 
-The patched model writes what it computes, in the process that patched it.  Then
-
-    python -m patchgen.unpatching.equal FOLDER modeling_llama_patched.py
-
-loads the flat file where nothing is patched, and compares.
+The patched model writes what it computes, in its own process.  Then the flat file is loaded where
+nothing is patched: `python -m patchgen.unpatching.equal FOLDER modeling_llama_patched.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib.util
 import io
 import json
@@ -91,7 +89,8 @@ def _observe(
     config = tiny_config(head.config_class, **added)
     if theirs._attn_implementation in ("eager", "sdpa"):
         config._attn_implementation = theirs._attn_implementation
-    tiny = build_parent(head, config, torch.float32)
+    # A copy: a model writes into it which implementations it chose.
+    tiny = build_parent(head, copy.deepcopy(config), torch.float32)
     for patch in differences:
         owner, _, key = patch.target.partition(".")
         for part in tiny.modules() if not patch.why_not else ():

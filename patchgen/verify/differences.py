@@ -156,11 +156,7 @@ def nearer(gaps: Iterable[Difference], other: Iterable[Difference]) -> tuple[Dif
 
 
 def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:
-    """`own` noise, but for each tensor at least the median over all draws.
-
-    Of many tensors some have little in one draw, and would be the furthest apart with nothing
-    wrong.
-    """
+    """`own` noise, but at least the median over all draws: some tensors have little in one."""
     drawn: dict[str, list[float]] = {}
     for gap in (gap for draw in others for gap in draw):
         if math.isfinite(gap.rms):  # else one dtype only has it there, as an expert's gradient

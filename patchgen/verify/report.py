@@ -317,10 +317,7 @@ def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) 
 
 
 def read_record(path: Path, origin: RunDescription) -> tuple[list[Result], dict[str, str]]:
-    """The results of a parity.json, and the command of each variant's.
-
-    Nothing if it is of another device, of other versions or unreadable: one page never mixes them.
-    """
+    """Results of a parity.json and their commands; none of another device or other versions."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if (data["device"], data["versions"]) != (origin.device, dict(origin.versions)):

@@ -141,10 +141,7 @@ class Variant:
 
 
 def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]:
-    """The variants recorded at `home`, or those that `wanted` names: by name, file or folder.
-
-    Raises LookupError if there is none of a name or at all.
-    """
+    """The variants recorded at `home`, or those that `wanted` names; LookupError if none is."""
     records = sorted(read_lock(home / LOCK).items())
     variants = [record for output, record in records if Path(output).name.startswith("modeling_")]
     if not variants:

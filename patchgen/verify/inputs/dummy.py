@@ -74,7 +74,10 @@ def _made(
     if "grid_thw" in names:
         return _patches(names, config, seed)
     if "pixel_values" in names or "pixel_values_videos" in names:
-        return _seen(model_class, config, seed)
+        drawn = images(config, seed, pair="KeypointMatching" in model_class.__name__)
+        frames = drawn.given["pixel_values"]
+        video = Inputs({"pixel_values_videos": torch.stack([frames, frames.flip(-1)], 1)})
+        return drawn if "pixel_values" in names else video
     if "past_values" in names:
         return _series(names, config, seed, labels=scenario.labels)
     return _speech(names, config, labels=scenario.labels)
@@ -187,13 +190,6 @@ def _targets(
             yield target, torch.randint(0, LENGTH - 6, (ROWS,), generator=draw)
     if "next_sentence_label" in names:
         yield "next_sentence_label", torch.randint(0, 2, (ROWS,), generator=draw)
-    if "duration_labels" in names:  # what each token is to sound like, and for how many frames
-        durations = 1 + torch.arange(LENGTH) % 2
-        yield "duration_labels", durations.repeat(ROWS, 1)
-        frames = int(durations.sum())
-        yield "spectrogram_labels", _drawn(seed + 3, ROWS, frames, config.num_mel_bins)
-        for at, target in enumerate(("pitch_labels", "energy_labels")):
-            yield target, _drawn(seed + 7 + at, ROWS, LENGTH, 1)
     if "labels" not in names:
         return
     classes = max(config.num_labels, 2)
@@ -223,21 +219,6 @@ def _choices(drawn: Inputs) -> Inputs:
 
 
 # --- images, speech and time series
-
-
-def _seen(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Inputs:
-    """Images or frames, and what is asked about them."""
-    names = takes(model_class)
-    drawn = images(config, seed, pair="KeypointMatching" in model_class.__name__)
-    if "pixel_values" not in names:
-        frames = drawn.given["pixel_values"]
-        return Inputs({"pixel_values_videos": torch.stack([frames, frames.flip(-1)], 1)})
-    asked = batch("none", rows=ROWS, length=LENGTH, seed=seed).input_ids
-    texts = dict.fromkeys(("task_inputs", "tasks_input_ids", "classes_input_ids"), asked)
-    masks = ("tasks_attention_mask", "classes_attention_mask")
-    more = {**texts, **dict.fromkeys(masks, torch.ones_like(asked))}
-    more["classes_structure"] = torch.ones(ROWS, dtype=torch.long)
-    return Inputs({**drawn.given, **{name: each for name, each in more.items() if name in names}})
 
 
 def images(config: PreTrainedConfig, seed: int, *, pair: bool = False) -> Inputs:

@@ -38,10 +38,7 @@ GAIN = 1.3
 
 @torch.no_grad()
 def draw_weights(model: nn.Module, seed: int = 0) -> None:
-    """Set every parameter of `model`: the same values in every model with the same names.
-
-    Drawn in float64 in the order of the names, and rounded to the parameter's dtype.
-    """
+    """Set every parameter, by its name alone: drawn in float64 and rounded to its dtype."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in sorted(model.named_parameters()):
         owner = model.get_submodule(name.rpartition(".")[0])
@@ -77,8 +74,10 @@ def complete_interpreter() -> None:
     import liger_kernel.ops.rms_norm
     import numpy
     import triton.language as tl
-    from triton.runtime import interpreter
+    from triton.runtime import autotuner, interpreter
 
+    # There is no driver to time kernels with.
+    autotuner.Autotuner.prune_configs = lambda self, kwargs: self.configs[:1]
     convert = interpreter._implicit_cvt
 
     def with_floats(value: Any) -> Any:

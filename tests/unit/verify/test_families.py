@@ -17,7 +17,6 @@ CLASSES = {
     "autoformer": "AutoformerForPrediction",
     "bros": "BrosForTokenClassification",
     "codegen": "CodeGenForCausalLM",
-    "fastspeech2_conformer": "FastSpeech2ConformerModel",
     "glmasr": "GlmAsrEncoder",
     "got_ocr2": "GotOcr2ForConditionalGeneration",
     "kimi_k25": "Kimi_K25VisionModel",
