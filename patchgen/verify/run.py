@@ -74,7 +74,6 @@ class Work:
         return replace(self, skip=(*self.skip, name))
 
     def with_result(self, result: Result) -> Work:
-        """Without the case of `result`, which is done."""
         well = (result.case,) if result.status in ("PASS", "WARN") else ()
         return replace(self.without(result.case), compared=(*self.compared, *well))
 

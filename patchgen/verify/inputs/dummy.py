@@ -282,7 +282,6 @@ def _speech(names: frozenset[str], config: PreTrainedConfig, *, labels: bool) ->
 
 
 def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, labels: bool) -> Inputs:
-    """What was measured, and what came after it."""
     lengths = {"past": config.context_length + max(getattr(config, "lags_sequence", [0]))}
     # Where a decoder goes on from them, it reads them too.
     if "future_values" in names and (labels or config.is_encoder_decoder):
