@@ -77,6 +77,7 @@ SLOW += (
 )
 SLOW += (
     "tp qwen3_moe",
+    "ep qwen3_moe",
     "tp mixtral_losses",
     "ep bert_moe",
     "ep mixtral_losses",

@@ -57,10 +57,7 @@ MORE_PRODUCTS = 4
 
 
 def check_work(context: CheckContext) -> Verdict:
-    """No more FLOPs than the parent; under autocast, no more of them in float32.
-
-    In training a computation in chunks has more products of as many FLOPs, but only a few more.
-    """
+    """No more FLOPs than the parent, or a few for chunks; under autocast, no more in float32."""
     pair, scenario = context.pair, context.case.scenario
     require_scenario(pair, scenario)
     try:

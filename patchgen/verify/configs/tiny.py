@@ -49,6 +49,10 @@ def tiny_config(
         owners = [part for part in default.sub_configs if _has(getattr(default, part), name)]
         if len(owners) == 1:
             inner[f"{owners[0]}.{name}"] = outer.pop(name)
+    # A change may name a size by its other name: Qwen3-MoE's `num_experts` is `num_local_experts`.
+    canonical = default.attribute_map.get
+    changed = {canonical(name, name) for name in outer}
+    tiny = {name: size for name, size in tiny.items() if canonical(name, name) not in changed}
     config = _build_accepted(default, tiny, outer)
     for name, value in inner.items():  # of a configuration inside it: "ffn_config.moe_top_k"
         path, _, last = name.rpartition(".")

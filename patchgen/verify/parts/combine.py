@@ -70,8 +70,7 @@ def both_eager(route: Route) -> Route:
 def weights_route(part_checks: tuple[PartCheck, ...], routes: tuple[Route, Route]) -> Route:
     """The route along which both sides return attention weights.
 
-    The parent's come from its eager attention, and so do the variant's if no part replaces the
-    attention.  Otherwise the variant uses the settings of its closest route.
+    The variant's are eager too, unless a part replaces its attention: then its closest route's.
     """
     closest, independent = routes
     if all(part_check.attentions is None for part_check in part_checks):

@@ -3,6 +3,9 @@
 import pytest
 
 pytest.importorskip("torch")
+pytest.importorskip("transformers")
+from transformers import CONFIG_MAPPING
+
 from patchgen.verify.configs.read import find_defaults, find_reads
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.variants import find_touched_lines
@@ -104,3 +107,39 @@ def test_defaults_of_a_configuration():
         "a": 3,
         "b": None,
     }
+
+
+# Configurations that make a size of another one, whatever they are given.
+MADE = {("flaubert", "bos_index"), ("flaubert", "eos_index"), ("flaubert", "pad_index")}
+MADE |= {("t5gemma2", "eoi_token_id"), ("t5gemma2", "eoi_token_index")}
+MADE |= {("step3p5", "num_local_experts")}
+FEW = ("qwen3_moe", "bart", "gpt2", "axk1", "autoformer", "mamba")
+
+
+def ignored(model_types):
+    """The names of sizes, each of two that a configuration has for it, that a change has not set."""
+    for model_type in model_types:
+        try:
+            default = CONFIG_MAPPING[model_type]()
+        except Exception:  # each that is made of other configurations alone, in its own way
+            continue
+        for two in default.attribute_map.items():
+            if type(getattr(default, two[0], None)) is not int:
+                continue
+            for name in two:
+                try:
+                    size = 2 * getattr(tiny_config(model_type), two[0])
+                    changed = tiny_config(model_type, **{name: size})
+                except Exception:  # each configuration refuses in its own way
+                    continue
+                if getattr(changed, two[0]) != size:
+                    yield model_type, name
+
+
+def test_a_size_is_changed_by_either_of_its_names():
+    assert not [*ignored(FEW)]
+
+
+@pytest.mark.slow
+def test_sizes_of_all_models_are_changed_by_either_of_their_names():
+    assert {*ignored(CONFIG_MAPPING)} == MADE
