@@ -438,10 +438,8 @@ def _check_body(text: str, node: ast.ClassDef, *, is_parent: bool) -> Iterator[F
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 pass
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                further = {
-                    ast.unparse(decorator).rpartition(".")[2]
-                    for decorator in statement.decorator_list
-                }
+                spelled = map(ast.unparse, statement.decorator_list)
+                further = {decorator.rpartition(".")[2] for decorator in spelled}
                 if not further & {"setter", "getter", "deleter", "overload"}:
                     names = [name]
             case ast.AnnAssign(target=ast.Name(id=name), value=value):
