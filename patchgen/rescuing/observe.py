@@ -98,6 +98,9 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
     labelled = {**texts, "labels": ids.masked_fill(~real, -100)}
     asked = {"do_sample": False, "pad_token_id": 0, "eos_token_id": 95}
 
+    def generated(words: int, **how: Any) -> list[torch.Tensor]:
+        return [model.generate(**texts, **asked, max_new_tokens=words, **how)]
+
     def forward() -> list[torch.Tensor]:
         out = model(**given, return_dict=True)
         logits = out.logits if "logits" in out else out[0]
@@ -121,8 +124,7 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
         return [more.logits, *states(more.past_key_values)]
 
     def beams() -> list[torch.Tensor]:
-        wanted = {**texts, **asked, "max_new_tokens": 5, "num_beams": 3}
-        return [model.generate(**wanted, use_cache=use) for use in (True, False)]
+        return [*generated(5, num_beams=3), *generated(5, num_beams=3, use_cache=False)]
 
     def checkpointing() -> Tensors:
         model.gradient_checkpointing_enable()
@@ -139,10 +141,8 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
         "gradients": gradients,
         "hidden states": hidden_states,
         "cache": cache,
-        "generate": lambda: [model.generate(**texts, **asked, max_new_tokens=6)],
-        "generate without a cache": lambda: [
-            model.generate(**texts, **asked, max_new_tokens=6, use_cache=False)
-        ],
+        "generate": lambda: generated(6),
+        "generate without a cache": lambda: generated(6, use_cache=False),
         "beam search": beams,
         "checkpointing": checkpointing,
     }

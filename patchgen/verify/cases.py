@@ -375,8 +375,10 @@ class _Selection:
         for dtype in self.plan.dtypes if self.variant.equal_if else ():
             for case in self.numbers(dtype, ROWS, "{} at its neutral point"):
                 yield replace(case, neutral=True)
-        for setting in find_settings(self.variant):
-            own = Pair(self.variant, self.head).own_settings if setting.drawn else frozenset()
+        settings = find_settings(self.variant)
+        is_drawn = any(setting.drawn for setting in settings)
+        own = Pair(self.variant, self.head).own_settings if is_drawn else frozenset()
+        for setting in settings:
             if any(name in names or name.rpartition(".")[2] in own for name in setting.changes):
                 for case in (*self.itself(), *self.read_by_cache()):
                     changes, name = tuple(setting.changes.items()), f"{case.name}: {setting.name}"

@@ -90,8 +90,7 @@ class Pair:
 
     @functools.cached_property
     def own_settings(self) -> frozenset[str]:
-        """What only the variant's configuration has; none where a part says what they change."""
-        if self.build is not reload:
+        if self.build is not reload:  # a part says what they change
             return frozenset()
         ours, theirs = self.variant_class.config_class, self.parent_class.config_class
         return _fields_of(ours) - _fields_of(theirs)
@@ -266,7 +265,6 @@ class Pair:
 
 
 def _fields_of(kind: type[PreTrainedConfig]) -> frozenset[str]:
-    """Annotated fields of a configuration, and of those within it."""
     bases = (base for each in (kind, *kind.sub_configs.values()) for base in each.__mro__)
     return frozenset(name for base in bases for name in vars(base).get("__annotations__", ()))
 

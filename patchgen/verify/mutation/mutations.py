@@ -277,10 +277,10 @@ def _others(operator: ast.operator | ast.cmpop) -> list[Any]:
 
 
 def _sign(operator: ast.operator | ast.cmpop) -> str:
-    is_comparison = isinstance(operator, ast.cmpop)
     x = ast.Name("x")
-    node = ast.Compare(x, [operator], [x]) if is_comparison else ast.BinOp(x, operator, x)  # type: ignore[arg-type, list-item]
-    return ast.unparse(node)[2:-2]
+    if isinstance(operator, ast.cmpop):
+        return ast.unparse(ast.Compare(x, [operator], [x]))[2:-2]
+    return ast.unparse(ast.BinOp(x, operator, x))[2:-2]
 
 
 def _of_operator(node: ast.expr, site: Site) -> _Replaced:
