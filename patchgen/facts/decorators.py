@@ -72,20 +72,6 @@ SET_BY_EXPERTS = frozenset(
 KEEPING_SIGNATURE = frozenset(
     {"auto_docstring", "use_kernelized_func", "use_kernel_forward_from_hub"}
 )
-# Decorators that store nothing: an object made with one of them is as good as its copy.
-STATELESS = frozenset(
-    (
-        "property setter getter deleter staticmethod classmethod abstractmethod contextmanager"
-        " wraps overload dataclass total_ordering override final deprecated strict"
-        " can_return_tuple auto_docstring capture_outputs merge_with_config_defaults"
-        " filter_output_hidden_states select_hidden_states accepts_precomputed_kwargs"
-        " force_accelerate_hooks maybe_autocast dynamic_rope_update use_kernel_forward_from_hub"
-        " use_kernel_func_from_hub use_kernel_func_from_hub_with_fallback use_kernelized_func"
-        " use_experts_implementation deprecate_kwarg requires add_start_docstrings"
-        " add_start_docstrings_to_model_forward replace_return_docstrings"
-        " filter_out_non_signature_kwargs compile_compatible_method_lru_cache"
-    ).split()
-)
 # Decorators that give a class or function its documentation and change nothing else.
 DOCUMENTING = frozenset(
     {

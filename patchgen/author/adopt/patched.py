@@ -97,7 +97,7 @@ class PatchNames:
         return effective
 
     def _no_effect(self, name: str, attr: str) -> str:
-        """Why an change changes nothing; "" if it may change something."""
+        """Why a change has no effect; "" if it may change something."""
         if attr:
             trees = self.parent.tree, self.file.tree
             used = {word for tree in trees for word in attributes(tree, ast.Load, "")}
