@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -18,48 +17,41 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "population.py"
 Results = list[dict[str, str]]
 
 
-def results_of(parts: Iterable[str], folder: Path) -> Results:
-    """Each part of the models in a process of its own, which what it imports does not outlive."""
-    results = []
-    for part in parts:
-        out = folder / "results.jsonl"
-        command = [sys.executable, SCRIPT, "--models", part, "--out", out]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode in (0, 1) and out.exists(), done.stderr
-        results += [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-        out.unlink()
-    return results
+def results_of(part: str, folder: Path) -> Results:
+    """A part of the models, in a process of its own, which what it imports does not outlive."""
+    out = folder / "results.jsonl"
+    command = [sys.executable, SCRIPT, "--models", part, "--out", out]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1) and out.exists(), done.stderr
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return results_of(["97/352"], tmp_path_factory.mktemp("sample"))
-
-
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return results_of((f"{n}/16" for n in range(1, 17)), tmp_path_factory.mktemp("all"))
-
-
-def of_kind(results: Results, kind: str) -> Results:
+def none_is_broken(results: Results) -> Results:
     """The results of files whose model can be imported here; none of them is broken."""
-    mine = [r for r in results if r["kind"] == kind and r["state"] != "unmade"]
+    mine = [result for result in results if result["state"] != "unmade"]
     wrong = [r for r in mine if r["state"] not in ("written", "refused") or r["logged"]]
     lines = [f"{r['state']} {r['form']} {r['model']}: {r['why']} {r['logged']}" for r in wrong]
     assert not wrong, f"{len(wrong)} of {len(mine)}\n" + "\n".join(lines)
     return mine
 
 
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return results_of("97/352", tmp_path_factory.mktemp("sample"))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_of_a_sample_is_broken(kind: str, sample: Results) -> None:
-    of_kind(sample, kind)
+    none_is_broken([result for result in sample if result["kind"] == kind])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("kind", KINDS)
-def test_all_models(kind: str, everything: Results) -> None:
-    mine = of_kind(everything, kind)
-    written = [result["why"] for result in mine if result["state"] == "written"]
-    assert len(written) >= 0.95 * len(mine) > 200
-    assert sum("outputs" in why for why in written) >= 0.55 * len(written)  # run and compared
+@pytest.mark.parametrize("part", range(1, 17))
+def test_all_models(part: int, tmp_path: Path) -> None:
+    mine = none_is_broken(results_of(f"{part}/16", tmp_path))
+    for kind in KINDS:
+        of_kind = [result for result in mine if result["kind"] == kind]
+        written = [result["why"] for result in of_kind if result["state"] == "written"]
+        assert len(written) >= 0.9 * len(of_kind) > 10, kind
+        assert sum("outputs" in why for why in written) >= 0.5 * len(written), kind  # compared
