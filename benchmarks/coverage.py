@@ -84,8 +84,9 @@ def main() -> int:
     names = [find_module(env, model) for model in given.models] or every_module(env)
     book: Book = json.loads(RECORD.read_text(encoding="utf-8"))["models"] if RECORD.exists() else {}
     waiting: list[Draft] = []
-    for name in names:
+    for number, name in enumerate(names, 1):
         module = open_module(env, name)
+        print(f"{number} of {len(names)}: {module.alias}", file=sys.stderr)
         for part in given.part or WRITERS:
             entries = book.setdefault(module.alias, {})
             entry, draft = by_structure(env, module, part)
