@@ -236,6 +236,10 @@ def save(env: Environment, book: Book) -> None:
         (model, *(SHORT.get(s := entries.get(part, {}).get("status", ""), s) for part in WRITERS))
         for model, entries in sorted(book.items())
     ]
+    verified = {part for e in book.values() for part in e if e[part]["status"] == "verified"}
+    unproved = [part for part in WRITERS if part not in verified and part not in KERNELS]
+    if unproved:
+        stated += f"; made without `--verify`: {', '.join(unproved)}"
     lines = [
         "# Coverage",
         "",
