@@ -119,7 +119,7 @@ def _created(value: ast.expr, local: Mapping[str, list[str]]) -> Iterator[str]:
     """The names that may be called to create `value`: in both branches, and for items of lists."""
     match value:
         case ast.Name(id=name):
-            yield from local.get(name, [])
+            yield from [*local.get(name, [])]  # a copy: of `x = x or y` it is what grows
         case ast.IfExp(body=ast.Name(id=body), orelse=ast.Name(id=orelse)):  # one of two classes
             yield from (body, orelse)
         case ast.IfExp(body=body, orelse=orelse):
