@@ -236,14 +236,14 @@ def save(env: Environment, book: Book) -> None:
         (model, *(SHORT.get(s := entries.get(part, {}).get("status", ""), s) for part in WRITERS))
         for model, entries in sorted(book.items())
     ]
-    verified = {part for e in book.values() for part in e if e[part]["status"] == "verified"}
-    unproved = [part for part in WRITERS if part not in verified and part not in KERNELS]
-    if unproved:
-        stated += f"; made without `--verify`: {', '.join(unproved)}"
+    seen = {(part, e[part]["status"]) for e in book.values() for part in e}
+    waiting = [p for p in WRITERS if (p, "written") in seen and (p, "verified") not in seen]
+    unproved = f"No model has run with a draft of {', '.join(waiting)} yet." if waiting else ""
     lines = [
         "# Coverage",
         "",
         OPENING.format(count=len(book), stated=stated),
+        *([unproved, ""] if unproved else []),
         *("## Totals", "", *totals(book), ""),
         *("## Models", "", *table_lines(("model", *WRITERS), rows), ""),
     ]
