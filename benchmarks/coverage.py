@@ -238,7 +238,7 @@ def save(env: Environment, book: Book) -> None:
     ]
     seen = {(part, e[part]["status"]) for e in book.values() for part in e}
     waiting = [p for p in WRITERS if (p, "written") in seen and (p, "verified") not in seen]
-    unproved = f"No model has run with a draft of {', '.join(waiting)} yet." if waiting else ""
+    unproved = f"Written only, not verified by numbers: {', '.join(waiting)}." if waiting else ""
     lines = [
         "# Coverage",
         "",
