@@ -84,8 +84,9 @@ def main() -> int:
     names = [find_module(env, model) for model in given.models] or every_module(env)
     book: Book = json.loads(RECORD.read_text(encoding="utf-8"))["models"] if RECORD.exists() else {}
     waiting: list[Draft] = []
-    for name in names:
+    for number, name in enumerate(names, 1):
         module = open_module(env, name)
+        print(f"{number} of {len(names)}: {module.alias}", file=sys.stderr)
         for part in given.part or WRITERS:
             entries = book.setdefault(module.alias, {})
             entry, draft = by_structure(env, module, part)
@@ -235,10 +236,14 @@ def save(env: Environment, book: Book) -> None:
         (model, *(SHORT.get(s := entries.get(part, {}).get("status", ""), s) for part in WRITERS))
         for model, entries in sorted(book.items())
     ]
+    seen = {(part, e[part]["status"]) for e in book.values() for part in e}
+    waiting = [p for p in WRITERS if (p, "written") in seen and (p, "verified") not in seen]
+    unproved = f"Written only, not verified by numbers: {', '.join(waiting)}." if waiting else ""
     lines = [
         "# Coverage",
         "",
         OPENING.format(count=len(book), stated=stated),
+        *([unproved, ""] if unproved else []),
         *("## Totals", "", *totals(book), ""),
         *("## Models", "", *table_lines(("model", *WRITERS), rows), ""),
     ]

@@ -174,6 +174,29 @@ NARROW: dict[str, dict[str, Any]] = {
         "num_experts_per_tok": 4,
         "vocab_size": 32000,
     },
+    "step3p7": {
+        "text_config": {
+            "hidden_size": 768,
+            "intermediate_size": 1536,
+            "moe_intermediate_size": 384,
+            "share_expert_dim": 384,
+            "num_hidden_layers": 2,
+            "mlp_layer_types": ["sparse", "sparse"],
+            "num_attention_heads": 12,
+            "num_key_value_heads": 4,
+            "head_dim": 64,
+            "n_routed_experts": 16,
+            "sliding_window": 32,
+            "num_experts_per_tok": 4,
+            "vocab_size": 32000,
+        },
+        "vision_config": {
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+        },
+    },
 }
 
 TINY = {

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.gallery import BY_NAME
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
@@ -59,6 +61,12 @@ def test_a_row_gains_by_what_it_keeps_computes_or_launches(gains):
     assert "| `x` | sdpa | 12 | 8 x 512 | 44% | 0.99 | 0.99 | 0.99 |" in text
     assert "- `y`: large" in text
     assert gains.picture([row(50, 120.0, 100)]).startswith("<svg")
+
+
+def test_every_variant_of_a_model_gains_something(gains):
+    rows = [line for line in gains.PAGE.read_text(encoding="utf-8").splitlines() if "| **" in line]
+    gaining = {line.split("`")[1] for line in rows}
+    assert {*BY_NAME} - gaining == {"bert_moe", "llama_moe"}  # new models, with no parent beside
 
 
 @pytest.mark.slow

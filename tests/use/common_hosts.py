@@ -1,4 +1,4 @@
-"""transformers' common model tests on three models of the gallery, and on transformers' own for comparison.
+"""transformers' common model tests on four models of the gallery, and on transformers' own for comparison.
 
 Collected by test_common.py alone, in a process of its own, with the tests of transformers' source
 distribution on the path as the package `upstream`.  Configurations are ours: those of transformers'
@@ -8,16 +8,18 @@ model tests are not distributed.
 import unittest
 
 import torch
-from transformers import BertConfig, GPT2Config, LlamaConfig
+from transformers import BertConfig, GPT2Config, LlamaConfig, Qwen3MoeConfig
 from transformers.models.bert import modeling_bert
 from transformers.models.gpt2 import modeling_gpt2
 from transformers.models.llama import modeling_llama
+from transformers.models.qwen3_moe import modeling_qwen3_moe
 from upstream.test_modeling_common import ModelTesterMixin
 from upstream.test_training_mixin import TrainingTesterMixin
 
 from generated.bert import modeling_bert_mlm
 from generated.gpt2 import modeling_gpt2_loss
 from generated.llama import modeling_llama_loss
+from generated.qwen3_moe import modeling_qwen3_moe_checkpoint_loss
 
 SIZES = {
     "vocab_size": 99,
@@ -88,6 +90,8 @@ def host(module, config_class, trained, **changes):
     class Host(ModelTesterMixin, TrainingTesterMixin, unittest.TestCase):
         all_model_classes = heads(module)
         model_tester = None
+        # An expert that no token chose has no gradient.
+        test_all_params_have_gradient = config_class is not Qwen3MoeConfig
 
         def setUp(self):
             self.model_tester = Tester(config_class, getattr(module, trained), **changes)
@@ -107,6 +111,11 @@ WAYS = {
     "Llama": (LlamaConfig, "LlamaForCausalLM", {"num_key_value_heads": 2}),
     "Bert": (BertConfig, "BertForMaskedLM", {}),
     "Gpt2": (GPT2Config, "GPT2LMHeadModel", {"n_inner": 40}),
+    "Qwen3Moe": (
+        Qwen3MoeConfig,
+        "Qwen3MoeForCausalLM",
+        {"num_key_value_heads": 2, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2},
+    ),
 }
 
 
@@ -131,3 +140,9 @@ class TestOwnGpt2(hosted("Gpt2", modeling_gpt2)): ...
 
 
 class TestGeneratedGpt2(hosted("Gpt2", modeling_gpt2_loss)): ...
+
+
+class TestOwnQwen3Moe(hosted("Qwen3Moe", modeling_qwen3_moe)): ...
+
+
+class TestGeneratedQwen3Moe(hosted("Qwen3Moe", modeling_qwen3_moe_checkpoint_loss)): ...

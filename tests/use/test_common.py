@@ -27,6 +27,7 @@ MODELS = {
     "Llama": "llama_loss",
     "Bert": "bert_mlm",
     "Gpt2": "gpt2_loss",
+    "Qwen3Moe": "qwen3_moe_checkpoint_loss",
 }
 STATES = ("passed", "skipped", "failed")
 ABSENT = {

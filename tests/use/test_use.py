@@ -322,6 +322,34 @@ def test_lora(name, checkpoints, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["llama_loss", "llama_fast"])
+def test_qlora(name, checkpoints):
+    """On weights of eight bits, adapters get the loss and the gradients that the parent gives."""
+    peft, ao = pytest.importorskip("peft"), pytest.importorskip("torchao.quantization")
+    quantized = {
+        "quantization_config": transformers.TorchAoConfig(ao.Int8WeightOnlyConfig()),
+        "attn_implementation": "sdpa",
+    }
+    folder, steps = checkpoints / "llama_loss", []
+    for model in (
+        patchgen.load(name, folder, **quantized),
+        llama.LlamaForCausalLM.from_pretrained(folder, **quantized),
+    ):
+        assert type(model.model.layers[0].mlp.up_proj.weight.data) is not torch.Tensor
+        torch.manual_seed(0)
+        wrapped = peft.get_peft_model(
+            model, peft.LoraConfig(r=4, task_type="CAUSAL_LM", init_lora_weights=False)
+        )
+        loss = wrapped.train()(**batch("right").inputs()).loss
+        loss.backward()
+        steps.append((loss, {n: p.grad for n, p in wrapped.named_parameters() if "lora_" in n}))
+    (loss, gradients), (expected, expected_gradients) = steps
+    assert gradients and torch.allclose(loss, expected, rtol=1e-6)
+    for which, gradient in expected_gradients.items():
+        torch.testing.assert_close(gradients[which], gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "changes"),
     [

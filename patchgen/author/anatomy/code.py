@@ -52,16 +52,15 @@ def constant(node: ast.AST | None) -> object:
 def walk(nodes: ast.AST | Iterable[ast.AST], kind: type[_Node]) -> Iterator[_Node]:
     """Every node of `kind` inside, in the order of the tree, which is mostly that of the text."""
     for root in [nodes] if isinstance(nodes, ast.AST) else nodes:
-        for node in _inside(root):
+        for node in nodes_inside(root):
             if isinstance(node, kind):
                 yield node
 
 
-# Each method is walked dozens of times, and no tree changes after it has been walked.
+# Each method of the module at hand is walked dozens of times, and no tree changes after that.
 @lru_cache(maxsize=30_000)
-def _inside(root: ast.AST) -> tuple[ast.AST, ...]:
-    nodes: list[ast.AST] = []
-    stack = [root]
+def nodes_inside(root: ast.AST) -> tuple[ast.AST, ...]:
+    nodes, stack = list[ast.AST](), [root]
     while stack:
         nodes.append(stack.pop())
         stack += reversed([*ast.iter_child_nodes(nodes[-1])])

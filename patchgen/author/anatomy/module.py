@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from patchgen.author.anatomy.code import called, constant, dotted, last, walk
+from patchgen.author.anatomy.code import called, constant, dotted, last, nodes_inside, walk
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import Environment
@@ -119,7 +119,7 @@ def _created(value: ast.expr, local: Mapping[str, list[str]]) -> Iterator[str]:
     """The names that may be called to create `value`: in both branches, and for items of lists."""
     match value:
         case ast.Name(id=name):
-            yield from local.get(name, [])
+            yield from [*local.get(name, [])]  # a copy: of `x = x or y` it is what grows
         case ast.IfExp(body=ast.Name(id=body), orelse=ast.Name(id=orelse)):  # one of two classes
             yield from (body, orelse)
         case ast.IfExp(body=body, orelse=orelse):
@@ -258,6 +258,7 @@ def open_module(env: Environment, name: str) -> Module:
 
 def make_module(name: str, source: Source) -> Module:
     """The module with the text `source`."""
+    nodes_inside.cache_clear()  # it keeps the trees of the module before
     tree = parse(source)
     classes: dict[str, Class] = {}
     for node in walk(tree.body, ast.ClassDef):

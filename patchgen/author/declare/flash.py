@@ -49,11 +49,9 @@ def flash(module: Module) -> Contribution:
     if not _attending(module):
         what = "no attention calls transformers' interface in the form of BERT's or Llama's"
         raise Unfit(None, what)
-    models = [owner for owner in module.classes.values() if owner.descends("PreTrainedModel")]
-    encoders = [owner for owner in models if _fits("PaddingFreeEncoder", owner)]
-    decoders = [
-        o for o in models if _fits("PaddingFreeDecoder", o) and "rotary_emb" in o.attributes
-    ]
+    bases = [owner for owner in module.classes.values() if owner.descends("PreTrainedModel")]
+    encoders = [owner for owner in bases if _fits("PaddingFreeEncoder", owner)]
+    decoders = [o for o in bases if "rotary_emb" in o.attributes and _fits("PaddingFreeDecoder", o)]
     decoders = [o for o in decoders if {*parameters(o.own["forward"])} - MORE == LLAMA]
     if len(encoders) + len(decoders) != 1:
         what = "there is not one base model of BERT's or Llama's structure in this file"
@@ -103,6 +101,9 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
         raise Unfit(None, "it takes no FlashAttention, which is told the lengths of texts")
     if "hidden_states = inputs_embeds" not in map(ast.unparse, walk(forward.body, ast.Assign)):
         raise Unfit(forward, f"the states of {model.name} do not begin as `inputs_embeds`")
+    around = [owner for owner in module.classes.values() if model in module.held(owner)]
+    if "create_causal_mask" in (called(c) for o in around for c in walk(o.forward(), ast.Call)):
+        raise Unfit(forward, f"the model around {model.name} makes the mask of its layers")
     _insist_on_layers(module, model)
     yield Declared(model.name, mixins=("PaddingFreeDecoder",))
     for one in module.classes.values():
@@ -124,8 +125,7 @@ def _attending(module: Module) -> list[Class]:
 
 def _insist_on_layers(module: Module, model: Class) -> None:
     """Refuse layers that may look at other tokens, except by attention."""
-    ignored = ("pooler", "rotary_emb")
-    through = [n for n in model.attributes if n not in ignored and "embed" not in n]
+    through = [n for n in model.attributes if n != "pooler" and "emb" not in n]
     held = [layer for attribute in through for layer in module.held(model, attribute)]
     layers = Layers(module).inside(held)
     attending = _attending(module)

@@ -107,3 +107,18 @@ def test_a_table_with_a_class_for_sdpa_or_none_for_eager_is_refused(table):
     ]
     for other in ('{"relu": Eager}', '{"eager": Eager}'):
         assert not [*Attentions(module(TABLE.replace("{table}", other))).reasons]
+
+
+def test_a_name_that_is_made_of_itself_ends():
+    """As PaliGemma's; what it holds was read for ever."""
+    toy = module(
+        """
+        class Layer(nn.Module):
+            def __init__(self, config):
+                layers = [Norm()]
+                layers = [layers, Gate()] if config.gated else layers
+                layers = (layers, Block())
+                self.layers = nn.ModuleList(layers)
+        """
+    )
+    assert toy.classes["Layer"].held("layers") == ("Norm", "Gate", "Block")

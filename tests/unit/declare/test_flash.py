@@ -60,6 +60,7 @@ REFUSED = {
     "bridgetower": "goes through the parts of BridgeTowerTextModel itself",
     "mixtral": "the losses of its routers read the rows of a batch",
     "gpt2": "not one base model of BERT's or Llama's structure",
+    "molmo2": "the model around Molmo2TextModel makes the mask of its layers",
     "moonshine": "not one base model of BERT's or Llama's structure",
     "mpnet": "no attention calls transformers' interface",
     "xmod": "`hidden_states[lang_mask]` of XmodOutput may look at other tokens",
