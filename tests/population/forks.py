@@ -285,7 +285,7 @@ def _is_upkeep(node: ast.stmt) -> bool:
     if isinstance(node, ast.Assign):
         name = ast.unparse(node.targets[0])
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            return name.startswith("_") or re.search("DOCSTRING|EXAMPLE", name) is not None
+            return name.startswith("_") or re.search("DOCSTRING|EXAMPLE|SAMPLE", name) is not None
         return name in ("logger", "__all__") or "PRETRAINED" in name
     return isinstance(node, ast.If | ast.Try) and any(
         isinstance(n, ast.Import | ast.ImportFrom) for n in ast.walk(node)

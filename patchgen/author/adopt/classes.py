@@ -216,7 +216,6 @@ def edit_words(text: str) -> list[str]:
     return [word for word, pattern in _EDIT_WORDS.items() if re.search(pattern, text)]
 
 
-_NOUN = re.compile(r"[a-z][a-z_]*[a-z]")
 _Parameters = dict[str, tuple[ast.arg, ast.expr | None, bool]]
 
 
@@ -400,4 +399,4 @@ def _noun(draft: Draft) -> str:
             is_stored = isinstance(getattr(named, "ctx", None), ast.Store)
             names += [(not is_stored, name.lower().strip("_"))] if name != "self" else []
     ordered = (name for _, name in sorted(names, key=lambda pair: pair[0]))
-    return next((name for name in ordered if _NOUN.fullmatch(name)), "")
+    return next((name for name in ordered if re.fullmatch("[a-z][a-z_]*[a-z]", name)), "")

@@ -29,9 +29,6 @@ _SAME_NAMES = 0.34
 # With so much of its code in a class of another name, a class is that class renamed.
 _SAME_CODE = 0.6
 
-# Dots that lead from a model to the top of transformers.
-_TOP = 3
-
 
 @dataclass(frozen=True)
 class Renaming:
@@ -84,7 +81,7 @@ class ForkedModel:
 
         Three dots lead to the top of transformers, if that has such a module.
         """
-        if isinstance(node, ast.Import) or node.level < _TOP:
+        if isinstance(node, ast.Import) or node.level < 3:
             return getattr(node, "level", 0) > 0
         path = (self.root or Path()).joinpath(*absolute_module(node, self.module).split("."))
         return self.root is not None and not (path.is_dir() or path.with_suffix(".py").is_file())
@@ -134,7 +131,7 @@ def pair_with_parent(
 
 
 def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[str, str]:
-    """The classes of the fork that have no pair, with those of the parent that have their code."""
+    """The classes of the fork without a pair, with the parent's that their names or code say."""
     there = {*pairs.values(), *fork.definitions}
     texts = {name: _lines(parent, name) for name in parent.classes if name not in there}
     renamed: dict[str, str] = {}
@@ -143,8 +140,9 @@ def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[st
         shares = {
             old: (mine & theirs).total() / max(theirs.total(), 1) for old, theirs in texts.items()
         }
-        best = max(shares, key=lambda old: shares[old], default="")
-        if best and mine.total() > 2 and shares[best] >= _SAME_CODE:
+        named = [old for old in shares if name not in pairs and name.endswith(old)]
+        best = max(named or shares, key=lambda old: shares[old], default="")
+        if best and (named or (mine.total() > 2 and shares[best] >= _SAME_CODE)):
             renamed[name] = best
             del texts[best]
     return renamed

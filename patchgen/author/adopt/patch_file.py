@@ -13,6 +13,7 @@ may stand beside them as long as they assign nothing; else they are PG810 with t
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from patchgen.author.adopt.forked import BUILTINS
 from patchgen.author.align.file import File
 from patchgen.syntax.bound import bound_by, bound_names, own_nodes, parameters
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.same import Function, is_documenting
+from patchgen.syntax.scopes import references
 from patchgen.syntax.text import make_source, parse, read_source
 
 
@@ -95,7 +98,7 @@ def read_patch(path: Path, display_path: str, apply: str | None) -> Patch | None
     if apply is None and "transformers" not in source.text:
         return None
     file = File(source, parse(source))
-    reader = _Reader(file)
+    reader = _Reader(file, parse(make_source(apply or "", "--apply")).body)
     try:
         reader.run(file.tree.body, reader.module)
         if apply is None:
@@ -103,7 +106,7 @@ def read_patch(path: Path, display_path: str, apply: str | None) -> Patch | None
         else:
             reader.source = make_source(apply, "--apply")
             reader.module.setdefault("transformers", Imported("transformers"))
-            reader.run(parse(reader.source).body, reader.module)
+            reader.run(reader.applied, reader.module)
     except PatchgenError:
         stores = [n for n in ast.walk(file.tree) if isinstance(n, ast.Attribute) and _is_store(n)]
         is_patch = any(is_of_transformers(reader.value(node, reader.module)) for node in stores)
@@ -129,8 +132,8 @@ class _Reader:
     class that `isinstance` has found it to be.
     """
 
-    def __init__(self, file: File) -> None:
-        self.file, self.source = file, file.source
+    def __init__(self, file: File, applied: Sequence[ast.stmt]) -> None:
+        self.file, self.source, self.applied = file, file.source, applied
         self.module: Scope = ChainMap({"__name__": Literal("")})
         self.assignments: dict[str, Assignment] = {}
         self.touched: dict[str, ast.stmt] = {}
@@ -207,8 +210,16 @@ class _Reader:
                 names = [read.id for read in ast.walk(part) if isinstance(read, ast.Name)]
                 self.touched |= dict.fromkeys(names, node)
         match node:
-            case ast.ImportFrom(names=[ast.alias("*")]):
-                self.refuse(node, "imports `*`", "name what it imports")
+            case ast.ImportFrom(module=module, names=[ast.alias("*")]):
+                # Of what stands above, nobody knows what becomes.
+                above = itertools.takewhile(lambda other: other is not node, self.file.tree.body)
+                is_first = all(isinstance(other, ast.Import) for other in above)
+                if not is_of_transformers(Imported(module or "")) or not is_first:
+                    self.refuse(node, "imports `*`", "name what it imports")
+                bound = {*self.file.definitions, *self.file.imports, *self.file.guarded, *BUILTINS}
+                reads = references([*self.file.tree.body, *self.applied])
+                free = {r.name for r in reads if r.name[0] != "_"} - bound
+                scope |= {name: Imported(f"{module}.{name}") for name in sorted(free)}
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
                     path = alias.name if alias.asname else alias.name.partition(".")[0]

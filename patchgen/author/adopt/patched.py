@@ -360,6 +360,12 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
         raise PatchgenError("PG810", patch.file.source.at_node(node), what, ANOTHER_RELEASE)
     file = root.joinpath(*names[0].split(".")).with_suffix(".py")
     parent = read_file(read_source(file, names[0], "/".join(file.parts[-4:])))
+    listed = parent.definitions.get("__all__")
+    for name, value in patch.scope.items() if listed and "*" in patch.file.imports else ():
+        is_star = value == Imported(f"{names[0]}.{name}") and name not in patch.file.imports
+        if listed and is_star and repr(name) not in ast.unparse(listed.node):
+            star, what = patch.file.imports["*"][0], f"reads {name}, which `*` does not give here"
+            raise PatchgenError("PG810", patch.file.source.at_node(star), what, ANOTHER_RELEASE)
     fork = PatchNames(patch, parent, names[0], root)
     text = format_texts({"fork.py": _fork_text(fork)}, settings)["fork.py"]
     whole = _without_unused(parent, read_file(make_source(text, at.path)))

@@ -19,7 +19,6 @@ from patchgen.syntax.errors import Location, PatchgenError
 
 _VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
 _WHEEL = re.compile(r"transformers-([^-]+)-.*\.whl")
-_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Release:
 
 def order_of(version: str) -> tuple[int, ...]:
     """`version` as numbers."""
-    return tuple(map(int, _NUMBER.findall(version)))
+    return tuple(map(int, re.findall(r"\d+", version)))
 
 
 def releases_in(folder: Path, cache: Path) -> tuple[Release, ...]:

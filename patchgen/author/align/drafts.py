@@ -31,8 +31,6 @@ from patchgen.compiler.edits.pattern import (
 from patchgen.syntax.same import Function
 
 _WIDTH = 96
-# What a pair costs beside its code: `with old:` and `with new:`.
-_OVERHEAD = 2
 # Longer runs of statements are not looked at to find a place.
 _WIDEST = 24
 
@@ -60,8 +58,8 @@ class Draft:
 
     @property
     def cost(self) -> int:
-        """The lines that it takes."""
-        return _OVERHEAD + _lines(self.old) + max(_lines(self.new), 1)
+        """The lines that it takes, with `with old:` and `with new:`."""
+        return 2 + _lines(self.old) + max(_lines(self.new), 1)
 
 
 def drafts(
@@ -271,14 +269,10 @@ class _Work:  # the method that is edited, and another one that has its places
         ends = (old[0], dots, old[-1]) if len(old) > 2 else old
         choices = [tuple(map(headed, ends)), ends, tuple(map(headed, old))]
         for choice in sorted(choices, key=_lines):
-            if _lines(choice) < _lines(old) and self._is_found(choice, old):
+            places = [match.place for match in find(choice, self.methods[0].method)]
+            runs = [run.nodes for run in places if isinstance(run, Run)]
+            # Nodes are equal to themselves alone.
+            is_there = [[*run] for run in runs] == [[*old]] and self.is_found(choice)
+            if is_there and _lines(choice) < _lines(old):
                 return choice
         return old
-
-    def _is_found(self, choice: Sequence[ast.stmt], old: Sequence[ast.stmt]) -> bool:
-        """Whether `choice` is found once, where `old` stands."""
-        if len(choice) == 1 and isinstance(choice[0], ast.Expr):
-            return False
-        places = [match.place for match in find(choice, self.methods[0].method)]
-        runs = [[*map(id, run.nodes)] for run in places if isinstance(run, Run)]
-        return runs == [[*map(id, old)]] and self.is_found(choice)

@@ -14,7 +14,7 @@ from functools import cached_property
 from patchgen.author.align.file import Cut, File, with_cuts
 from patchgen.author.align.suites import heads_of, own_names, suites_of
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.bound import bound_names
+from patchgen.syntax.bound import bound_names, parameters
 from patchgen.syntax.same import Function, plain_text, without_docstring
 
 _CLASS = "class _:\n"
@@ -136,11 +136,6 @@ def replacing(node: ast.expr | ast.arg, text: str, top: int = 0) -> Cut:
     return Cut((node.lineno - top, node.col_offset), end, text)
 
 
-def parameters_of(function: Function) -> set[str]:
-    """The names of all parameters."""
-    return {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
-
-
 # Statements in order, and what gives a name its value
 
 
@@ -169,8 +164,7 @@ Flow = tuple[Spot, ...]  # a method; the first spot is its head, which binds the
 
 def flow_of(function: Function) -> Flow:
     """The spots of a method, in the order of its text."""
-    binds = frozenset(parameters_of(function))
-    head = Spot(function, (), "parameter", frozenset(), binds)
+    head = Spot(function, (), "parameter", frozenset(), frozenset(parameters(function)))
     return head, *_spots(without_docstring(function.body))
 
 

@@ -30,7 +30,6 @@ from patchgen.author.rebase.code import (
     clash,
     flow_of,
     in_place_of,
-    parameters_of,
     replacing,
 )
 from patchgen.author.rebase.meaning import doubts_of
@@ -39,7 +38,7 @@ from patchgen.compiler.edits.pattern import Run, find
 from patchgen.compiler.edits.rewriting import replace_matches
 from patchgen.compiler.edits.signature import Changes, read_parameters
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.bound import local_names, names_in
+from patchgen.syntax.bound import local_names, names_in, parameters
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.fragments import Fragment, find_syntax_error, parse_fragment
 from patchgen.syntax.same import Function, plain_text
@@ -122,8 +121,8 @@ def _by_one_name(three: Three) -> tuple[Three, Renames]:
 
 def _renames(base: Function, side: Function, other: Function) -> Renames:
     """What `side` calls otherwise than `base`; `other` is the version that would have to follow."""
-    gone = (local_names(base) | parameters_of(base)) - names_in([side]) - parameters_of(side)
-    new = (local_names(side) | parameters_of(side)) - names_in([base, other]) - parameters_of(base)
+    gone = local_names(base) - names_in([side]) - {*parameters(side)}
+    new = local_names(side) - names_in([base, other]) - {*parameters(base)}
     dropped, added = _keywords(base) - _keywords(side), _keywords(side) - _keywords(base)
     if not ((gone and new) or (dropped and added)):
         return Renames()

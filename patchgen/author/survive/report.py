@@ -54,9 +54,8 @@ class Break:
             is_absent = self.problem.startswith(NO_PARENT)
             what = f"is {'gone' if is_gone else 'new'}" if is_absent else "changed"
             what = f"{self.definition} {what}"
-        return (
-            f"{self.newer} broke it: {what}" if is_gone else f"converts since {self.newer}: {what}"
-        )
+        head = f"{self.newer} broke it" if is_gone else f"converts since {self.newer}"
+        return f"{head}: {what}"
 
 
 def breaks_of(survey: Survey, modular: Modular) -> Iterator[Break]:

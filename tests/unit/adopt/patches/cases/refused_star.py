@@ -8,5 +8,5 @@ def forward(self, x):
 LlamaMLP.forward = forward
 
 # says:
-# patch.py:1:1: PG810 imports `*`
-#     hint: name what it imports
+# patch.py:1:1: PG810 reads LlamaMLP, which `*` does not give here
+#     hint: name the release that the patch was written for: --release X
