@@ -13,6 +13,11 @@ Block = TypeVar("Block", cst.ClassDef, cst.FunctionDef)
 CONFIGS = {"PretrainedConfig", "PreTrainedConfig"}
 
 
+def caps_scores(text: str) -> bool:
+    """Whether a file hands a soft cap to sdpa, which left it out once and refuses it now."""
+    return "ALL_ATTENTION_FUNCTIONS" in text and "softcap=" in text
+
+
 @dataclass
 class Classes:
     """The classes and functions of some files."""
@@ -24,9 +29,12 @@ class Classes:
     shares: bool = False  # whether modules of a model share parameters
     has_windows: bool = False  # whether the files read the size of a window of attention
     settings: set[str] = field(default_factory=set)  # the arguments of configurations
+    caps_scores: bool = False
+    files: set[str] = field(default_factory=set)  # of the repository
 
     def read(self, tree: cst.Module) -> None:
         """Add the classes of one file."""
+        self.caps_scores = self.caps_scores or caps_scores(tree.code)
         shared = m.Assign(
             targets=[m.AssignTarget(m.Attribute(value=m.Attribute(value=m.Name("self"))))],
             value=m.Attribute(value=m.Name("self")),
@@ -35,7 +43,11 @@ class Classes:
             targets=[m.AssignTarget(m.Name("_tied_weights_keys"))],
             value=m.List(elements=[m.DoNotCare(), m.AtLeastN(n=1)]),
         )
-        self.shares = self.shares or bool(m.findall(tree, m.OneOf(shared, several)))
+        heads = m.Assign(
+            targets=[m.AssignTarget(m.Attribute(attr=m.Name(m.MatchRegex(".*head.*"))))],
+            value=m.Call(func=m.Attribute(attr=m.Name("ModuleList"))),
+        )
+        self.shares = self.shares or bool(m.findall(tree, m.OneOf(shared, several, heads)))
         self.has_windows = self.has_windows or bool(m.findall(tree, m.Name("sliding_window")))
         self.functions |= {n.name.value for n in tree.body if isinstance(n, cst.FunctionDef)}
         for node in m.findall(tree, m.ClassDef()):
@@ -68,6 +80,16 @@ class Classes:
         """The code of a class attribute, wherever it comes from."""
         values = (self.values.get(base, {}).get(key) for base in self.ancestors(name))
         return next(filter(None, values), None)
+
+    def layers_line(self, name: str) -> str:
+        """The usual name of a configuration's number of layers, as a line of its class."""
+        init, usual = self.methods[name].get("__init__"), "num_hidden_layers"
+        taken = [param.name.value for param in init.params.params] if init is not None else []
+        layers = next((word for word in ("num_layers", "n_layers", "n_layer") if word in taken), "")
+        stated = self.values[name].get("attribute_map", "{}")
+        if not layers or usual in taken or usual in stated:
+            return ""
+        return f"attribute_map = {{**{stated}, '{usual}': '{layers}'}}"
 
     def tied_line(self, name: str) -> str | None:
         """The mapping from a head's tied weight to its source, as a line of the head's class."""

@@ -24,6 +24,7 @@ CHANGED = (
     "transformers.modeling_attn_mask_utils.",
     "transformers.modeling_rope_utils.",
     "transformers.pytorch_utils.softmax_backward_data",
+    "transformers.modeling_outputs.MoECausalLMOutputWithPast",
 )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
@@ -31,15 +32,20 @@ class Ported:
     copied: list[tuple[str, str]] = field(default_factory=list)
 
 
-def port(texts: Mapping[str, str], old: Sources, new: Sources) -> dict[str, Ported]:
-    """The files by name, ported; with those of configurations that had to be copied."""
+def port(
+    texts: Mapping[str, str], old: Sources, new: Sources, settings: Mapping[str, Any] | None = None
+) -> dict[str, Ported]:
+    """The files by name, ported; with those of configurations that had to be copied.
+
+    `settings` are those of `config.json`.
+    """
     pending = dict(texts)
     ported: dict[str, Ported] = {}
     while pending:
-        everything = list({**texts, **pending}.values())
+        everything = {**texts, **pending}
         file, text = pending.popitem()
         names = Names()
-        ported[file] = _port(text, everything, Resolver(old, new, _clean), names)
+        ported[file] = _port(text, everything, Resolver(old, new, _clean), names, settings or {})
         for module in names.configurations:
             target = module.rpartition(".")[2] + ".py"
             read = old.module(module)
@@ -48,16 +54,22 @@ def port(texts: Mapping[str, str], old: Sources, new: Sources) -> dict[str, Port
     return ported
 
 
-def _port(text: str, everything: Sequence[str], resolver: Resolver, names: Names) -> Ported:
-    classes, old = Classes(), resolver.old
-    for part in everything:
+def _port(
+    text: str,
+    texts: Mapping[str, str],
+    resolver: Resolver,
+    names: Names,
+    settings: Mapping[str, Any],
+) -> Ported:
+    classes, old, everything = Classes(files={*texts}), resolver.old, "\n".join(texts.values())
+    for part in texts.values():
         classes.read(cst.parse_module(part))
     keeps_tuples = "cache_utils" not in text and "DynamicCache" not in text
     changed, notes = rewrite(text, classes, keeps_tuples=keeps_tuples)
     bound = Module("", changed, False).bindings
     defined = set(bound)
     resolver.own_code = {name: plain_text(node) for name, node in bound.items()}
-    values = _lost_defaults("\n".join(everything), old)
+    values = _lost_defaults(everything, old, settings)
     module = cst.parse_module(changed)
     for name in sorted(defined & classes.bases.keys()) if values else ():
         if classes.is_config(name) and CONFIGS.intersection(classes.bases[name]):
@@ -155,12 +167,12 @@ def _called_on_self(node: ast.AST) -> set[str]:
     return {part.attr for part in parts if ast.unparse(part.value) == "self"}
 
 
-def _lost_defaults(everything: str, old: Sources) -> list[str]:
-    """What every configuration had by default, does not have now, and the files read."""
-    from transformers import PreTrainedConfig
+def _lost_defaults(everything: str, old: Sources, given: Mapping[str, Any]) -> list[str]:
+    """What every configuration had by default, or this one has, is dropped now, and is read."""
+    from transformers import GenerationConfig, PreTrainedConfig
 
     old_class = old.find("transformers.configuration_utils", "PretrainedConfig")
-    usual = PreTrainedConfig()
+    usual, settings = PreTrainedConfig(), GenerationConfig()
     lost: dict[str, ast.expr] = {}
     for node in ast.walk(old_class[1]) if old_class else ():
         match node:
@@ -176,8 +188,10 @@ def _lost_defaults(everything: str, old: Sources) -> list[str]:
                         lost.setdefault(str(key.value), value)
     if "rope_scaling" in everything:
         lost["rope_scaling"] = ast.Constant(None)
+    lost |= {k: ast.Constant(value) for k, value in given.items() if hasattr(settings, k)}
     return [
-        f"{name} = {ast.unparse(value)}"
+        # A setting of `generate` is written to no configuration, unless it is annotated.
+        f"{name}{': object' * hasattr(settings, name)} = {ast.unparse(value)}"
         for name, value in lost.items()
         if (f".{name}" in everything or name in ("tie_word_embeddings", "rope_scaling"))
         and not hasattr(usual, name)

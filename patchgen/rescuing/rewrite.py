@@ -25,6 +25,13 @@ def _init_weights(self, module):
     compute_buffers(module)
     super()._init_weights(module)
 """
+# What classes of models say, and what they say now.
+STATED = {
+    "load_tf_weights": ("", "TensorFlow checkpoints are not read any more, dropped"),
+    "_supports_flash_attn_2": ("_supports_flash_attn = {}", "is `_supports_flash_attn` now"),
+    "_supports_sdpa": ("_supports_sdpa = False", "sdpa refuses a soft cap, which it left out"),
+    "_tied_weights_keys": ("", "is a mapping from each tied weight to its source now"),
+}
 # What `generate` takes, and configurations had.
 SETTINGS = set(
     "max_length min_length do_sample num_beams temperature top_k top_p repetition_penalty"
@@ -115,23 +122,28 @@ class Rewriter(cst.CSTTransformer):
             # The loader asks for the package, unless the import stands in a `try`.
             guard = cst.ensure_type(cst.parse_statement(GUARDED), cst.Try)
             return guard.with_changes(body=cst.IndentedBlock([new]))
+        small = new.body[0]
+        if isinstance(small, cst.ImportFrom) and self._is_missing(small):
+            self.note(old, code(small), "the loader asks for a file that the repository lacks")
+            return cst.parse_statement(f"raise ImportError({code(small)!r})")
         if not self.inside or self.functions:
             return new
-        small = new.body[0]
         if isinstance(small, cst.Assign | cst.AnnAssign):
             target = small.target if isinstance(small, cst.AnnAssign) else small.targets[0].target
             name = last_name(target)
-            if name == "load_tf_weights":
-                self.note(old, code(small), "TensorFlow checkpoints are not read any more, dropped")
-                return cst.RemoveFromParent()
-            if name == "_supports_flash_attn_2" and isinstance(small, cst.Assign):
-                self.note(old, code(small), "is `_supports_flash_attn` now")
-                renamed = cst.AssignTarget(cst.Name("_supports_flash_attn"))
-                return new.with_changes(body=[small.with_changes(targets=[renamed])])
-            if name == "_tied_weights_keys" and not m.matches(small, m.Assign(value=m.Dict())):
-                self.note(old, code(small), "is a mapping from each tied weight to its source now")
-                return cst.RemoveFromParent()
+            stays = name == "_supports_sdpa" and not self.classes.caps_scores
+            if name not in STATED or stays or isinstance(small.value, cst.Dict):
+                return new
+            line, why = STATED[name]
+            self.note(old, code(small), why)
+            line = line.format(code(small.value) if small.value else None)
+            return cst.parse_statement(line) if line else cst.RemoveFromParent()
         return new
+
+    def _is_missing(self, node: cst.ImportFrom) -> bool:
+        module = f"{code(node.module)}.py" if node.module else ""
+        is_inner = bool(self.functions) and not self.is_copy and len(node.relative) == 1
+        return is_inner and bool(module) and module not in self.classes.files
 
     def _initialized(
         self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine
@@ -171,7 +183,7 @@ class Rewriter(cst.CSTTransformer):
             case "from_legacy_cache":
                 return f"{owner}({', '.join(args[:1])})", why
             case "to_legacy_cache":
-                return f"tuple((layer.keys, layer.values) for layer in {owner}.layers)", why
+                return f"as_cache((layer.keys, layer.values) for layer in {owner}.layers)", why
             case "get_usable_length":
                 return f"{owner}.get_seq_length({', '.join(args[1:])})", why
             case "get_max_length" | "get_max_cache_shape" if owner:
@@ -197,9 +209,6 @@ class Rewriter(cst.CSTTransformer):
     def leave_FunctionDef(self, old: cst.FunctionDef, new: cst.FunctionDef) -> Any:
         self.functions.pop()
         if not self.inside or self.functions:
-            if new.name.value.startswith("load_tf_weights_in_"):
-                self.note(old, new.name.value, "TensorFlow checkpoints are not read, dropped")
-                return cst.RemoveFromParent()
             return new
         owner, name = self.inside[-1], new.name.value
         taken = [param.name.value for param in (*new.params.params, *new.params.kwonly_params)]
@@ -251,11 +260,14 @@ class Rewriter(cst.CSTTransformer):
         self, old: cst.FunctionDef, new: cst.FunctionDef, taken: Sequence[str]
     ) -> list[str]:
         """What makes of `generate`'s arguments those that it had before."""
-        if new.params.star_kwarg is None or "past_key_values" not in taken:
+        if new.params.star_kwarg is None:
             return []
         kwargs, past = new.params.star_kwarg.name.value, "past_length_of(past_key_values)"
         lines = []
-        if "position_ids" in taken:
+        if "past_key_values" not in taken:  # the layers keep what they have seen
+            is_first = f"{kwargs}.get('is_first_iteration', True)"
+            past = f"0 if {is_first} else input_ids.shape[1] - 1"
+        elif "position_ids" in taken:
             lines = [f"if position_ids is not None:\n    position_ids = position_ids[:, {past} :]"]
         elif "position_ids" in code(new.body):
             ids = f"{kwargs}['position_ids']"
@@ -303,6 +315,9 @@ class Rewriter(cst.CSTTransformer):
         if any("Onnx" in base for base in self.classes.ancestors(name)[1:]):
             self.note(old, name, "transformers exports no ONNX by itself any more, dropped")
             return cst.RemoveFromParent()
+        if self.classes.is_config(name) and (line := self.classes.layers_line(name)):
+            self.note(old, name, "a cache asks for num_hidden_layers")
+            return with_lines(new, line)
         if not self.classes.is_model(name):
             return new
         methods, ancestors = self.classes.methods[name], self.classes.ancestors(name)

@@ -22,7 +22,7 @@ class TupleCache(DynamicCache):
 
     def __init__(self, tuples):
         super().__init__()
-        self.tuples = tuple(tuples)
+        self.tuples = tuples if isinstance(tuples, list) else tuple(tuples)
 
     def __len__(self):
         return len(self.tuples)
@@ -40,7 +40,7 @@ class TupleCache(DynamicCache):
         def picked(state):
             return None if state is None else state.index_select(0, beam_idx.to(state.device))
 
-        self.tuples = tuple(tuple(map(picked, layer)) for layer in self.tuples)
+        self.tuples = type(self.tuples)(tuple(map(picked, layer)) for layer in self.tuples)
 
 
 def as_tuples(cache):
@@ -56,9 +56,10 @@ def as_tuples(cache):
 
 def as_cache(tuples):
     """The cache that `generate` hands back to the model."""
-    if tuples is None or isinstance(tuples, Cache) or any(layer is None for layer in tuples):
+    if tuples is None or isinstance(tuples, Cache):
         return tuples
-    return TupleCache(tuples)
+    cache = TupleCache(tuples)
+    return tuples if any(layer is None for layer in cache) else cache
 
 
 class HybridCache(Cache):
@@ -134,9 +135,10 @@ def compute_buffers(module):
 
 
 def with_aliases(model, tied):
-    """`tied`, and the parameters that two modules of the model share."""
-    first, aliases = {}, {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
+    """What of `tied` is there, and the parameters that two modules of the model share."""
+    first, aliases, parameters = {}, {}, dict(model.named_parameters(remove_duplicate=False))
+    tied = {name: source for name, source in tied.items() if name in parameters}
+    for name, parameter in parameters.items():
         source = first.setdefault(id(parameter), name)
         if source != name and tied.get(source) != name:
             aliases[name] = source
