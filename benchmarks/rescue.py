@@ -42,10 +42,13 @@ MODELS = [
     *["llama@4.30.2", "opt@4.30.2", "gptj@4.30.2"],
     *(f"{name}@4.37.2" for name in (
         "llama mistral mixtral phi gpt2 gpt_neo gpt_neox gpt_bigcode gptj opt bloom falcon persimmon "
-        "codegen mpt xglm biogpt bert t5 bart".split()
+        "codegen mpt xglm biogpt bert t5 bart pegasus".split()
     )),
-    *(f"{name}@4.41.2" for name in "olmo phi3 gemma cohere stablelm starcoder2 qwen2_moe dbrx".split()),
+    *(f"{name}@4.41.2" for name in (
+        "olmo phi3 gemma cohere stablelm starcoder2 qwen2_moe dbrx recurrent_gemma".split()
+    )),
     *(f"{name}@4.46.3" for name in "qwen2 gemma2 granite olmoe glm nemotron phimoe".split()),
+    *["gemma2@4.48.3", "cohere2@4.48.3"],
 ]  # fmt: skip
 # What a repository's config.json says, where the tiny model needs it.
 SETTINGS = {"gpt_neo": '{"num_layers": 2, "attention_types": [[["global", "local"], 1]]}'}

@@ -11,6 +11,12 @@ import libcst.matchers as m
 
 Block = TypeVar("Block", cst.ClassDef, cst.FunctionDef)
 CONFIGS = {"PretrainedConfig", "PreTrainedConfig"}
+# What `generate` takes, and configurations had.
+SETTINGS = set(
+    "max_length min_length do_sample num_beams temperature top_k top_p repetition_penalty"
+    " length_penalty no_repeat_ngram_size early_stopping bad_words_ids num_return_sequences"
+    " forced_bos_token_id forced_eos_token_id suppress_tokens begin_suppress_tokens".split()
+)
 
 
 def caps_scores(text: str) -> bool:
@@ -28,7 +34,6 @@ class Classes:
     functions: set[str] = field(default_factory=set)
     shares: bool = False  # whether modules of a model share parameters
     has_windows: bool = False  # whether the files read the size of a window of attention
-    settings: set[str] = field(default_factory=set)  # the arguments of configurations
     caps_scores: bool = False
     files: set[str] = field(default_factory=set)  # of the repository
 
@@ -57,9 +62,6 @@ class Classes:
             methods = [method for method in node.body.body if isinstance(method, cst.FunctionDef)]
             self.methods[name] = {method.name.value: method for method in methods}
             self.values[name] = dict(_values_of(node))
-            if self.is_config(name) and "__init__" in self.methods[name]:
-                params = self.methods[name]["__init__"].params.params
-                self.settings |= {param.name.value for param in params}
 
     def ancestors(self, name: str) -> list[str]:
         """The class and what it derives from, as far as the files say."""
@@ -81,15 +83,16 @@ class Classes:
         values = (self.values.get(base, {}).get(key) for base in self.ancestors(name))
         return next(filter(None, values), None)
 
-    def layers_line(self, name: str) -> str:
-        """The usual name of a configuration's number of layers, as a line of its class."""
-        init, usual = self.methods[name].get("__init__"), "num_hidden_layers"
+    def declared(self, name: str) -> str:
+        """Lines of a configuration's class: what `generate` reads, and its number of layers."""
+        init = self.methods[name].get("__init__")
         taken = [param.name.value for param in init.params.params] if init is not None else []
-        layers = next((word for word in ("num_layers", "n_layers", "n_layer") if word in taken), "")
-        stated = self.values[name].get("attribute_map", "{}")
-        if not layers or usual in taken or usual in stated:
-            return ""
-        return f"attribute_map = {{**{stated}, '{usual}': '{layers}'}}"
+        lines = [f"{word}: object = None\n" for word in taken if word in SETTINGS]
+        stated, usual = self.values[name].get("attribute_map", "{}"), "num_hidden_layers"
+        layers = [word for word in ("num_layers", "n_layers", "n_layer") if word in taken]
+        if layers and usual not in stated and usual not in taken:
+            lines.append(f"attribute_map = {{**{stated}, '{usual}': '{layers[0]}'}}")
+        return "".join(lines)
 
     def tied_line(self, name: str) -> str | None:
         """The mapping from a head's tied weight to its source, as a line of the head's class."""

@@ -64,6 +64,7 @@ class Resolver:
     def __init__(self, old: Sources, new: Sources, clean: Callable[[str], str]) -> None:
         self.old, self.new, self.clean = old, new, clean
         self.own_code: dict[str, str] = {}  # of the file that is ported
+        self.defaults: list[str] = []  # lines of configurations
         text = Path(__file__).with_name("support.py").read_text(encoding="utf-8")
         self.support = Module("patchgen.rescuing.support", text, False)
 

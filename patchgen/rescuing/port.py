@@ -35,17 +35,16 @@ class Ported:
 def port(
     texts: Mapping[str, str], old: Sources, new: Sources, settings: Mapping[str, Any] | None = None
 ) -> dict[str, Ported]:
-    """The files by name, ported; with those of configurations that had to be copied.
-
-    `settings` are those of `config.json`.
-    """
+    """The files by name, ported; `settings` are those of config.json."""
     pending = dict(texts)
     ported: dict[str, Ported] = {}
     while pending:
         everything = {**texts, **pending}
         file, text = pending.popitem()
         names = Names()
-        ported[file] = _port(text, everything, Resolver(old, new, _clean), names, settings or {})
+        resolver = Resolver(old, new, _clean)
+        resolver.defaults = _lost_defaults("\n".join(everything.values()), old, settings or {})
+        ported[file] = _port(text, everything, resolver, names)
         for module in names.configurations:
             target = module.rpartition(".")[2] + ".py"
             read = old.module(module)
@@ -54,14 +53,8 @@ def port(
     return ported
 
 
-def _port(
-    text: str,
-    texts: Mapping[str, str],
-    resolver: Resolver,
-    names: Names,
-    settings: Mapping[str, Any],
-) -> Ported:
-    classes, old, everything = Classes(files={*texts}), resolver.old, "\n".join(texts.values())
+def _port(text: str, texts: Mapping[str, str], resolver: Resolver, names: Names) -> Ported:
+    classes, old = Classes(files={*texts}), resolver.old
     for part in texts.values():
         classes.read(cst.parse_module(part))
     keeps_tuples = "cache_utils" not in text and "DynamicCache" not in text
@@ -69,13 +62,11 @@ def _port(
     bound = Module("", changed, False).bindings
     defined = set(bound)
     resolver.own_code = {name: plain_text(node) for name, node in bound.items()}
-    values = _lost_defaults(everything, old, settings)
-    module = cst.parse_module(changed)
-    for name in sorted(defined & classes.bases.keys()) if values else ():
+    module, lost = cst.parse_module(changed), resolver.defaults
+    for name in sorted(defined & classes.bases.keys()) if lost else ():
         if classes.is_config(name) and CONFIGS.intersection(classes.bases[name]):
-            module = _with_members(module, name, "\n".join(values), first=True)
-            why = f"defaults that configurations lost: {', '.join(values)}"
-            names.notes.append(Note(0, name, why))
+            module = _with_members(module, name, "\n".join(lost), first=True)
+            names.notes.append(Note(0, name, f"configurations lost: {', '.join(lost)}"))
     text = _with_imports(module.code, resolver, names, defined)
     resolver.need(names, ast.parse(text), defined | imported(ast.parse(text)))
     for copied in [*names.copied.values()]:
@@ -188,7 +179,8 @@ def _lost_defaults(everything: str, old: Sources, given: Mapping[str, Any]) -> l
                         lost.setdefault(str(key.value), value)
     if "rope_scaling" in everything:
         lost["rope_scaling"] = ast.Constant(None)
-    lost |= {k: ast.Constant(value) for k, value in given.items() if hasattr(settings, k)}
+    stated = {k: value for k, value in given.items() if not isinstance(value, list | dict)}
+    lost |= {k: ast.Constant(value) for k, value in stated.items() if hasattr(settings, k)}
     return [
         # A setting of `generate` is written to no configuration, unless it is annotated.
         f"{name}{': object' * hasattr(settings, name)} = {ast.unparse(value)}"

@@ -16,7 +16,7 @@ import libcst.matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from patchgen.facts.decorators import DOCUMENTING
-from patchgen.rescuing.classes import Classes, code, last_name, with_lines
+from patchgen.rescuing.classes import SETTINGS, Classes, code, last_name, with_lines
 
 MASKS = {"create_causal_mask", "create_sliding_window_causal_mask", "create_chunked_causal_mask"}
 # Methods that a base class of models gets.
@@ -32,12 +32,6 @@ STATED = {
     "_supports_sdpa": ("_supports_sdpa = False", "sdpa refuses a soft cap, which it left out"),
     "_tied_weights_keys": ("", "is a mapping from each tied weight to its source now"),
 }
-# What `generate` takes, and configurations had.
-SETTINGS = set(
-    "max_length min_length do_sample num_beams temperature top_k top_p repetition_penalty"
-    " length_penalty no_repeat_ngram_size early_stopping bad_words_ids num_return_sequences"
-    " forced_bos_token_id forced_eos_token_id suppress_tokens begin_suppress_tokens".split()
-)
 SHARING = """
 def get_expanded_tied_weights_keys(self, all_submodels=False):
     tied = super().get_expanded_tied_weights_keys(all_submodels)
@@ -47,11 +41,6 @@ CHOOSING = """
 def get_correct_attn_implementation(self, requested_attention, is_init_check=False):
     chosen = super().get_correct_attn_implementation(requested_attention, is_init_check)
     return chosen if requested_attention else usual_attention(self, chosen)
-"""
-SETTING = """
-def post_init(self):
-    super().post_init()
-    take_settings(self)
 """
 FITTING = """
 def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
@@ -123,7 +112,8 @@ class Rewriter(cst.CSTTransformer):
             guard = cst.ensure_type(cst.parse_statement(GUARDED), cst.Try)
             return guard.with_changes(body=cst.IndentedBlock([new]))
         small = new.body[0]
-        if isinstance(small, cst.ImportFrom) and self._is_missing(small):
+        beside = re.match(r"from \.(\w+) import", code(small)) if self.functions else None
+        if beside and not self.is_copy and f"{beside[1]}.py" not in self.classes.files:
             self.note(old, code(small), "the loader asks for a file that the repository lacks")
             return cst.parse_statement(f"raise ImportError({code(small)!r})")
         if not self.inside or self.functions:
@@ -139,11 +129,6 @@ class Rewriter(cst.CSTTransformer):
             line = line.format(code(small.value) if small.value else None)
             return cst.parse_statement(line) if line else cst.RemoveFromParent()
         return new
-
-    def _is_missing(self, node: cst.ImportFrom) -> bool:
-        module = f"{code(node.module)}.py" if node.module else ""
-        is_inner = bool(self.functions) and not self.is_copy and len(node.relative) == 1
-        return is_inner and bool(module) and module not in self.classes.files
 
     def _initialized(
         self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine
@@ -222,11 +207,9 @@ class Rewriter(cst.CSTTransformer):
             self.note(old, what, "buffers that no checkpoint has are empty after loading")
             decorator = cst.Decorator(cst.Name("keeps_arguments"))
             return new.with_changes(decorators=[decorator, *new.decorators])
-        if name == "__init__" and self._is_config() and not SETTINGS.isdisjoint(taken):
-            what = f"{owner}.__init__"
-            self.note(old, what, "configurations drop what `generate` takes by default")
-            decorator = cst.Decorator(cst.Name("keeps_settings"))
-            return new.with_changes(decorators=[decorator, *new.decorators])
+        if name == "__init__" and self._is_config() and (kept := sorted(SETTINGS & {*taken})):
+            self.note(old, f"{owner}.__init__", "what `generate` takes has to be declared")
+            return with_lines(new, "".join(f"self.{k} = {k}\n" for k in kept), first=True)
         if not is_model:
             return new
         if name == "_set_gradient_checkpointing" and "value" in taken:
@@ -315,9 +298,8 @@ class Rewriter(cst.CSTTransformer):
         if any("Onnx" in base for base in self.classes.ancestors(name)[1:]):
             self.note(old, name, "transformers exports no ONNX by itself any more, dropped")
             return cst.RemoveFromParent()
-        if self.classes.is_config(name) and (line := self.classes.layers_line(name)):
-            self.note(old, name, "a cache asks for num_hidden_layers")
-            return with_lines(new, line)
+        if self.classes.is_config(name):
+            return with_lines(new, self.classes.declared(name))
         if not self.classes.is_model(name):
             return new
         methods, ancestors = self.classes.methods[name], self.classes.ancestors(name)
@@ -337,7 +319,6 @@ class Rewriter(cst.CSTTransformer):
         members = {
             COMPUTING: "_init_weights" not in methods and self._any_buffers(),
             SHARING: self.is_copy or self.classes.shares,
-            SETTING: self.is_copy or not SETTINGS.isdisjoint(self.classes.settings),
             FITTING: self.classes.has_windows,
         }
         return with_lines(new, "".join(text for text, is_needed in members.items() if is_needed))

@@ -9,11 +9,10 @@ it needs from torch and transformers alone.
 from __future__ import annotations
 
 import functools
-import inspect
 from types import SimpleNamespace
 
 import torch
-from transformers import GenerationConfig, PreTrainedConfig, initialization
+from transformers import PreTrainedConfig, initialization
 from transformers.cache_utils import Cache, DynamicCache, StaticLayer, StaticSlidingWindowLayer
 
 
@@ -165,26 +164,3 @@ def usual_attention(model, chosen):
 def unusual(kwargs):
     """The arguments of a configuration that not every configuration has."""
     return {key: value for key, value in kwargs.items() if key not in PreTrainedConfig().to_dict()}
-
-
-def keeps_settings(init):
-    """Record what a configuration says for `generate`; transformers drops it."""
-
-    @functools.wraps(init)
-    def recorded(self, *args, **kwargs):
-        init(self, *args, **kwargs)
-        given = inspect.signature(init).bind(self, *args, **kwargs)
-        given.apply_defaults()
-        values = {**given.arguments, **given.kwargs}
-        names = sorted(GenerationConfig().to_dict().keys() & values.keys())
-        dropped = [name for name in names if getattr(self, name, None) is None]
-        kept = {name: values[name] for name in dropped if values[name] is not None}
-        self.generation_settings = {**kept, **kwargs.get("generation_settings", {})}
-
-    return recorded
-
-
-def take_settings(model):
-    """Let `generate` take what the configuration says for it."""
-    if model.can_generate():
-        model.generation_config.update(**getattr(model.config, "generation_settings", {}))

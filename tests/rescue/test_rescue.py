@@ -115,9 +115,11 @@ class XConfig(PretrainedConfig):
             raise ValueError(f"Found unknown {kwargs=}")
 """
     space = {"__name__": "x"}
-    exec(ported(text, old, new).text, space)
+    exec(compile(ported(text, old, new).text, "x", "exec", dont_inherit=True), space)
     usual = transformers.PretrainedConfig().to_dict()
-    assert space["XConfig"](**usual).generation_settings == {"forced_eos_token_id": 2}
+    config = space["XConfig"](**usual)
+    assert (config.forced_eos_token_id, config.num_beams) == (2, None)
+    assert transformers.GenerationConfig.from_model_config(config).forced_eos_token_id == 2
     with pytest.raises(ValueError, match="strange"):
         space["XConfig"](strange=1)
 
@@ -169,7 +171,7 @@ class XModel(XPreTrainedModel):
         return self.get_head_mask(head_mask, 2), self.config.pad_token_id
 """
     space = {"__name__": "x"}
-    exec(ported(text, old, new).text, space)
+    exec(compile(ported(text, old, new).text, "x", "exec", dont_inherit=True), space)
     assert space["XModel"].get_head_mask(None, None, 2) == [None, None]
     config = space["XConfig"]()
     assert (config.tie_word_embeddings, config.pad_token_id) == (True, None)
