@@ -220,8 +220,8 @@ class Rewriter(cst.CSTTransformer):
             params = new.params.with_changes(star_kwarg=cst.Param(cst.Name("kwargs")))
             return new.with_changes(params=params)
         if name == "_init_weights":
-            line = f"compute_buffers({taken[-1]})"
-            return with_lines(new, line, first=True) if self._any_buffers() else new
+            # Also where no class here has a buffer: one that is copied may.
+            return with_lines(new, f"compute_buffers({taken[-1]})", first=True)
         if name == "_reorder_cache" and not self.keeps_tuples:
             self.note(old, f"{owner}.{name}", "a cache orders its layers by itself, dropped")
             return cst.RemoveFromParent()
@@ -287,9 +287,6 @@ class Rewriter(cst.CSTTransformer):
         ]
         return any(f in self.classes.functions or re.fullmatch(r"torch\.\w+", f) for f in called)
 
-    def _any_buffers(self) -> bool:
-        return self.is_copy or any(map(self._has_passing_buffers, self.classes.bases))
-
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self.inside.append(node.name.value)
 
@@ -317,7 +314,7 @@ class Rewriter(cst.CSTTransformer):
         if "PreTrainedModel" not in self.classes.bases[name]:
             return new
         members = {
-            COMPUTING: "_init_weights" not in methods and self._any_buffers(),
+            COMPUTING: "_init_weights" not in methods,
             SHARING: self.is_copy or self.classes.shares,
             FITTING: self.classes.has_windows,
         }
