@@ -98,24 +98,28 @@ class Classes:
         """The mapping from a head's tied weight to its source, as a line of the head's class."""
         output = _returned_path(self.methods[name].get("get_output_embeddings"))
         path = _returned_path(self.methods[name].get("get_input_embeddings"))
-        for other in self.bases if path is None else ():
-            inner = _returned_path(self.methods[other].get("get_input_embeddings"))
-            home = self._attribute(name, other)
-            is_inside = inner is not None and not inner.startswith(f"{home}.")
-            if home and is_inside and other != name and self.is_model(other):
+        others = [other for other in self.bases if other != name and self.is_model(other)]
+        prefix = (self.value(name, "base_model_prefix") or "").strip("\"'")
+        # The model that the head builds, or else any that the usual name may stand for.
+        built = [(home, other) for other in others if (home := self._built(name, other))]
+        for home, other in [*built, *((prefix, other) for other in others)] if path is None else ():
+            of_model = [self.methods.get(base, {}) for base in self.ancestors(other)]
+            getters = [methods.get("get_input_embeddings") for methods in of_model]
+            inner = _returned_path(next(filter(None, getters), None))
+            if home and inner is not None and not inner.startswith(f"{home}."):
                 path = f"{home}.{inner}"
                 break
         if output is None or path is None:
             return None
         return f"_tied_weights_keys = {{'{output}.weight': '{path}.weight'}}"
 
-    def _attribute(self, name: str, other: str) -> str:
-        """Where a model has another one: as its `__init__` says, or by the usual name."""
+    def _built(self, name: str, other: str) -> str:
+        """Where the `__init__` of a model puts another one."""
         built = m.Assign(value=m.Call(func=m.Name(other)))
         init = self.methods[name].get("__init__")
         for node in m.findall(init, built) if init is not None else ():
             return code(cst.ensure_type(node, cst.Assign).targets[0].target).removeprefix("self.")
-        return (self.value(name, "base_model_prefix") or "").strip("\"'")
+        return ""
 
 
 def _values_of(node: cst.ClassDef) -> Iterator[tuple[str, str]]:
