@@ -220,8 +220,7 @@ class Rewriter(cst.CSTTransformer):
             params = new.params.with_changes(star_kwarg=cst.Param(cst.Name("kwargs")))
             return new.with_changes(params=params)
         if name == "_init_weights":
-            # Also where no class here has a buffer: one that is copied may.
-            return with_lines(new, f"compute_buffers({taken[-1]})", first=True)
+            return with_lines(new, f"compute_buffers({taken[-1]})", first=True)  # of copies, too
         if name == "_reorder_cache" and not self.keeps_tuples:
             self.note(old, f"{owner}.{name}", "a cache orders its layers by itself, dropped")
             return cst.RemoveFromParent()

@@ -174,8 +174,7 @@ def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:
 
 
 def _environment() -> dict[str, str]:
-    home = str(Path(__file__).parents[2])
-    paths = [*filter(None, [os.environ.get("PYTHONPATH", ""), home])]
+    paths = filter(None, [os.environ.get("PYTHONPATH"), str(Path(__file__).parents[2])])
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
@@ -195,7 +194,7 @@ def _finish(
     for model in models if write is not None else ():
         path = Path(write or "", model.name)
         is_there = path.exists() and path.read_text(encoding="utf-8") != model.text
-        if (model.flat or force) and is_there and not force:
+        if model.flat and is_there and not force:
             what = "is there already, with another text"
             raise PatchgenError("PG804", Location(str(path)), what, "--force replaces it")
         if model.flat or force:
