@@ -12,10 +12,11 @@ import libcst as cst
 import libcst.matchers as m
 
 from patchgen.rescuing.classes import CONFIGS, Classes, with_lines
-from patchgen.rescuing.names import Names, Resolver, absolute, imported, is_there
+from patchgen.rescuing.names import Copied, Names, Resolver, absolute, imported, is_there
 from patchgen.rescuing.rewrite import Note, rewrite
 from patchgen.rescuing.sources import PACKAGE, Module, Sources, imports_of, source_of
 from patchgen.syntax.same import plain_text
+from patchgen.syntax.scopes import references
 
 DOCUMENTED = m.IndentedBlock(
     [m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())]), m.AtLeastN(n=1)]
@@ -254,8 +255,19 @@ def _assembled(text: str, names: Names, old: Sources) -> str:
         here |= {f"{start}import {ast.unparse(alias)}" for alias in node.names}
     imports = "".join(f"{line}\n" for line in _joined([o for o in names.imports if o not in here]))
     licence = "by the HuggingFace team under the Apache License 2.0"
+    placed: dict[str, Copied] = {}
+
+    def put(name: str, above: tuple[str, ...]) -> None:
+        """Place a definition below those that it reads at import."""
+        for read in references(ast.parse(names.copied[name].text).body):
+            if read.eager and read.name in names.copied.keys() - {*placed, *above}:
+                put(read.name, (*above, read.name))
+        placed.setdefault(name, names.copied[name])
+
+    for name in names.copied:
+        put(name, (name,))
     parts = []
-    for definition in names.copied.values():
+    for definition in placed.values():
         origin = f"{definition.module} of transformers {old.version}, {licence}"
         origin = "patchgen" if definition.module.startswith("patchgen.") else origin
         parts.append(f"# Copied from {origin}\n{definition.text.rstrip()}\n")
