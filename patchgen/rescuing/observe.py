@@ -140,7 +140,7 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
 
     return {
         "logits": forward,
-        "loss": lambda: [model(**labelled, return_dict=True).loss],
+        "loss": lambda: [model(**labelled, return_dict=True).loss.detach()],
         "gradients": gradients,
         "hidden states": hidden_states,
         "cache": cache,
