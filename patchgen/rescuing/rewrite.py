@@ -168,7 +168,7 @@ class Rewriter(cst.CSTTransformer):
             case "from_legacy_cache":
                 return f"{owner}({', '.join(args[:1])})", why
             case "to_legacy_cache":
-                return f"as_cache((layer.keys, layer.values) for layer in {owner}.layers)", why
+                return f"tuple((layer.keys, layer.values) for layer in {owner}.layers)", why
             case "get_usable_length":
                 return f"{owner}.get_seq_length({', '.join(args[1:])})", why
             case "get_max_length" | "get_max_cache_shape" if owner:

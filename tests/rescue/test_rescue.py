@@ -218,7 +218,7 @@ class X(PreTrainedModel):
         ("def f(self, past): return past.get_max_length()", "return longest(past)"),
         ("def f(self, past): return past.seen_tokens", "past.get_seq_length()"),
         ("def f(self, t): return DynamicCache.from_legacy_cache(t)", "DynamicCache(t)"),
-        ("def f(self, c): return c.to_legacy_cache()", "as_cache((layer.keys, layer.values) for"),
+        ("def f(self, c): return c.to_legacy_cache()", "tuple((layer.keys, layer.values) for"),
         (
             "def f(self):\n        from .missing import x",
             "raise ImportError('from .missing import x')",
