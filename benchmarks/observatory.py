@@ -17,7 +17,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,11 @@ def main() -> None:
         lines += ["", "## Patches", "", "What the assignments reach on each release:", ""]
         lines += ["| file | all of them take effect on | elsewhere |", "|---|---|---|"]
         for home, copy in patches:
-            lines.append(row(home, dict(effects(folder, copy, releases, seen))))
+            states = {}
+            for release in seen:
+                done = run(folder, "adopt", copy, "--package-root", releases, "--release", release)
+                states[release] = reason(done) if done.returncode else "converts"
+            lines.append(row(home, states))
         lines += ["", "## Not adopted", "", "| file | why |", "|---|---|"]
         lines += [f"| `{home}` | {why.replace('|', '/')} |" for home, why in refused]
     options.out.write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -100,15 +103,6 @@ def row(home: str, states: dict[str, str]) -> str:
     good = ", ".join(span for span, word in spelled if not word)
     bad = "; ".join(f"{span}: {word}" for span, word in spelled if word)
     return f"| `{home}` | {good} | {bad} |"
-
-
-def effects(
-    folder: Path, patch: Path, releases: Path, seen: list[str]
-) -> Iterator[tuple[str, str]]:
-    """What each release says of a patch."""
-    for release in seen:
-        done = run(folder, "adopt", patch, "--package-root", releases, "--release", release)
-        yield release, reason(done) if done.returncode else "converts"
 
 
 def reason(done: subprocess.CompletedProcess[str]) -> str:

@@ -11,6 +11,17 @@ import libcst.matchers as m
 
 Block = TypeVar("Block", cst.ClassDef, cst.FunctionDef)
 CONFIGS = {"PretrainedConfig", "PreTrainedConfig"}
+# What `generate` takes, and configurations had.
+SETTINGS = set(
+    "max_length min_length do_sample num_beams temperature top_k top_p repetition_penalty"
+    " length_penalty no_repeat_ngram_size early_stopping bad_words_ids num_return_sequences"
+    " forced_bos_token_id forced_eos_token_id suppress_tokens begin_suppress_tokens".split()
+)
+
+
+def caps_scores(text: str) -> bool:
+    """Whether a file hands a soft cap to sdpa, which left it out once and refuses it now."""
+    return "ALL_ATTENTION_FUNCTIONS" in text and "softcap=" in text
 
 
 @dataclass
@@ -23,10 +34,12 @@ class Classes:
     functions: set[str] = field(default_factory=set)
     shares: bool = False  # whether modules of a model share parameters
     has_windows: bool = False  # whether the files read the size of a window of attention
-    settings: set[str] = field(default_factory=set)  # the arguments of configurations
+    caps_scores: bool = False
+    files: set[str] = field(default_factory=set)  # of the repository
 
     def read(self, tree: cst.Module) -> None:
         """Add the classes of one file."""
+        self.caps_scores = self.caps_scores or caps_scores(tree.code)
         shared = m.Assign(
             targets=[m.AssignTarget(m.Attribute(value=m.Attribute(value=m.Name("self"))))],
             value=m.Attribute(value=m.Name("self")),
@@ -35,7 +48,11 @@ class Classes:
             targets=[m.AssignTarget(m.Name("_tied_weights_keys"))],
             value=m.List(elements=[m.DoNotCare(), m.AtLeastN(n=1)]),
         )
-        self.shares = self.shares or bool(m.findall(tree, m.OneOf(shared, several)))
+        heads = m.Assign(
+            targets=[m.AssignTarget(m.Attribute(attr=m.Name(m.MatchRegex(".*head.*"))))],
+            value=m.Call(func=m.Attribute(attr=m.Name("ModuleList"))),
+        )
+        self.shares = self.shares or bool(m.findall(tree, m.OneOf(shared, several, heads)))
         self.has_windows = self.has_windows or bool(m.findall(tree, m.Name("sliding_window")))
         self.functions |= {n.name.value for n in tree.body if isinstance(n, cst.FunctionDef)}
         for node in m.findall(tree, m.ClassDef()):
@@ -45,9 +62,6 @@ class Classes:
             methods = [method for method in node.body.body if isinstance(method, cst.FunctionDef)]
             self.methods[name] = {method.name.value: method for method in methods}
             self.values[name] = dict(_values_of(node))
-            if self.is_config(name) and "__init__" in self.methods[name]:
-                params = self.methods[name]["__init__"].params.params
-                self.settings |= {param.name.value for param in params}
 
     def ancestors(self, name: str) -> list[str]:
         """The class and what it derives from, as far as the files say."""
@@ -69,28 +83,43 @@ class Classes:
         values = (self.values.get(base, {}).get(key) for base in self.ancestors(name))
         return next(filter(None, values), None)
 
+    def declared(self, name: str) -> str:
+        """Lines of a configuration's class: what `generate` reads, and its number of layers."""
+        init = self.methods[name].get("__init__")
+        taken = [param.name.value for param in init.params.params] if init is not None else []
+        lines = [f"{word}: object = None\n" for word in taken if word in SETTINGS]
+        stated, usual = self.values[name].get("attribute_map", "{}"), "num_hidden_layers"
+        layers = [word for word in ("num_layers", "n_layers", "n_layer") if word in taken]
+        if layers and usual not in stated and usual not in taken:
+            lines.append(f"attribute_map = {{**{stated}, '{usual}': '{layers[0]}'}}")
+        return "".join(lines)
+
     def tied_line(self, name: str) -> str | None:
         """The mapping from a head's tied weight to its source, as a line of the head's class."""
         output = _returned_path(self.methods[name].get("get_output_embeddings"))
         path = _returned_path(self.methods[name].get("get_input_embeddings"))
-        for other in self.bases if path is None else ():
-            inner = _returned_path(self.methods[other].get("get_input_embeddings"))
-            home = self._attribute(name, other)
-            is_inside = inner is not None and not inner.startswith(f"{home}.")
-            if home and is_inside and other != name and self.is_model(other):
+        others = [other for other in self.bases if other != name and self.is_model(other)]
+        prefix = (self.value(name, "base_model_prefix") or "").strip("\"'")
+        # The model that the head builds, or else any that the usual name may stand for.
+        built = [(home, other) for other in others if (home := self._built(name, other))]
+        for home, other in [*built, *((prefix, other) for other in others)] if path is None else ():
+            of_model = [self.methods.get(base, {}) for base in self.ancestors(other)]
+            getters = [methods.get("get_input_embeddings") for methods in of_model]
+            inner = _returned_path(next(filter(None, getters), None))
+            if home and inner is not None and not inner.startswith(f"{home}."):
                 path = f"{home}.{inner}"
                 break
         if output is None or path is None:
             return None
         return f"_tied_weights_keys = {{'{output}.weight': '{path}.weight'}}"
 
-    def _attribute(self, name: str, other: str) -> str:
-        """Where a model has another one: as its `__init__` says, or by the usual name."""
+    def _built(self, name: str, other: str) -> str:
+        """Where the `__init__` of a model puts another one."""
         built = m.Assign(value=m.Call(func=m.Name(other)))
         init = self.methods[name].get("__init__")
         for node in m.findall(init, built) if init is not None else ():
             return code(cst.ensure_type(node, cst.Assign).targets[0].target).removeprefix("self.")
-        return (self.value(name, "base_model_prefix") or "").strip("\"'")
+        return ""
 
 
 def _values_of(node: cst.ClassDef) -> Iterator[tuple[str, str]]:

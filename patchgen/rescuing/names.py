@@ -24,6 +24,7 @@ CHANGED = (
     "transformers.modeling_attn_mask_utils.",
     "transformers.modeling_rope_utils.",
     "transformers.pytorch_utils.softmax_backward_data",
+    "transformers.modeling_outputs.MoECausalLMOutputWithPast",
 )
 
 
@@ -63,6 +64,7 @@ class Resolver:
     def __init__(self, old: Sources, new: Sources, clean: Callable[[str], str]) -> None:
         self.old, self.new, self.clean = old, new, clean
         self.own_code: dict[str, str] = {}  # of the file that is ported
+        self.defaults: list[str] = []  # lines of configurations
         text = Path(__file__).with_name("support.py").read_text(encoding="utf-8")
         self.support = Module("patchgen.rescuing.support", text, False)
 
@@ -87,7 +89,8 @@ class Resolver:
         line = f"from {module} import {aliased(name, bound)}"
         at = self.old.find(module, name)
         home = at[0].name if module == PACKAGE and at is not None else module
-        is_model = home.startswith("transformers.models.") and ".auto" not in home
+        is_code = all(part not in home for part in (".auto", ".tokenization_", "processing_"))
+        is_model = home.startswith("transformers.models.") and is_code
         if is_model:
             if is_there(module, name) and self.is_same(module, name):
                 return line
@@ -151,7 +154,8 @@ class Resolver:
         if source.split(".")[0] == PACKAGE and module is not self.support:
             return self.decide(names, source, inner, bound, defined)
         line = f"from {source} import {aliased(inner, bound)}"
-        if name in module.plain_imports:
+        nodes = (n for n in module.tree.body if isinstance(n, ast.Import | ast.ImportFrom))
+        if name in (bound_by(alias) for node in nodes for alias in node.names):
             return line
         return f"try:\n    {line}\nexcept ImportError:\n    pass"  # not everybody has the package
 

@@ -67,15 +67,16 @@ def states(cache: Any) -> list[torch.Tensor]:
     """The tensors of a cache of any kind, layer by layer."""
     cache = getattr(cache, "tuples", cache) or ()
     if hasattr(cache, "layers"):
-        return [t for layer in cache.layers for t in (layer.keys, layer.values)]
-    if hasattr(cache, "key_cache"):
-        pairs = zip(cache.key_cache, cache.value_cache, strict=True)
-        return [t for pair in pairs for t in pair]
+        cache = [(layer.keys, layer.values) for layer in cache.layers]
+    elif hasattr(cache, "key_cache"):
+        cache = zip(cache.key_cache, cache.value_cache, strict=True)
     return [t for layer in cache for t in layer if isinstance(t, torch.Tensor)]
 
 
-def build(model_class: Any, config: Any) -> Any:
+def build(model_class: Any, config: Any, is_eager: bool) -> Any:
     """The model, with the attention that is spelled out where the usual one is not there."""
+    if is_eager:
+        config._attn_implementation = "eager"
     try:
         return model_class(config).float()
     except KeyError as error:
@@ -104,7 +105,8 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
     def forward() -> list[torch.Tensor]:
         out = model(**given, return_dict=True)
         logits = out.logits if "logits" in out else out[0]
-        return [logits[real] if logits.shape[:2] == real.shape else logits]
+        several = [logits] if isinstance(logits, torch.Tensor) else logits
+        return [part[real] if part.shape[:2] == real.shape else part for part in several]
 
     def gradients() -> Tensors:
         model.zero_grad()
@@ -121,7 +123,8 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
         usual = {"input_ids": ids[1:], "use_cache": True, "return_dict": True}
         out = model(**{**usual, text: ids[1:]})
         more = model(**{**usual, text: ids[1:, :1]}, past_key_values=out.past_key_values)
-        return [more.logits, *states(more.past_key_values)]
+        whole = model(**{**usual, text: torch.cat([ids[1:], ids[1:, :1]], 1)})
+        return [more.logits, whole.logits[:, -1:], *states(more.past_key_values)]
 
     def beams() -> list[torch.Tensor]:
         return [*generated(5, num_beams=3), *generated(5, num_beams=3, use_cache=False)]
@@ -137,7 +140,7 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
 
     return {
         "logits": forward,
-        "loss": lambda: [model(**labelled, return_dict=True).loss],
+        "loss": lambda: [model(**labelled, return_dict=True).loss.detach()],
         "gradients": gradients,
         "hidden states": hidden_states,
         "cache": cache,
@@ -223,6 +226,8 @@ def main() -> None:
     side, folder, plan = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
     torch.manual_seed(0)
     torch.set_num_threads(1)
+    # Some files leave their weights as memory happens to be, for a checkpoint to fill.
+    torch.nn.utils.skip_init = lambda kind, *args, **kwargs: kind(*args, **kwargs)
     config_class = load_class(folder / side, plan["config"], side)
     model_class = load_class(folder / side, plan["model"], side)
     recorded = folder / "before.pt"
@@ -230,7 +235,7 @@ def main() -> None:
     sizes = before.get("sizes") or plan["given"]
     if not before and not plan["checkpoint"]:
         sizes = tiny(config_class, plan["given"])
-    model = build(model_class, config_class(**sizes))
+    model = build(model_class, config_class(**sizes), plan["eager"])
     weights = before.get("weights")
     if weights is None and plan["checkpoint"]:
         weights = read_weights(Path(plan["checkpoint"]))

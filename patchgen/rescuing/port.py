@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
 
 from patchgen.rescuing.classes import CONFIGS, Classes, with_lines
-from patchgen.rescuing.names import Names, Resolver, absolute, imported, is_there
+from patchgen.rescuing.names import Copied, Names, Resolver, absolute, imported, is_there
 from patchgen.rescuing.rewrite import Note, rewrite
 from patchgen.rescuing.sources import PACKAGE, Module, Sources, imports_of, source_of
 from patchgen.syntax.same import plain_text
+from patchgen.syntax.scopes import references
 
 DOCUMENTED = m.IndentedBlock(
     [m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())]), m.AtLeastN(n=1)]
@@ -31,15 +33,19 @@ class Ported:
     copied: list[tuple[str, str]] = field(default_factory=list)
 
 
-def port(texts: Mapping[str, str], old: Sources, new: Sources) -> dict[str, Ported]:
-    """The files by name, ported; with those of configurations that had to be copied."""
+def port(
+    texts: Mapping[str, str], old: Sources, new: Sources, settings: Mapping[str, Any] | None = None
+) -> dict[str, Ported]:
+    """The files by name, ported; `settings` are those of config.json."""
     pending = dict(texts)
     ported: dict[str, Ported] = {}
     while pending:
-        everything = list({**texts, **pending}.values())
+        everything = {**texts, **pending}
         file, text = pending.popitem()
         names = Names()
-        ported[file] = _port(text, everything, Resolver(old, new, _clean), names)
+        resolver = Resolver(old, new, _clean)
+        resolver.defaults = _lost_defaults("\n".join(everything.values()), old, settings or {})
+        ported[file] = _port(text, everything, resolver, names)
         for module in names.configurations:
             target = module.rpartition(".")[2] + ".py"
             read = old.module(module)
@@ -48,22 +54,20 @@ def port(texts: Mapping[str, str], old: Sources, new: Sources) -> dict[str, Port
     return ported
 
 
-def _port(text: str, everything: Sequence[str], resolver: Resolver, names: Names) -> Ported:
-    classes, old = Classes(), resolver.old
-    for part in everything:
+def _port(text: str, texts: Mapping[str, str], resolver: Resolver, names: Names) -> Ported:
+    classes, old = Classes(files={*texts}), resolver.old
+    for part in texts.values():
         classes.read(cst.parse_module(part))
     keeps_tuples = "cache_utils" not in text and "DynamicCache" not in text
     changed, notes = rewrite(text, classes, keeps_tuples=keeps_tuples)
     bound = Module("", changed, False).bindings
     defined = set(bound)
     resolver.own_code = {name: plain_text(node) for name, node in bound.items()}
-    values = _lost_defaults("\n".join(everything), old)
-    module = cst.parse_module(changed)
-    for name in sorted(defined & classes.bases.keys()) if values else ():
+    module, lost = cst.parse_module(changed), resolver.defaults
+    for name in sorted(defined & classes.bases.keys()) if lost else ():
         if classes.is_config(name) and CONFIGS.intersection(classes.bases[name]):
-            module = _with_members(module, name, "\n".join(values), first=True)
-            why = f"defaults that configurations lost: {', '.join(values)}"
-            names.notes.append(Note(0, name, why))
+            module = _with_members(module, name, "\n".join(lost), first=True)
+            names.notes.append(Note(0, name, f"configurations lost: {', '.join(lost)}"))
     text = _with_imports(module.code, resolver, names, defined)
     resolver.need(names, ast.parse(text), defined | imported(ast.parse(text)))
     for copied in [*names.copied.values()]:
@@ -155,12 +159,12 @@ def _called_on_self(node: ast.AST) -> set[str]:
     return {part.attr for part in parts if ast.unparse(part.value) == "self"}
 
 
-def _lost_defaults(everything: str, old: Sources) -> list[str]:
-    """What every configuration had by default, does not have now, and the files read."""
-    from transformers import PreTrainedConfig
+def _lost_defaults(everything: str, old: Sources, given: Mapping[str, Any]) -> list[str]:
+    """What every configuration had by default, or this one has, is dropped now, and is read."""
+    from transformers import GenerationConfig, PreTrainedConfig
 
     old_class = old.find("transformers.configuration_utils", "PretrainedConfig")
-    usual = PreTrainedConfig()
+    usual, settings = PreTrainedConfig(), GenerationConfig()
     lost: dict[str, ast.expr] = {}
     for node in ast.walk(old_class[1]) if old_class else ():
         match node:
@@ -176,8 +180,11 @@ def _lost_defaults(everything: str, old: Sources) -> list[str]:
                         lost.setdefault(str(key.value), value)
     if "rope_scaling" in everything:
         lost["rope_scaling"] = ast.Constant(None)
+    stated = {k: value for k, value in given.items() if not isinstance(value, list | dict)}
+    lost |= {k: ast.Constant(value) for k, value in stated.items() if hasattr(settings, k)}
     return [
-        f"{name} = {ast.unparse(value)}"
+        # A setting of `generate` is written to no configuration, unless it is annotated.
+        f"{name}{': object' * hasattr(settings, name)} = {ast.unparse(value)}"
         for name, value in lost.items()
         if (f".{name}" in everything or name in ("tie_word_embeddings", "rope_scaling"))
         and not hasattr(usual, name)
@@ -248,8 +255,19 @@ def _assembled(text: str, names: Names, old: Sources) -> str:
         here |= {f"{start}import {ast.unparse(alias)}" for alias in node.names}
     imports = "".join(f"{line}\n" for line in _joined([o for o in names.imports if o not in here]))
     licence = "by the HuggingFace team under the Apache License 2.0"
+    placed: dict[str, Copied] = {}
+
+    def put(name: str, above: tuple[str, ...]) -> None:
+        """Place a definition below those that it reads at import."""
+        for read in references(ast.parse(names.copied[name].text).body):
+            if read.eager and read.name in names.copied.keys() - {*placed, *above}:
+                put(read.name, (*above, read.name))
+        placed.setdefault(name, names.copied[name])
+
+    for name in names.copied:
+        put(name, (name,))
     parts = []
-    for definition in names.copied.values():
+    for definition in placed.values():
         origin = f"{definition.module} of transformers {old.version}, {licence}"
         origin = "patchgen" if definition.module.startswith("patchgen.") else origin
         parts.append(f"# Copied from {origin}\n{definition.text.rstrip()}\n")

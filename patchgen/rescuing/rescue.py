@@ -16,7 +16,7 @@ from typing import Any
 import libcst as cst
 
 from patchgen.author.adopt.releases import Release, order_of
-from patchgen.rescuing.classes import Classes
+from patchgen.rescuing.classes import Classes, caps_scores
 from patchgen.rescuing.environment import compare, run
 from patchgen.rescuing.port import Ported, port
 from patchgen.rescuing.sources import PACKAGE, Sources, imports_of, source_of
@@ -24,10 +24,10 @@ from patchgen.syntax.errors import Location, PatchgenError
 
 # What names of classes say, and the auto class that loads such a class; the first is verified.
 AUTO = {
-    "ForCausalLM": "AutoModelForCausalLM",
-    "LMHeadModel": "AutoModelForCausalLM",
     "ForSeq2SeqLM": "AutoModelForSeq2SeqLM",
     "ForConditionalGeneration": "AutoModelForSeq2SeqLM",
+    "ForCausalLM": "AutoModelForCausalLM",
+    "LMHeadModel": "AutoModelForCausalLM",
     "ForMaskedLM": "AutoModelForMaskedLM",
     "ForSequenceClassification": "AutoModelForSequenceClassification",
     "ForTokenClassification": "AutoModelForTokenClassification",
@@ -185,7 +185,8 @@ def rescue(
     """Port the files, and run them; `home` is the environment of the old release, if any."""
     spec = importlib.metadata.distribution(PACKAGE)
     new = Sources(Path(str(spec.locate_file(""))), spec.version)
-    files = port(repository.texts, Sources(release.root(), release.version), new)
+    old = Sources(release.root(), release.version)
+    files = port(repository.texts, old, new, repository.settings)
     texts = {name: ported.text for name, ported in files.items()}
     auto_map = auto_map_of(texts, repository.settings, repository.texts)
     left = [what for ported in files.values() for what in ported.left]
@@ -218,6 +219,7 @@ def _verify(
             weights = str(checkpoint.resolve()) if checkpoint else ""
             classes = {"config": result.auto_map["AutoConfig"], "model": result.auto_map[auto]}
             plan: dict[str, Any] = {**classes, "auto": auto, "given": given, "checkpoint": weights}
+            plan["eager"] = any(map(caps_scores, repository.texts.values()))
             why = run(side, folder, plan, paths)
             if checkpoint is not None and why.startswith("the checkpoint"):
                 raise PatchgenError("PG863", Location(str(checkpoint)), f"does not fit: {why}")

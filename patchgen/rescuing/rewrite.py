@@ -16,7 +16,7 @@ import libcst.matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from patchgen.facts.decorators import DOCUMENTING
-from patchgen.rescuing.classes import Classes, code, last_name, with_lines
+from patchgen.rescuing.classes import SETTINGS, Classes, code, last_name, with_lines
 
 MASKS = {"create_causal_mask", "create_sliding_window_causal_mask", "create_chunked_causal_mask"}
 # Methods that a base class of models gets.
@@ -25,12 +25,13 @@ def _init_weights(self, module):
     compute_buffers(module)
     super()._init_weights(module)
 """
-# What `generate` takes, and configurations had.
-SETTINGS = set(
-    "max_length min_length do_sample num_beams temperature top_k top_p repetition_penalty"
-    " length_penalty no_repeat_ngram_size early_stopping bad_words_ids num_return_sequences"
-    " forced_bos_token_id forced_eos_token_id suppress_tokens begin_suppress_tokens".split()
-)
+# What classes of models say, and what they say now.
+STATED = {
+    "load_tf_weights": ("", "TensorFlow checkpoints are not read any more, dropped"),
+    "_supports_flash_attn_2": ("_supports_flash_attn = {}", "is `_supports_flash_attn` now"),
+    "_supports_sdpa": ("_supports_sdpa = False", "sdpa refuses a soft cap, which it left out"),
+    "_tied_weights_keys": ("", "is a mapping from each tied weight to its source now"),
+}
 SHARING = """
 def get_expanded_tied_weights_keys(self, all_submodels=False):
     tied = super().get_expanded_tied_weights_keys(all_submodels)
@@ -40,11 +41,6 @@ CHOOSING = """
 def get_correct_attn_implementation(self, requested_attention, is_init_check=False):
     chosen = super().get_correct_attn_implementation(requested_attention, is_init_check)
     return chosen if requested_attention else usual_attention(self, chosen)
-"""
-SETTING = """
-def post_init(self):
-    super().post_init()
-    take_settings(self)
 """
 FITTING = """
 def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
@@ -115,22 +111,23 @@ class Rewriter(cst.CSTTransformer):
             # The loader asks for the package, unless the import stands in a `try`.
             guard = cst.ensure_type(cst.parse_statement(GUARDED), cst.Try)
             return guard.with_changes(body=cst.IndentedBlock([new]))
+        small = new.body[0]
+        beside = re.match(r"from \.(\w+) import", code(small)) if self.functions else None
+        if beside and not self.is_copy and f"{beside[1]}.py" not in self.classes.files:
+            self.note(old, code(small), "the loader asks for a file that the repository lacks")
+            return cst.parse_statement(f"raise ImportError({code(small)!r})")
         if not self.inside or self.functions:
             return new
-        small = new.body[0]
         if isinstance(small, cst.Assign | cst.AnnAssign):
             target = small.target if isinstance(small, cst.AnnAssign) else small.targets[0].target
             name = last_name(target)
-            if name == "load_tf_weights":
-                self.note(old, code(small), "TensorFlow checkpoints are not read any more, dropped")
-                return cst.RemoveFromParent()
-            if name == "_supports_flash_attn_2" and isinstance(small, cst.Assign):
-                self.note(old, code(small), "is `_supports_flash_attn` now")
-                renamed = cst.AssignTarget(cst.Name("_supports_flash_attn"))
-                return new.with_changes(body=[small.with_changes(targets=[renamed])])
-            if name == "_tied_weights_keys" and not m.matches(small, m.Assign(value=m.Dict())):
-                self.note(old, code(small), "is a mapping from each tied weight to its source now")
-                return cst.RemoveFromParent()
+            stays = name == "_supports_sdpa" and not self.classes.caps_scores
+            if name not in STATED or stays or isinstance(small.value, cst.Dict):
+                return new
+            line, why = STATED[name]
+            self.note(old, code(small), why)
+            line = line.format(code(small.value) if small.value else None)
+            return cst.parse_statement(line) if line else cst.RemoveFromParent()
         return new
 
     def _initialized(
@@ -197,9 +194,6 @@ class Rewriter(cst.CSTTransformer):
     def leave_FunctionDef(self, old: cst.FunctionDef, new: cst.FunctionDef) -> Any:
         self.functions.pop()
         if not self.inside or self.functions:
-            if new.name.value.startswith("load_tf_weights_in_"):
-                self.note(old, new.name.value, "TensorFlow checkpoints are not read, dropped")
-                return cst.RemoveFromParent()
             return new
         owner, name = self.inside[-1], new.name.value
         taken = [param.name.value for param in (*new.params.params, *new.params.kwonly_params)]
@@ -213,11 +207,9 @@ class Rewriter(cst.CSTTransformer):
             self.note(old, what, "buffers that no checkpoint has are empty after loading")
             decorator = cst.Decorator(cst.Name("keeps_arguments"))
             return new.with_changes(decorators=[decorator, *new.decorators])
-        if name == "__init__" and self._is_config() and not SETTINGS.isdisjoint(taken):
-            what = f"{owner}.__init__"
-            self.note(old, what, "configurations drop what `generate` takes by default")
-            decorator = cst.Decorator(cst.Name("keeps_settings"))
-            return new.with_changes(decorators=[decorator, *new.decorators])
+        if name == "__init__" and self._is_config() and (kept := sorted(SETTINGS & {*taken})):
+            self.note(old, f"{owner}.__init__", "what `generate` takes has to be declared")
+            return with_lines(new, "".join(f"self.{k} = {k}\n" for k in kept), first=True)
         if not is_model:
             return new
         if name == "_set_gradient_checkpointing" and "value" in taken:
@@ -228,8 +220,7 @@ class Rewriter(cst.CSTTransformer):
             params = new.params.with_changes(star_kwarg=cst.Param(cst.Name("kwargs")))
             return new.with_changes(params=params)
         if name == "_init_weights":
-            line = f"compute_buffers({taken[-1]})"
-            return with_lines(new, line, first=True) if self._any_buffers() else new
+            return with_lines(new, f"compute_buffers({taken[-1]})", first=True)  # of copies, too
         if name == "_reorder_cache" and not self.keeps_tuples:
             self.note(old, f"{owner}.{name}", "a cache orders its layers by itself, dropped")
             return cst.RemoveFromParent()
@@ -251,11 +242,14 @@ class Rewriter(cst.CSTTransformer):
         self, old: cst.FunctionDef, new: cst.FunctionDef, taken: Sequence[str]
     ) -> list[str]:
         """What makes of `generate`'s arguments those that it had before."""
-        if new.params.star_kwarg is None or "past_key_values" not in taken:
+        if new.params.star_kwarg is None:
             return []
         kwargs, past = new.params.star_kwarg.name.value, "past_length_of(past_key_values)"
         lines = []
-        if "position_ids" in taken:
+        if "past_key_values" not in taken:  # the layers keep what they have seen
+            is_first = f"{kwargs}.get('is_first_iteration', True)"
+            past = f"0 if {is_first} else input_ids.shape[1] - 1"
+        elif "position_ids" in taken:
             lines = [f"if position_ids is not None:\n    position_ids = position_ids[:, {past} :]"]
         elif "position_ids" in code(new.body):
             ids = f"{kwargs}['position_ids']"
@@ -292,9 +286,6 @@ class Rewriter(cst.CSTTransformer):
         ]
         return any(f in self.classes.functions or re.fullmatch(r"torch\.\w+", f) for f in called)
 
-    def _any_buffers(self) -> bool:
-        return self.is_copy or any(map(self._has_passing_buffers, self.classes.bases))
-
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self.inside.append(node.name.value)
 
@@ -303,6 +294,8 @@ class Rewriter(cst.CSTTransformer):
         if any("Onnx" in base for base in self.classes.ancestors(name)[1:]):
             self.note(old, name, "transformers exports no ONNX by itself any more, dropped")
             return cst.RemoveFromParent()
+        if self.classes.is_config(name):
+            return with_lines(new, self.classes.declared(name))
         if not self.classes.is_model(name):
             return new
         methods, ancestors = self.classes.methods[name], self.classes.ancestors(name)
@@ -320,9 +313,8 @@ class Rewriter(cst.CSTTransformer):
         if "PreTrainedModel" not in self.classes.bases[name]:
             return new
         members = {
-            COMPUTING: "_init_weights" not in methods and self._any_buffers(),
+            COMPUTING: "_init_weights" not in methods,
             SHARING: self.is_copy or self.classes.shares,
-            SETTING: self.is_copy or not SETTINGS.isdisjoint(self.classes.settings),
             FITTING: self.classes.has_windows,
         }
         return with_lines(new, "".join(text for text, is_needed in members.items() if is_needed))

@@ -29,8 +29,10 @@ class Module:
 
     @functools.cached_property
     def bindings(self) -> dict[str, ast.stmt]:
-        """The last statement that binds a name, also under an `if` or `try`."""
-        return {name: node for node in self.tree.body for name in defined_by(node)}
+        """The last definition of a name, or else the last statement that binds it."""
+        definitions = (ast.FunctionDef, ast.ClassDef)
+        nodes = sorted(self.tree.body, key=lambda node: isinstance(node, definitions))
+        return {name: node for node in nodes for name in defined_by(node)}
 
     @functools.cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
@@ -44,12 +46,6 @@ class Module:
                 for alias in node.names:
                     names[bound_by(alias)] = (alias.name if alias.asname else bound_by(alias), "")
         return names
-
-    @functools.cached_property
-    def plain_imports(self) -> set[str]:
-        """The names whose import depends on nothing."""
-        nodes = [node for node in self.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-        return {bound_by(alias) for node in nodes for alias in node.names}
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """The module that an import names."""

@@ -9,11 +9,10 @@ it needs from torch and transformers alone.
 from __future__ import annotations
 
 import functools
-import inspect
 from types import SimpleNamespace
 
 import torch
-from transformers import GenerationConfig, PreTrainedConfig, initialization
+from transformers import PreTrainedConfig, initialization
 from transformers.cache_utils import Cache, DynamicCache, StaticLayer, StaticSlidingWindowLayer
 
 
@@ -22,7 +21,7 @@ class TupleCache(DynamicCache):
 
     def __init__(self, tuples):
         super().__init__()
-        self.tuples = tuple(tuples)
+        self.tuples = tuples if isinstance(tuples, list) else tuple(tuples)
 
     def __len__(self):
         return len(self.tuples)
@@ -40,7 +39,7 @@ class TupleCache(DynamicCache):
         def picked(state):
             return None if state is None else state.index_select(0, beam_idx.to(state.device))
 
-        self.tuples = tuple(tuple(map(picked, layer)) for layer in self.tuples)
+        self.tuples = type(self.tuples)(tuple(map(picked, layer)) for layer in self.tuples)
 
 
 def as_tuples(cache):
@@ -56,9 +55,10 @@ def as_tuples(cache):
 
 def as_cache(tuples):
     """The cache that `generate` hands back to the model."""
-    if tuples is None or isinstance(tuples, Cache) or any(layer is None for layer in tuples):
+    if tuples is None or isinstance(tuples, Cache):
         return tuples
-    return TupleCache(tuples)
+    cache = TupleCache(tuples)
+    return tuples if any(layer is None for layer in cache) else cache
 
 
 class HybridCache(Cache):
@@ -134,9 +134,10 @@ def compute_buffers(module):
 
 
 def with_aliases(model, tied):
-    """`tied`, and the parameters that two modules of the model share."""
-    first, aliases = {}, {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
+    """What of `tied` is there, and the parameters that two modules of the model share."""
+    first, aliases, parameters = {}, {}, dict(model.named_parameters(remove_duplicate=False))
+    tied = {name: source for name, source in tied.items() if name in parameters}
+    for name, parameter in parameters.items():
         source = first.setdefault(id(parameter), name)
         if source != name and tied.get(source) != name:
             aliases[name] = source
@@ -163,26 +164,3 @@ def usual_attention(model, chosen):
 def unusual(kwargs):
     """The arguments of a configuration that not every configuration has."""
     return {key: value for key, value in kwargs.items() if key not in PreTrainedConfig().to_dict()}
-
-
-def keeps_settings(init):
-    """Record what a configuration says for `generate`; transformers drops it."""
-
-    @functools.wraps(init)
-    def recorded(self, *args, **kwargs):
-        init(self, *args, **kwargs)
-        given = inspect.signature(init).bind(self, *args, **kwargs)
-        given.apply_defaults()
-        values = {**given.arguments, **given.kwargs}
-        names = sorted(GenerationConfig().to_dict().keys() & values.keys())
-        dropped = [name for name in names if getattr(self, name, None) is None]
-        kept = {name: values[name] for name in dropped if values[name] is not None}
-        self.generation_settings = {**kept, **kwargs.get("generation_settings", {})}
-
-    return recorded
-
-
-def take_settings(model):
-    """Let `generate` take what the configuration says for it."""
-    if model.can_generate():
-        model.generation_config.update(**getattr(model.config, "generation_settings", {}))

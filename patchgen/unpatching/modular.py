@@ -31,16 +31,10 @@ class Model:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Result:
-    """The models, and the captured differences with what became of each."""
-
-    models: tuple[Model, ...]
-    differences: tuple[dict[str, Any], ...]
-
-
-def write_models(captured: Mapping[str, Any], settings: Settings) -> Result:
-    """A modular file for each module with a difference that has an effect; none without a model."""
+def write_models(
+    captured: Mapping[str, Any], settings: Settings
+) -> tuple[tuple[Model, ...], tuple[dict[str, Any], ...]]:
+    """A modular file for each module that differs, and what became of each difference."""
     differences = [dict(patch) for patch in captured["differences"]]
     release = Release(captured["version"], Path(captured["root"]))
     models = []
@@ -48,7 +42,7 @@ def write_models(captured: Mapping[str, Any], settings: Settings) -> Result:
     for module in dict.fromkeys(differences[entry["number"]]["module"] for entry in assigned):
         model = _write(captured, module, differences, release, settings)
         models += [model] if model is not None else []
-    return Result(tuple(models), tuple(differences))
+    return tuple(models), tuple(differences)
 
 
 def _write(

@@ -257,21 +257,14 @@ def _import_of(
         there = sys.modules.get(module)
         if there is None or is_of_user(there) or not attr.isidentifier():
             continue
-        if getattr(there, attr, None) is value and _is_kept(module, attr, value):
+        is_model = bool(MODELING.fullmatch(module))
+        # What a fresh import offers, not what the program has put there.
+        fresh = getattr(fresh_module(module), attr, None) if is_model else value
+        is_here = getattr(there, attr, None) is value and type(fresh) is type(value)
+        is_of_file = is_model and home == module and called == attr
+        if (is_here or is_of_file) and place_of(fresh) == place_of(value):
             return module, attr
-        if home == module and MODELING.fullmatch(module) and called == attr:
-            # The file's own, whatever stands there now.
-            if place_of(value) == place_of(getattr(fresh_module(module), attr, None)):
-                return module, attr
     return None
-
-
-def _is_kept(module: str, attr: str, value: Any) -> bool:
-    """Whether a fresh import offers the value: not what the program has put there."""
-    if not MODELING.fullmatch(module):
-        return True
-    fresh = getattr(fresh_module(module), attr, None)
-    return place_of(fresh) == place_of(value) and type(fresh) is type(value)
 
 
 def pieces_of(

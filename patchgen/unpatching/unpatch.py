@@ -105,13 +105,13 @@ def _said(verdict: Mapping[str, Any]) -> str:
     return f"logits, loss and gradients {verb} the patched model's, to {size}"
 
 
-def _rows(title: str, differences: Any, why: str) -> Iterator[str]:
-    for number, patch in enumerate(differences):
-        if not number:
-            yield title
+def _rows(title: str, differences: Any, why: str) -> list[str]:
+    rows = []
+    for patch in differences:
         at = f", {patch['at']}" if patch["at"] else ""
         reason = f": {patch[why]}" if why and patch[why] else ""
-        yield f"  {patch['target']} = {patch['now']}{at}{reason}"
+        rows.append(f"  {patch['target']} = {patch['now']}{at}{reason}")
+    return [title, *rows] if rows else []
 
 
 def unpatch(
@@ -174,8 +174,7 @@ def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:
 
 
 def _environment() -> dict[str, str]:
-    home = str(Path(__file__).parents[2])
-    paths = [*filter(None, [os.environ.get("PYTHONPATH", ""), home])]
+    paths = filter(None, [os.environ.get("PYTHONPATH"), str(Path(__file__).parents[2])])
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
@@ -187,16 +186,22 @@ def _finish(
     force: bool,
 ) -> Report:
     captured = json.loads((folder / "captured.json").read_text(encoding="utf-8"))
-    result = write_models(captured, settings)
+    models, differences = write_models(captured, settings)
     equal: dict[str, Any] = {}
-    for model in result.models:
+    for model in models:
         if verify and model.flat and model.module == captured["module"]:
             equal = _compare(folder, model, captured.get("not_observed", {}), captured["model"])
-    for model in result.models if write is not None else ():
+    for model in models if write is not None else ():
+        path = Path(write or "", model.name)
+        is_there = path.exists() and path.read_text(encoding="utf-8") != model.text
+        if model.flat and is_there and not force:
+            what = "is there already, with another text"
+            raise PatchgenError("PG804", Location(str(path)), what, "--force replaces it")
         if model.flat or force:
-            _put(Path(write or "", model.name), model.text, force)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, model.text.encode())
     name, module, error = (captured[key] for key in ("model", "module", "error"))
-    return Report(name, module, error, result.differences, result.models, equal, verify)
+    return Report(name, module, error, differences, models, equal, verify)
 
 
 def _compare(
@@ -213,11 +218,3 @@ def _compare(
     equal = {name: {"error": why} for name, why in not_observed.items()}
     equal |= json.loads(done.stdout.strip().splitlines()[-1])
     return dict(sorted(equal.items(), key=lambda item: (item[0] != first, item[0])))
-
-
-def _put(path: Path, text: str, force: bool) -> None:
-    if path.exists() and path.read_text(encoding="utf-8") != text and not force:
-        what = "is there already, with another text"
-        raise PatchgenError("PG804", Location(str(path)), what, "--force replaces it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, text.encode())

@@ -132,7 +132,7 @@ def is_of_user(module: ModuleType | None) -> bool:
     main = getattr(sys.modules["__main__"], "__file__", None)
     folders = {Path.cwd(), *([Path(main).resolve().parent] if main else [])}
     path = Path(file).resolve()
-    roots = [root for root in _roots() if path.is_relative_to(root)]
+    roots = [root for root in map(Path.resolve, map(Path, sys.path)) if path.is_relative_to(root)]
     return max(roots, key=lambda root: len(root.parts), default=path) in folders
 
 
@@ -154,12 +154,8 @@ def _short(path: str) -> str:
     whole = Path(path).resolve()
     if whole.is_relative_to(Path.cwd()) and "site-packages" not in whole.parts:
         return str(whole.relative_to(Path.cwd()))
-    roots = [root for root in _roots() if whole.is_relative_to(root)]
+    roots = [root for root in map(Path.resolve, map(Path, sys.path)) if whole.is_relative_to(root)]
     return str(whole.relative_to(max(roots, key=lambda root: len(root.parts)))) if roots else path
-
-
-def _roots() -> list[Path]:
-    return [Path(entry).resolve() for entry in sys.path]
 
 
 def describe(value: Any) -> str:

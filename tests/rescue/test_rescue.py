@@ -35,7 +35,9 @@ OLD = {
     "pytorch_utils.py": (
         "import math\n\nLIMIT = 3\n\n\ndef inner(x):\n    return math.floor(x) + LIMIT\n\n\n"
         'def gone_helper(x):\n    """Gone."""\n    return inner(x)\n\n\n'
-        "def gathered(x):\n    import deepspeed\n\n    return deepspeed.zero.GatheredParameters(x)\n"
+        "def gathered(x):\n    import deepspeed\n\n    return deepspeed.zero.GatheredParameters(x)\n\n\n"
+        "class Early:\n    def other(self):\n        return Late\n\n\nclass Late(Early):\n    pass\n\n\n"
+        "try:\n    from apex import Early\n\n    Early = Early\nexcept ImportError:\n    pass\n"
     ),
     "configuration_utils.py": (
         "class PretrainedConfig:\n    def __init__(self, **kwargs):\n"
@@ -91,6 +93,26 @@ def test_the_package_of_a_copied_function_is_needed_where_it_runs(old, new, tmp_
     assert get_imports(file) == []  # what the loader of remote code asks for
 
 
+def test_what_is_read_at_import_stands_above_and_a_definition_before_a_guard(old, new):
+    space = {}
+    exec(
+        ported("from transformers.pytorch_utils import Early\n\n\nx = Early\n", old, new).text,
+        space,
+    )
+    assert issubclass(space["x"]().other(), space["x"])
+
+
+def test_a_setting_of_generate_that_config_json_alone_has_is_declared(old, new):
+    text = (
+        "from transformers import PretrainedConfig\n\n\nclass XConfig(PretrainedConfig):\n    pass\n\n\n"
+        "def f(config):\n    return config.use_cache\n"
+    )
+    (one,) = port({"modeling_x.py": text}, old, new, {"use_cache": False}).values()
+    space = {"__name__": "x"}
+    exec(compile(one.text, "x", "exec", dont_inherit=True), space)
+    assert space["f"](space["XConfig"]()) is False
+
+
 def test_a_hybrid_cache_has_windows_in_some_layers(old, new):
     space = {}
     text = "from transformers.cache_utils import HybridCache\n\n\nx = HybridCache\n"
@@ -109,15 +131,18 @@ from transformers import PretrainedConfig
 
 
 class XConfig(PretrainedConfig):
-    def __init__(self, size=1, forced_eos_token_id=2, num_beams=None, **kwargs):
+    def __init__(self, n_layer=3, forced_eos_token_id=2, num_beams=None, **kwargs):
+        self.n_layer = n_layer
         super().__init__(forced_eos_token_id=forced_eos_token_id, **kwargs)
         if len(kwargs) != 0:
             raise ValueError(f"Found unknown {kwargs=}")
 """
     space = {"__name__": "x"}
-    exec(ported(text, old, new).text, space)
+    exec(compile(ported(text, old, new).text, "x", "exec", dont_inherit=True), space)
     usual = transformers.PretrainedConfig().to_dict()
-    assert space["XConfig"](**usual).generation_settings == {"forced_eos_token_id": 2}
+    config = space["XConfig"](**usual)
+    assert (config.forced_eos_token_id, config.num_beams, config.num_hidden_layers) == (2, None, 3)
+    assert transformers.GenerationConfig.from_model_config(config).forced_eos_token_id == 2
     with pytest.raises(ValueError, match="strange"):
         space["XConfig"](strange=1)
 
@@ -126,6 +151,11 @@ def test_a_tied_weight_stands_where_the_head_puts_its_model():
     text = """
 class XPreTrainedModel(PreTrainedModel):
     base_model_prefix = "outer"
+
+
+class XEncoder(XPreTrainedModel):
+    def get_input_embeddings(self):
+        return self.other
 
 
 class XModel(XPreTrainedModel):
@@ -169,7 +199,7 @@ class XModel(XPreTrainedModel):
         return self.get_head_mask(head_mask, 2), self.config.pad_token_id
 """
     space = {"__name__": "x"}
-    exec(ported(text, old, new).text, space)
+    exec(compile(ported(text, old, new).text, "x", "exec", dont_inherit=True), space)
     assert space["XModel"].get_head_mask(None, None, 2) == [None, None]
     config = space["XConfig"]()
     assert (config.tie_word_embeddings, config.pad_token_id) == (True, None)
@@ -188,6 +218,20 @@ class X(PreTrainedModel):
         ("def f(self, past): return past.get_max_length()", "return longest(past)"),
         ("def f(self, past): return past.seen_tokens", "past.get_seq_length()"),
         ("def f(self, t): return DynamicCache.from_legacy_cache(t)", "DynamicCache(t)"),
+        ("def f(self, c): return c.to_legacy_cache()", "tuple((layer.keys, layer.values) for"),
+        (
+            "def f(self):\n        from .missing import x",
+            "raise ImportError('from .missing import x')",
+        ),
+        ("def __init__(self):\n        self.heads = nn.ModuleList([])", "with_aliases(self, tied)"),
+        (
+            "_supports_sdpa = True\n    x = ALL_ATTENTION_FUNCTIONS(softcap=1)",
+            "_supports_sdpa = False",
+        ),
+        (
+            "def prepare_inputs_for_generation(self, input_ids, cache_position=None, **kwargs): pass",
+            "past = 0 if kwargs.get('is_first_iteration', True) else input_ids.shape[1] - 1",
+        ),
         ("def __init__(self): self.init_weights()", "self.post_init()"),
         ("def f(self): return self.config.sliding_window", "fit_masks(self, model_kwargs"),
         (
