@@ -25,7 +25,7 @@ from patchgen.verify.variants import Plan, Variant
 from tests.gallery import BY_NAME, variant_at
 from tests.toytree import REPOSITORY
 
-FOLDERS = ("planted", "unseen", "others", "fresh")
+FOLDERS = ("planted", "unseen", "others", "kept", "fresh")
 FILES = sorted(path for name in FOLDERS for path in Path(__file__).with_name(name).glob("*.toml"))
 FRESH = Path(__file__).with_name("fresh")
 PYPROJECT = '[tool.patchgen]\nsources = ["mine"]\noutputs = {{ mine = "made_{name}" }}\n'

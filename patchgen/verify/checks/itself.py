@@ -223,14 +223,22 @@ def _resized(context: CheckContext) -> Both:
 # --- how it is trained
 
 
-def _checkpointed(context: CheckContext) -> Both:
-    """Layers that run again in the backward pass, dropout included."""
+def _checkpointed(context: CheckContext) -> Both | Verdict:
+    """Layers that run again in the backward pass, dropout included; a user says what they keep."""
     scenario = Scenario(rows="right", train=True, dropout=0.2)
-    again = replace(scenario, checkpointing={})
     require_scenario(context.pair, Scenario(checkpointing={}))
     _, model = context.pair.models(context.pair.routes[0], context.dtype, 0.2)
-    inputs = context.inputs(scenario)
-    return observe_step(model, inputs, scenario), observe_step(model, inputs, again)
+    inputs, asked = context.inputs(scenario), list[bool]()
+
+    def contexts() -> tuple[nullcontext[None], nullcontext[None]]:
+        asked.append(True)
+        return nullcontext(), nullcontext()
+
+    ways: tuple[Any, ...] = ({"context_fn": contexts}, {}, None)
+    observed = [observe_step(model, inputs, replace(scenario, checkpointing=way)) for way in ways]
+    if not asked:
+        return Verdict("FAIL", "no layer asks a user's own `context_fn` what it keeps")
+    return observed[2], observed[1]
 
 
 def _finite(context: CheckContext) -> Verdict:
