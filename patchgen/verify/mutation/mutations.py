@@ -261,7 +261,7 @@ def _of_expression(node: ast.expr, site: Site) -> _Replaced:
 
 def _is_tensor(node: ast.expr, parent: Any) -> bool:
     """As far as its text tells: a product, a known function, the output of a module."""
-    if isinstance(getattr(parent, "targets", [None])[0], ast.Tuple):
+    if isinstance(getattr(parent, "targets", [None])[0], ast.Tuple) or _is_size(node):
         return False  # of several
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="self"))):
