@@ -323,7 +323,8 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
             is_and = isinstance(join, ast.And)
             before, after = ("and", "or") if is_and else ("or", "and")
             opposite = ast.BoolOp(ast.Or() if is_and else ast.And(), values)
-            yield f"{before} becomes {after}", opposite
+            if not is_and or not any(map(_is_about_none, values)):
+                yield f"{before} becomes {after}", opposite
             for at, term in enumerate(values):
                 if not _is_about_none(term):  # what it guards would be used
                     rest = [*values[:at], *values[at + 1 :]]
@@ -377,7 +378,7 @@ def _of_value(node: ast.expr, site: Site) -> _Replaced:
         case ast.Call(func=func, args=args):
             name = _called(node)
             owner = func.value if isinstance(func, ast.Attribute) else None
-            for other in _OTHERS.get(name, ()):
+            for other in _OTHERS.get(name, ()) if _called(site.parent) != "int" else ():
                 load = ast.Load()
                 new = ast.Attribute(owner, other, load) if owner else ast.Name(other, load)
                 yield f"{name} becomes {other}", ast.Call(new, args, node.keywords)
