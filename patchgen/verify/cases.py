@@ -325,6 +325,8 @@ class _Selection:
         if not setting.drawn and head.endswith(DECODERS):
             how["scenario"] = Scenario(labels=False)
             yield self.case(f"cache{named}", "cache", "float64", **how)
+            how["detail"] = "flash"
+            yield self.case(f"by flash{named}", "interface", "float64", **how)
 
     def lengths_and_heads(self) -> Iterator[Case]:
         """Texts longer than each integer of the changed lines; what changed heads read."""

@@ -490,8 +490,3 @@ def test_without_a_diff_the_parent_is_compared_under_its_own_names():
         "class LlamaMoeModel(LlamaMoePreTrainedModel):" not in changed
         and len(flat.changed) < flat.text.count("\n") - 200
     )
-
-
-def test_an_outcome_of_an_earlier_report_is_not_read_as_another():
-    with pytest.raises(ValueError, match="equivalent is no outcome"):
-        a_fate("equivalent")
