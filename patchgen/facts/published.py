@@ -40,13 +40,14 @@ _LLAMA3 = {
     "original_max_position_embeddings": 64,
 }
 # Scales attention as well: by 0.1 ln(4) + 1.
-YARN = {
+YARN: dict[str, Any] = {
     "rope_type": "yarn",
     "rope_theta": 10000.0,
     "factor": 4.0,
     "original_max_position_embeddings": 16,
 }
 
+_HALF = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
 _DEBERTA_V3 = {
     "relative_attention": True,
     "position_buckets": 6,
@@ -180,6 +181,9 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         Setting("relu", {"hidden_act": "relu"}),
     ),
     "step3p7": (
+        Setting(
+            "part of a head rotated", {"text_config.rope_parameters": {"full_attention": _HALF}}
+        ),
         Setting("a window", {"sliding_window": 5}),
         Setting(
             "limits", {"swiglu_limits": [0.5, 0.4, 0.6], "swiglu_limits_shared": [0.3, 0.8, 0.7]}

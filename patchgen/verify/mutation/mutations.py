@@ -297,7 +297,7 @@ def _sign(operator: ast.operator | ast.cmpop) -> str:
 
 def _of_operator(node: ast.expr, site: Site) -> _Replaced:
     match node:
-        case ast.BinOp() if _is_size(node):
+        case ast.BinOp(right=right) if _is_size(node) or isinstance(right, ast.Dict | ast.DictComp):
             return
         case ast.BinOp(left=left, op=op, right=right):
             for other in _others(op):
@@ -333,7 +333,8 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             if isinstance(operand, ast.Constant) and isinstance(operand.value, int):
                 yield "one less", ast.UnaryOp(ast.USub(), ast.Constant(operand.value + 1))
-            yield "without minus", operand
+            if getattr(operand, "value", 0) != 100:  # the label that is ignored
+                yield "without minus", operand
         case ast.UnaryOp(op=sign, operand=operand):
             yield f"without {'not' if isinstance(sign, ast.Not) else '~'}", operand
         case ast.IfExp() if not _asks_for_none(node.test):
