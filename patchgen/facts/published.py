@@ -129,6 +129,7 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
             "without rotary", {"no_rope_layers": [0, 1, 0], "use_qk_norm": False, "floor_scale": 4}
         ),
         Setting("router losses", {"output_router_logits": True}),
+        Setting("some layers dense", {"moe_layers": [1]}),
     ),
     "longcat_flash": (Setting("biases", {"attention_bias": True, "routed_scaling_factor": 2.5}),),
     "megatron_bert": (

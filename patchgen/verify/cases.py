@@ -221,7 +221,7 @@ class _Selection:
     def interface(self) -> Iterator[Case]:
         """Each attention function, if the model calls transformers' attention interface."""
         if not any(check.by_flags for check in self.checks):
-            for rows in ("left", "packed")[: 1 + self.has("fast")]:
+            for rows in ROWS[2 : 3 + self.has("fast")]:  # at the left, and packed
                 how: Any = {"scenario": self.training(rows), "detail": "flash"}
                 yield self.case(f"float64 {rows} by flash", "interface", "float64", **how)
             return
