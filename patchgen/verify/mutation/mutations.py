@@ -421,11 +421,9 @@ def _kind(argument: ast.expr, body: Function) -> str:
     name = getattr(argument, "id", "self")
     if name in ("self", "module", "model", "config", "kwargs"):
         return ""
-    named = reversed(body.args.args)
-    given = zip(named, reversed(body.args.defaults), strict=False)
+    given = zip(reversed(body.args.args), reversed(body.args.defaults), strict=False)
     is_optional = any(each.arg == name and ast.unparse(value) == "None" for each, value in given)
-    is_optional = is_optional or _is_asked_for(name, body)
-    return "optional" if is_optional or "mask" in name else "there"
+    return "optional" if is_optional or "mask" in name or _is_asked_for(name, body) else "there"
 
 
 def _is_asked_for(name: str, body: Function) -> bool:
