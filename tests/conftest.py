@@ -42,6 +42,24 @@ def forget_where_generated_lay():
     getattr(inspect, "_filesbymodname", {}).pop("generated", None)
 
 
+@pytest.fixture
+def own_generated():
+    """A test that imports packages `generated` of its own; the tests that follow have those they had.
+
+    transformers reads the source of a class by its module's entry, and finds none where it is gone."""
+
+    def entries():
+        return {
+            name: sys.modules[name] for name in sys.modules if name.partition(".")[0] == "generated"
+        }
+
+    before = entries()
+    yield
+    for name in entries():
+        del sys.modules[name]
+    sys.modules.update(before)
+
+
 def pytest_collection_finish(session):
     """What torch, transformers and the tests are made of stays until the end: to look through it at each collection of
     garbage, which Trainer asks for at the end of every run, took a quarter of the time of such tests."""

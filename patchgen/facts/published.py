@@ -40,13 +40,14 @@ _LLAMA3 = {
     "original_max_position_embeddings": 64,
 }
 # Scales attention as well: by 0.1 ln(4) + 1.
-_YARN = {
+YARN: dict[str, Any] = {
     "rope_type": "yarn",
     "rope_theta": 10000.0,
     "factor": 4.0,
     "original_max_position_embeddings": 16,
 }
 
+_HALF = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
 _DEBERTA_V3 = {
     "relative_attention": True,
     "position_buckets": 6,
@@ -59,7 +60,7 @@ _CROSS = {"is_decoder": True, "add_cross_attention": True}
 _ROUTED = {"output_router_logits": True, "router_aux_loss_coef": 0.3}
 
 PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
-    "albert": (Setting("groups of layers", {"num_hidden_groups": 3, "inner_group_num": 2}),),
+    "albert": (Setting("groups of layers", {"num_hidden_groups": 2, "inner_group_num": 2}),),
     "bert": (
         Setting("a decoder", {"is_decoder": True}),
         Setting("a decoder behind an encoder", _CROSS),
@@ -118,7 +119,7 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         Setting("3.1", {"rope_parameters": _LLAMA3, "num_key_value_heads": 1}),
         Setting("3.2", {"rope_parameters": _LLAMA3, "tie_word_embeddings": True}),
         Setting("2", {"num_key_value_heads": 4}),
-        Setting("scaled rotary", {"rope_parameters": _YARN}),
+        Setting("scaled rotary", {"rope_parameters": YARN}),
         Setting("heads of their own size", {"head_dim": 16}),
         Setting("biases", {"attention_bias": True, "mlp_bias": True}),
     ),
@@ -128,6 +129,7 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
             "without rotary", {"no_rope_layers": [0, 1, 0], "use_qk_norm": False, "floor_scale": 4}
         ),
         Setting("router losses", {"output_router_logits": True}),
+        Setting("some layers dense", {"moe_layers": [1]}),
     ),
     "longcat_flash": (Setting("biases", {"attention_bias": True, "routed_scaling_factor": 2.5}),),
     "megatron_bert": (
@@ -146,7 +148,7 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         Setting("router losses", _ROUTED, ("full", "right", "left")),
         Setting("jitter", {"router_jitter_noise": 0.2}),
         Setting(
-            "scaled rotary", {"rope_parameters": _YARN, "head_dim": 16, "tie_word_embeddings": True}
+            "scaled rotary", {"rope_parameters": YARN, "head_dim": 16, "tie_word_embeddings": True}
         ),
     ),
     "mpnet": (Setting("relu", {"hidden_act": "relu"}),),
@@ -164,7 +166,7 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
             "a window", {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1}
         ),
         Setting("biases", {"attention_bias": True}),
-        Setting("scaled rotary", {"rope_parameters": _YARN}),
+        Setting("scaled rotary", {"rope_parameters": YARN}),
     ),
     "qwen3_moe": (
         Setting("30B-A3B", {"norm_topk_prob": True, "head_dim": 16}),
@@ -180,9 +182,12 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         Setting("relu", {"hidden_act": "relu"}),
     ),
     "step3p7": (
+        Setting(
+            "part of a head rotated", {"text_config.rope_parameters": {"full_attention": _HALF}}
+        ),
         Setting("a window", {"sliding_window": 5}),
         Setting(
-            "limits", {"swiglu_limits": [0.5, 0.5, 0.5], "swiglu_limits_shared": [0.5, 0.5, 0.5]}
+            "limits", {"swiglu_limits": [0.5, 0.4, 0.6], "swiglu_limits_shared": [0.3, 0.8, 0.7]}
         ),
     ),
     "switch_transformers": (
@@ -208,7 +213,7 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         Setting("behind an encoder", {"add_cross_attention": True}),
     ),
     "xlnet": (
-        Setting("one direction", {"attn_type": "uni"}),
+        Setting("one direction", {"attn_type": "uni", "same_length": True}),
         Setting("clamped", {"clamp_len": 4, "same_length": True}),
         Setting("both directions of data", {"bi_data": True}),
     ),

@@ -100,7 +100,7 @@ class CaseRunner:
             # A guessed value of an option that the variant adds, of which nothing is known.
             theirs = pair.parent_class.config_class()
             names = [name.split(".")[0] for name, _ in case.changes]
-            if case.drawn and not any(hasattr(theirs, name) for name in names):
+            if case.drawn and not all(hasattr(theirs, name) for name in names):
                 return Verdict("NONE", f"refused: {say_error(error)}")
             verdict = Verdict("FAIL", say_error(error), cause=say_error(error, in_short=True))
         if verdict.status != "FAIL":

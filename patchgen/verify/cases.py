@@ -88,6 +88,7 @@ OF_HEADS: Mapping[str, Mapping[str, dict[str, Any]]] = {
 RATES = "attention_probs_dropout_prob hidden_dropout_prob attention_dropout moe_token_dropout"
 # How a model that calls transformers' attention interface is run: see `checks.interface`.
 INTERFACE = ("eager", "flex_attention", "flash", "registered")
+DECODERS = ("LMHeadModel", "ForCausalLM")
 # Names of attention functions of transformers, and one that does not exist.
 ATTENTIONS = "eager sdpa flash_attention_2 flash_attention_3 flex_attention misspelt".split()
 # The ways of a model beside itself that are about a dtype, and the one that has to be asked for.
@@ -220,10 +221,13 @@ class _Selection:
     def interface(self) -> Iterator[Case]:
         """Each attention function, if the model calls transformers' attention interface."""
         if not any(check.by_flags for check in self.checks):
+            for rows in ROWS[2 : 3 + self.has("fast")]:  # at the left, and packed
+                how: Any = {"scenario": self.training(rows), "detail": "flash"}
+                yield self.case(f"float64 {rows} by flash", "interface", "float64", **how)
             return
         for detail in INTERFACE:
             for rows in ROWS[:3]:  # many models cannot keep packed texts apart
-                how: Any = {"scenario": self.training(rows), "detail": detail}
+                how = {"scenario": self.training(rows), "detail": detail}
                 yield self.case(f"float64 {rows} by {detail}", "interface", "float64", **how)
         how = {"scenario": Scenario(rows="left"), "detail": "eager"}
         yield self.case("float32 left by eager", "interface", **how)
@@ -292,7 +296,7 @@ class _Selection:
 
     def settings(self) -> Iterator[Case]:
         """Settings of checkpoints, and what changed lines read."""
-        decoders = (h for h in self.variant.heads if h.endswith(("LMHeadModel", "ForCausalLM")))
+        decoders = (head for head in self.variant.heads if head.endswith(DECODERS))
         decoder = next(decoders, self.head)
         for each in find_settings(self.variant):
             head = decoder if "is_decoder" in each.changes else head_for(self.variant, each)
@@ -315,12 +319,14 @@ class _Selection:
             yield from self.numbers("bfloat16", [last], f"{{}} train{named}", head=head)
         # In float32 too: only there does GPT-2's upcast change anything.
         yield from self.numbers("float32", [last], f"{{}} eager{named}", 2, head)
-        if setting.changes.get("is_decoder") or setting.changes.get("add_cross_attention"):
-            how: Any = {"head": head, "route": route, "scenario": Scenario("left", labels=False)}
-            if "add_cross_attention" not in setting.changes:
-                yield self.case(f"generates{named}", "generated", detail="greedy", **how)
+        how: Any = {"head": head, "route": route, "scenario": Scenario("left", labels=False)}
+        if setting.changes.get("is_decoder") and "add_cross_attention" not in setting.changes:
+            yield self.case(f"generates{named}", "generated", detail="greedy", **how)
+        if not setting.drawn and head.endswith(DECODERS):
             how["scenario"] = Scenario(labels=False)
             yield self.case(f"cache{named}", "cache", "float64", **how)
+            how["detail"] = "flash"
+            yield self.case(f"by flash{named}", "interface", "float64", **how)
 
     def lengths_and_heads(self) -> Iterator[Case]:
         """Texts longer than each integer of the changed lines; what changed heads read."""

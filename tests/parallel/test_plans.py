@@ -18,20 +18,13 @@ from transformers import (
 )
 
 from patchgen.syntax.errors import PatchgenError, problems_of
+from patchgen.training.parallel.distribute import parent_on_meta, require_plans
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.running import both_on_meta
 from patchgen.verify.models.build import on_meta
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.plans import (
-    compared,
-    find_plan_faults,
-    generic,
-    parent_on_meta,
-    plan_of,
-    require_plans,
-    splits,
-)
+from patchgen.verify.plans import compared, find_plan_faults, generic, plan_of, splits
 from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

@@ -14,18 +14,20 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from difflib import unified_diff
 from pathlib import Path
 
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases import select_cases
 from patchgen.verify.checks.context import Case
+from patchgen.verify.mutation.lines import source_of
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.report import Result
 from patchgen.verify.variants import Plan, Variant
 from tests.gallery import BY_NAME, variant_at
 from tests.toytree import REPOSITORY
 
-FOLDERS = ("planted", "unseen", "others", "fresh")
+FOLDERS = ("planted", "unseen", "others", "kept", "fresh")
 FILES = sorted(path for name in FOLDERS for path in Path(__file__).with_name(name).glob("*.toml"))
 FRESH = Path(__file__).with_name("fresh")
 PYPROJECT = '[tool.patchgen]\nsources = ["mine"]\noutputs = {{ mine = "made_{name}" }}\n'
@@ -94,6 +96,9 @@ def planted(error: Error, home: Path) -> Variant:
     for package in (home / path.parent, home / path.parent.parent):
         (package / "__init__.py").touch()
     (home / path).write_text(text, encoding="utf-8")
+    if (home / path).with_suffix(".diff").exists():  # as it is where a modular file has the error
+        lines = (each.splitlines(keepends=True) for each in (source_of(variant.parent), text))
+        (home / path).with_suffix(".diff").write_text("".join(unified_diff(*lines)))
     return replace(variant, home=str(home))
 
 

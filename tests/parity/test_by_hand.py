@@ -87,4 +87,4 @@ def test_its_few_changed_lines_ran(tmp_path):
     lines = proof.lines_run()
     assert not lines.not_run and lines.changed == lines.ran > 2
     possible, _ = proof.mutants(None)
-    assert any(mutant.says == "True becomes False" for mutant in possible)
+    assert any(mutant.says == "False becomes True" for mutant in possible)

@@ -2,11 +2,10 @@
 
 They are those that it did not see before configurations of checkpoints, other ways to call a model,
 heads that changed lines read and kernels that no CPU has were run; those of `unseen/`, before a
-model was held against itself.  Those of `others/` and `fresh/` were written without a look at what
-verify does.
+model was held against itself.  Those of `others/`, `kept/` and `fresh/` were written without a look
+at what verify does.
 """
 
-import sys
 import warnings
 
 import pytest
@@ -30,25 +29,6 @@ SAMPLE = (
     "bloom_sdpa: the eager softmax keeps the dtype",
     "vit_rewritten: the bias is forgotten",
 )
-
-
-def _generated():
-    return {
-        name: sys.modules[name] for name in sys.modules if name.partition(".")[0] == "generated"
-    }
-
-
-@pytest.fixture
-def own_generated():
-    """A test here imports `generated` of what it planted; others keep the modules that they have.
-
-    transformers reads the source of a class by its module's entry, and finds none where it is gone.
-    """
-    kept = _generated()
-    yield
-    for name in _generated():
-        del sys.modules[name]
-    sys.modules.update(kept)
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=str)

@@ -149,12 +149,14 @@ def _packed(context: CheckContext) -> Both | Verdict:
 # --- how it is called
 
 
-def _as_tuple(context: CheckContext) -> Both:
+def _as_tuple(context: CheckContext) -> Both | Verdict:
     """`return_dict=False` gives the same, in the same order; in training the loss first."""
     given, model = context.given(labels=True), context.model()
-    named, placed = run(model, given), run(model, given, return_dict=False)
+    named, placed = (
+        run(model, given, output_hidden_states=True, return_dict=way) for way in (True, False)
+    )
     if len(named) != len(placed):
-        raise NothingToCompare("a tuple has other parts than the names")
+        return Verdict("FAIL", "a tuple has other parts than the names")
     both = named, dict(zip(named, placed.values(), strict=True))
     asked = {"use_cache": False} if takes_cache(type(model)) else {}
     for side, is_named in zip(both, (True, False), strict=True):
@@ -223,14 +225,22 @@ def _resized(context: CheckContext) -> Both:
 # --- how it is trained
 
 
-def _checkpointed(context: CheckContext) -> Both:
-    """Layers that run again in the backward pass, dropout included."""
+def _checkpointed(context: CheckContext) -> Both | Verdict:
+    """Layers that run again in the backward pass, dropout included; a user says what they keep."""
     scenario = Scenario(rows="right", train=True, dropout=0.2)
-    again = replace(scenario, checkpointing={})
     require_scenario(context.pair, Scenario(checkpointing={}))
     _, model = context.pair.models(context.pair.routes[0], context.dtype, 0.2)
-    inputs = context.inputs(scenario)
-    return observe_step(model, inputs, scenario), observe_step(model, inputs, again)
+    inputs, asked = context.inputs(scenario), list[bool]()
+
+    def contexts() -> tuple[nullcontext[None], nullcontext[None]]:
+        asked.append(True)
+        return nullcontext(), nullcontext()
+
+    ways: tuple[Any, ...] = ({"context_fn": contexts}, {}, None)
+    observed = [observe_step(model, inputs, replace(scenario, checkpointing=way)) for way in ways]
+    if not asked:
+        return Verdict("FAIL", "no layer asks a user's own `context_fn` what it keeps")
+    return observed[2], observed[1]
 
 
 def _finite(context: CheckContext) -> Verdict:

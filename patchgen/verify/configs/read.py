@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchgen.facts.published import OF_PARTS, PUBLISHED, Setting
+from patchgen.facts.published import OF_PARTS, PUBLISHED, YARN, Setting
 from patchgen.facts.sizes import MORE_SIZES, SIZES
 from patchgen.verify.mutation.lines import read_flat_text, source_of
 from patchgen.verify.variants import Variant, find_touched_lines
@@ -35,7 +35,7 @@ ACTIVATIONS = ("relu", "silu")
 VALUES: Mapping[str, tuple[Any, ...]] = {
     "rope_parameters": (
         {"rope_type": "default", "rope_theta": 500.0},
-        {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+        {**YARN, "mscale_all_dim": 0.7},
     ),
     "tie_word_embeddings": (True, False),
     "num_experts_per_tok": (1,),
@@ -51,7 +51,7 @@ TIES = "_tied_weights_keys"  # a class that says which weights are tied reads wh
 class Read:
     classes: tuple[str, ...]  # that contain a changed line
     values: Mapping[str, tuple[Any, ...]]  # by the name in the configuration
-    lengths: tuple[int, ...] = ()  # integers in changed lines that a text may be longer than
+    lengths: tuple[int, ...] = ()  # integers in changed functions that a text may be longer than
     readers: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what reads each name
 
 
@@ -73,16 +73,19 @@ def find_reads(
             readers.setdefault(name, set()).add(node.name)
             default = defaults.get(name, others.default)
             values.extend(v for v in _values(name, default, others) if v not in values)
-    constants = (
+    inside = (each for node in changed for each in ast.walk(node))
+    functions = (each for each in inside if isinstance(each, ast.FunctionDef))
+    numbers = (
         each.value
-        for node in changed
-        for each in ast.walk(node)
-        if isinstance(each, ast.Constant) and type(each.value) is int and each.lineno in lines
+        for function in functions
+        if _holds(function, lines)
+        for each in ast.walk(function)
+        if isinstance(each, ast.Constant) and type(each.value) is int
     )
     return Read(
         tuple(node.name for node in changed if isinstance(node, ast.ClassDef)),
         {name: tuple(values) for name, values in found.items() if values},
-        tuple(sorted({each for each in constants if each in LENGTHS}))[:MOST_LENGTHS],
+        tuple(sorted({each for each in numbers if each in LENGTHS}))[:MOST_LENGTHS],
         {name: frozenset(names) for name, names in readers.items()},
     )
 
@@ -216,7 +219,7 @@ def _values(name: str, default: Any, others: _Others) -> Iterator[Any]:
     elif isinstance(default, int):
         # Where no branch depends on it, it is a size, and none of a size is an error.
         if others.is_tested:
-            yield from (default + 1, 0)
+            yield from (default + 1, SMALL if default < 1 else 0)
         elif default <= FEW:
             yield default + 1
     elif others.is_tested:
@@ -246,6 +249,9 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
                 Setting(f"{name}={value!r}", {name: value}, ("left",), drawn=True)
                 for value in values
             ]
+    together = {name: value for each in drawn[::-1] for name, value in each.changes.items()}
+    if len(together) > 1:  # one may do nothing without another
+        drawn.append(Setting("all of these", together, ("left",), drawn=True))
     return (*known, *drawn)
 
 

@@ -38,9 +38,17 @@ GAIN = 1.3
 
 @torch.no_grad()
 def draw_weights(model: nn.Module, seed: int = 0) -> None:
-    """Set every parameter, by its name alone: drawn in float64 and rounded to its dtype."""
+    """Set every parameter, by its name alone: drawn in float64 and rounded to its dtype.
+
+    Also what a checkpoint has beside them and a new model has as zeros, such as a router's bias.
+    """
     generator = torch.Generator().manual_seed(seed)
-    for name, parameter in sorted(model.named_parameters()):
+    buffers = dict(model.named_buffers())
+    saved = (name for name in model.state_dict() if name in buffers)
+    zeros = [
+        (n, buffers[n]) for n in saved if buffers[n].is_floating_point() and not buffers[n].any()
+    ]
+    for name, parameter in (*sorted(model.named_parameters()), *sorted(zeros)):
         owner = model.get_submodule(name.rpartition(".")[0])
         normal = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
         parameter.copy_(_scaled(normal, owner, is_bias=name.endswith("bias")))
@@ -227,10 +235,10 @@ def flash_reference(
 ) -> tuple[Tensor, None]:
     """Attention over the tokens that the mask (rows, keys) keeps; without one, over all.
 
-    What the kernels leave out is an error here: a bias of scores, sinks, a cap.
+    What the kernels leave out is an error here: a bias of scores, sinks.
     """
-    kind, left_out = type(module).__name__, {**kwargs, "s_aux": s_aux, "softcap": softcap}
-    for name in ("position_bias", "s_aux", "softcap"):
+    kind, left_out = type(module).__name__, {**kwargs, "s_aux": s_aux}
+    for name in ("position_bias", "s_aux"):
         if left_out.get(name) is not None:
             raise NotImplementedError(f"{kind} gave `{name}`, which FlashAttention leaves out")
     if attention_mask is not None and attention_mask.dim() != 2:
@@ -249,8 +257,8 @@ def flash_reference(
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    scores = (query @ key.transpose(2, 3) * scaling).masked_fill(
-        ~visible, torch.finfo(query.dtype).min
-    )
+    scores = query @ key.transpose(2, 3) * scaling
+    scores = softcap * torch.tanh(scores / softcap) if softcap else scores
+    scores = scores.masked_fill(~visible, torch.finfo(query.dtype).min)
     weights = nn.functional.dropout(scores.softmax(-1), p=dropout, training=module.training)
     return (weights @ value).transpose(1, 2).contiguous(), None

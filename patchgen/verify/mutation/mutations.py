@@ -150,10 +150,21 @@ def _sites_at(node: Any, parent: ast.AST, field: str, name: str, body: Function)
             yield from _sites_at(other, node, "orelse", name, body)
         return
     yield Site(node, parent, field, name, body)
+    left_out = {*_NOT_RUN, "slice"} if _is_size(node) else _NOT_RUN
     for inner, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and inner not in _NOT_RUN:
+            if isinstance(child, ast.AST) and inner not in left_out:
                 yield from _sites_at(child, node, inner, name, body)
+
+
+def _is_size(node: ast.AST) -> bool:
+    """`len(x)`, `x.size(0)`, `x.shape[-1] // 2`: an error in it is one of shapes."""
+    match node:
+        case ast.Subscript(value=value):
+            return getattr(value, "attr", "") == "shape" or _called(value) == "size"
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.FloorDiv(), right=right):
+            return _is_size(left) or _is_size(right)
+    return _called(node) in ("len", "size", "numel")
 
 
 def _only_speaks(node: ast.AST) -> bool:
@@ -179,7 +190,7 @@ def _errors_at(site: Site, source: Source) -> _Rewritten:
     if not isinstance(node, ast.expr) or isinstance(getattr(node, "ctx", None), _STORED):
         return
     if isinstance(node, ast.Call):
-        yield from _of_arguments(node, source)
+        yield from _of_arguments(node, site.body, source)
     is_alone = isinstance(site.parent, ast.stmt | ast.keyword) or (
         isinstance(site.parent, ast.Call) and site.field == "args"
     )
@@ -225,7 +236,7 @@ _SHAPES = frozenset(
     "unflatten unsqueeze view".split()
 )
 # Functions of two values whose order says nothing, or whose values have no kind before they run.
-_SYMMETRIC = ("promote_types", "maximum", "minimum", "equal", "logical_and", "logical_or", "zip")
+_SYMMETRIC = "promote_types maximum minimum equal logical_and logical_or zip transpose".split()
 
 
 def _of_expression(node: ast.expr, site: Site) -> _Replaced:
@@ -244,19 +255,20 @@ def _of_expression(node: ast.expr, site: Site) -> _Replaced:
         yield "detached", ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
     named = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     if isinstance(site.parent, ast.Call) and site.field == "args":
-        if any(part in named for part in _OPTIONAL):
+        if any(part in named for part in _OPTIONAL) and not _is_asked_for(named, site.body):
             yield "argument is None", ast.Constant(None)
 
 
 def _is_tensor(node: ast.expr, parent: Any) -> bool:
     """As far as its text tells: a product, a known function, the output of a module."""
-    if isinstance(getattr(parent, "targets", [None])[0], ast.Tuple):
+    if isinstance(getattr(parent, "targets", [None])[0], ast.Tuple) or _is_size(node):
         return False  # of several
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="self"))):
             return True
-        case ast.Call():
-            return _called(node) in {*_PASSES, *_SHAPES, *_OTHERS}
+        case ast.Call(func=func):  # Python has an `any` and a `sum` of its own
+            known = {*_PASSES, *_SHAPES, *(_OTHERS if isinstance(func, ast.Attribute) else ())}
+            return _called(node) in known
     return isinstance(node, ast.BinOp)
 
 
@@ -285,6 +297,8 @@ def _sign(operator: ast.operator | ast.cmpop) -> str:
 
 def _of_operator(node: ast.expr, site: Site) -> _Replaced:
     match node:
+        case ast.BinOp(right=right) if _is_size(node) or isinstance(right, ast.Dict | ast.DictComp):
+            return
         case ast.BinOp(left=left, op=op, right=right):
             for other in _others(op):
                 yield f"{_sign(op)} becomes {_sign(other)}", ast.BinOp(left, other, right)
@@ -293,8 +307,11 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
             if isinstance(op, ast.Sub | ast.Div | ast.FloorDiv | ast.MatMult):
                 yield f"sides of {_sign(op)} swapped", ast.BinOp(right, op, left)
         case ast.Compare() if _is_about_none(node):
-            # The other way round what is not there would be used: a crash.
-            if site.field != "test" or isinstance(node.ops[0], ast.IsNot):
+            # The other way round, or where others ask too, what is not there would be used.
+            asked = [ast.dump(each) for each in ast.walk(site.body)].count(ast.dump(node))
+            refuses = any(isinstance(each, ast.Raise) for each in ast.walk(site.parent))
+            is_other = site.field != "test" or isinstance(node.ops[0], ast.IsNot)
+            if asked == 1 and is_other and not refuses:
                 yield "taken for None", ast.Constant(isinstance(node.ops[0], ast.Is))
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             for at, operator in enumerate(ops):
@@ -306,7 +323,8 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
             is_and = isinstance(join, ast.And)
             before, after = ("and", "or") if is_and else ("or", "and")
             opposite = ast.BoolOp(ast.Or() if is_and else ast.And(), values)
-            yield f"{before} becomes {after}", opposite
+            if not is_and or not any(map(_is_about_none, values)):
+                yield f"{before} becomes {after}", opposite
             for at, term in enumerate(values):
                 if not _is_about_none(term):  # what it guards would be used
                     rest = [*values[:at], *values[at + 1 :]]
@@ -315,7 +333,8 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             if isinstance(operand, ast.Constant) and isinstance(operand.value, int):
                 yield "one less", ast.UnaryOp(ast.USub(), ast.Constant(operand.value + 1))
-            yield "without minus", operand
+            if getattr(operand, "value", 0) != 100:  # the label that is ignored
+                yield "without minus", operand
         case ast.UnaryOp(op=sign, operand=operand):
             yield f"without {'not' if isinstance(sign, ast.Not) else '~'}", operand
         case ast.IfExp() if not _asks_for_none(node.test):
@@ -327,8 +346,14 @@ def _of_value(node: ast.expr, site: Site) -> _Replaced:
     match node:
         case ast.Constant(value=bool() | int()) if isinstance(site.parent, ast.UnaryOp):
             return  # it is handled with its sign
-        case ast.Constant(value=int()) if _called(site.parent) in _SHAPES or site.field == "slice":
-            return  # an axis, or which of several
+        case ast.Constant(value=int()) if _called(site.parent) in _SHAPES or _is_size(site.parent):
+            return  # an axis
+        case ast.Constant(value=int()) if site.field == "slice":
+            return  # which of several
+        case ast.Constant(value=int(value)) if isinstance(site.parent, ast.Tuple | ast.List):
+            if not any(isinstance(each, ast.Slice) for each in site.parent.elts):
+                return  # axes or sizes, and not `[:, 0]`
+            yield "one more", ast.Constant(value + 1)
         case ast.Constant(value=bool(value)):
             yield f"{value} becomes {not value}", ast.Constant(not value)
         case ast.Constant(value=int(value)):
@@ -354,7 +379,7 @@ def _of_value(node: ast.expr, site: Site) -> _Replaced:
         case ast.Call(func=func, args=args):
             name = _called(node)
             owner = func.value if isinstance(func, ast.Attribute) else None
-            for other in _OTHERS.get(name, ()):
+            for other in _OTHERS.get(name, ()) if _called(site.parent) != "int" else ():
                 load = ast.Load()
                 new = ast.Attribute(owner, other, load) if owner else ast.Name(other, load)
                 yield f"{name} becomes {other}", ast.Call(new, args, node.keywords)
@@ -368,26 +393,42 @@ def _called(node: ast.AST) -> str:
     return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
-def _of_arguments(node: ast.Call, source: Source) -> _Rewritten:
+def _of_arguments(node: ast.Call, body: Function, source: Source) -> _Rewritten:
     """A keyword left out, two arguments swapped; the rest of the call stays as it is written."""
     spans = sorted(source.span(each) for each in (*node.args, *node.keywords))
     text = source.text
     gaps = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
     if not all(re.fullmatch(r"\s*,\s*", gap) for gap in gaps):
         return  # arguments in parentheses of their own, or comments between them
-    for keyword in node.keywords:
+    for keyword in (each for each in node.keywords if each.arg != "device"):  # a CPU has one
         says = f"without {keyword.arg}=" if keyword.arg else f"without {source.of(keyword)}"
         at = spans.index(source.span(keyword))
         if at:
             yield says, (spans[at - 1][1], spans[at][1]), ""
         else:
             yield says, (spans[0][0], spans[1][0] if len(spans) > 1 else spans[0][1]), ""
-    for at, (first, second) in enumerate(itertools.pairwise(node.args)):
+    # A class takes sizes of one weight, or parts of an output.
+    is_fixed = _called(node) in _SYMMETRIC or _called(node)[:1].isupper()
+    for at, (first, second) in enumerate(() if is_fixed else itertools.pairwise(node.args)):
         (start, middle), (after, end) = source.span(first), source.span(second)
-        names = [getattr(each, "id", "self") for each in (first, second)]
-        if "self" not in names and _called(node) not in _SYMMETRIC:
+        if _kind(first, body) == _kind(second, body) != "":
             swapped = f"{text[after:end]}{text[middle:after]}{text[start:middle]}"
             yield f"arguments {at + 1} and {at + 2} swapped", (start, end), swapped
+
+
+def _kind(argument: ast.expr, body: Function) -> str:
+    """What may stand in its place; "" where nothing else may, as far as its name tells."""
+    name = getattr(argument, "id", "self")
+    if name in ("self", "module", "model", "config", "kwargs"):
+        return ""
+    given = zip(reversed(body.args.args), reversed(body.args.defaults), strict=False)
+    is_optional = any(each.arg == name and ast.unparse(value) == "None" for each, value in given)
+    return "optional" if is_optional or "mask" in name or _is_asked_for(name, body) else "there"
+
+
+def _is_asked_for(name: str, body: Function) -> bool:
+    asked = (each for each in ast.walk(body) if _is_about_none(each))
+    return any(ast.unparse(each).startswith(f"{name} is") for each in asked)
 
 
 def _of_statement(site: Site, source: Source) -> _Rewritten:
@@ -407,12 +448,14 @@ def _of_statement(site: Site, source: Source) -> _Rewritten:
 def _may_go(node: ast.stmt, site: Site) -> bool:
     """Whether the file can run without this statement, as far as its names tell."""
     if isinstance(node, ast.Return):
-        return isinstance(site.parent, ast.If)
+        return isinstance(site.parent, ast.If) and not _asks_for_none(site.parent.test)
     if isinstance(node, ast.Expr):
         is_init = ast.unparse(node.value).startswith("super().__init__")
         return isinstance(node.value, ast.Call) and not is_init
     if not isinstance(node, ast.Assign):
         return isinstance(node, ast.AugAssign)
+    if _called(node.value) in _SHAPES or "pad" in _called(node.value):
+        return False  # what comes behind it takes another shape
     target = node.targets[0]
     if isinstance(target, ast.Attribute):  # what `__init__` sets is used
         return not site.function.endswith("__init__")

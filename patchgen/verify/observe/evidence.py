@@ -154,10 +154,6 @@ class Evidence(Listener):
     def saved_bytes(self) -> int:
         return sum(each.bytes for each in self.saved_storages)
 
-    @property
-    def functions(self) -> Counter[str]:
-        return self.trace.functions
-
     def runs_of(self, class_name: str) -> int:
         """How many times a module of this class ran its forward, recomputation included."""
         return len(self.forwards.get(class_name, ()))
@@ -219,7 +215,9 @@ class Work(Listener):
         self.products += flops > 0
         self.flops += flops
         factors = [each for each in args if isinstance(each, Tensor)][:2]
-        if all(each.dtype == torch.float32 for each in factors):
+        # Autocast leaves grouped products as they are: transformers' own are wide under it.
+        is_grouped = operation.overloadpacket.__name__ == "_grouped_mm"
+        if not is_grouped and all(each.dtype == torch.float32 for each in factors):
             self.wide_flops += flops
 
 

@@ -134,6 +134,9 @@ def count_flops(operation: Any, args: Args, given: Given, out: Any) -> int:
         return int(sdpa_flop_count(*(each.shape for each in args[:3])))
     if name == f"{_CPU_ATTENTION}_backward":
         return int(sdpa_backward_flop_count(*(each.shape for each in args[:4])))
+    if name == "_grouped_mm":  # rows behind the last end are not computed
+        one, two, ends = *args[:2], args[2] if len(args) > 2 else given["offs"]
+        return 2 * int(ends[-1]) * one.shape[-1 if two.dim() == 3 else -2] * two.shape[-1]
     return 0
 
 

@@ -38,8 +38,8 @@ def norm_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
 
 def norm_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """One `rms_norm` in place of each root mean square that is no longer written out."""
-    calls = variant.functions["rms_norm"] - parent.functions["rms_norm"]
-    fewer = parent.functions["rsqrt"] - variant.functions["rsqrt"]
+    calls = variant.trace.functions["rms_norm"] - parent.trace.functions["rms_norm"]
+    fewer = parent.trace.functions["rsqrt"] - variant.trace.functions["rsqrt"]
     if calls != fewer:
         yield f"{calls} calls of rms_norm, where {fewer} norms are no longer written out"
     layer_norms = [path[-1] for path in variant.paths if type(path[-1]).__name__ == LOW_PRECISION]
@@ -64,8 +64,8 @@ def saves_less(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterato
 
 
 def gelu_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    ours = variant.functions["gelu"] - parent.functions["gelu"]
-    theirs = parent.functions["tanh"] - variant.functions["tanh"]
+    ours = variant.trace.functions["gelu"] - parent.trace.functions["gelu"]
+    theirs = parent.trace.functions["tanh"] - variant.trace.functions["tanh"]
     if ours != theirs or not ours:
         yield f"{ours} GELUs by one operation, where the parent writes out {theirs}"
     yield from saves_less(parent, variant, facts)
@@ -174,7 +174,7 @@ def rows_of(evidence: Evidence, words: int) -> int:
 
 def liger_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Kernels ran in place of functions of torch, and no logits are saved where the loss is one."""
-    ours, theirs = sum(variant.functions.values()), sum(parent.functions.values())
+    ours, theirs = sum(variant.trace.functions.values()), sum(parent.trace.functions.values())
     # Triton's interpreter runs a kernel as many functions of torch.
     if ours >= theirs and not is_interpreted():
         yield f"{ours} functions of torch were called where the parent calls {theirs}"

@@ -132,7 +132,10 @@ def insist_on_formula(mixture: Any) -> None:
     wide_x = x_TD.detach().double().requires_grad_()
     theirs = formula(wide, wide_x, mixture.experts.config, mixed.experts.act_fn)
     (theirs * weights_TD.double()).sum().backward()
+    with torch.autocast(x_TD.device.type, torch.bfloat16):  # where it would choose other experts
+        logits = mixed.router(x_TD)[0]
     pairs = {"output": (ours, theirs), "gradient of its input": (x_TD.grad, wide_x.grad)}
+    pairs["router's product under autocast"] = logits, wide_x @ wide["router.weight"].T
     pairs |= {f"gradient of {name}": (own[name].grad, wide[name].grad) for name in own}
     for name, (one, two) in pairs.items():
         if one is None or two is None or not _are_near(one, two.to(one.device), router.dtype):

@@ -218,6 +218,32 @@ def test_no_error_in_what_only_speaks_or_refuses(source):
     assert not mutants(source)
 
 
+@pytest.mark.parametrize(
+    ("source", "errors"),
+    [
+        ("return len(a) - 1", set()),
+        ("return a.shape[:2]", set()),
+        ("return a.shape[0] // 2", set()),
+        ("return any(a)", {"return all(a)"}),
+        ("return nn.Linear(a, b)", set()),
+        ("return a(self, module, mask, b)", {"return a(self, module, None, b)"}),
+        ("return torch.arange(a, device=b)", set()),
+        ("return F.pad(a, (0, 1))", {"return F.pad(a, (0, 1)).detach()"}),
+        ("a = pad(a)", {"a = pad(a).detach()"}),
+    ],
+)
+def test_no_error_that_cannot_run(source, errors):
+    assert mutants(source) <= errors
+
+
+def test_what_others_ask_too_is_not_taken_for_none():
+    asked = "    if a is not None:\n        b = a + b\n"
+    text = f"def f(self, a, b):\n{asked}{asked}    return b\n"
+    assert not any(m.says == "taken for None" for m in make_mutants(text, range(1, 7)))
+    text = f"def f(self, a, b):\n{asked}    return b\n"
+    assert any(m.says == "taken for None" for m in make_mutants(text, range(1, 5)))
+
+
 def test_no_error_in_the_test_before_a_refusal():
     refusing = "    if a < 1:\n        raise ValueError\n"
     text = f"def f(a):\n{refusing}    elif a < 2:\n        return 3\n    return 4\n"
@@ -464,8 +490,3 @@ def test_without_a_diff_the_parent_is_compared_under_its_own_names():
         "class LlamaMoeModel(LlamaMoePreTrainedModel):" not in changed
         and len(flat.changed) < flat.text.count("\n") - 200
     )
-
-
-def test_an_outcome_of_an_earlier_report_is_not_read_as_another():
-    with pytest.raises(ValueError, match="equivalent is no outcome"):
-        a_fate("equivalent")

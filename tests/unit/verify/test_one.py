@@ -22,15 +22,6 @@ PYPROJECT = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "gene
 NAME = "modular_mpnet_checkpoint.py"
 
 
-def is_generated(name):
-    return name.partition(".")[0] == "generated"
-
-
-def forget_generated():
-    for name in filter(is_generated, list(sys.modules)):
-        del sys.modules[name]
-
-
 @pytest.fixture
 def elsewhere(tmp_path):
     """The modular file of another project, converted."""
@@ -44,38 +35,29 @@ def elsewhere(tmp_path):
     return path
 
 
+@pytest.mark.usefixtures("own_generated")
 def test_a_module_is_imported_once(elsewhere, monkeypatch):
     # Once its folder is no longer searched, its package seems to be that of this repository.
     monkeypatch.syspath_prepend(str(REPOSITORY))
-    before = {name: module for name, module in sys.modules.items() if is_generated(name)}
-    try:
-        variant = variant_at(elsewhere)
-        assert module_of(variant) is module_of(variant)
-    finally:
-        forget_generated()
-        sys.modules.update(before)
+    variant = variant_at(elsewhere)
+    assert module_of(variant) is module_of(variant)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("own_generated")
 def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
     # A package of the same name is there already, of this project.
     monkeypatch.syspath_prepend(str(REPOSITORY))
     import generated.mpnet.modeling_mpnet_checkpoint as ours
 
-    before = {name: module for name, module in sys.modules.items() if is_generated(name)}
     variant = variant_at(elsewhere)
     cases = select_cases(
         variant, find_part_checks(variant.checked_parts), Plan(dtypes=("float64",))
     )
     bench = CaseRunner(variant)
-    try:
-        results = [
-            bench.run(case) for case in cases if case.name.endswith(("t closest", "of checkpoint"))
-        ]
-        theirs = sys.modules["generated.other.modeling_mpnet_checkpoint"]
-    finally:
-        forget_generated()
-        sys.modules.update(before)
+    endings = ("t closest", "of checkpoint")
+    results = [bench.run(case) for case in cases if case.name.endswith(endings)]
+    theirs = sys.modules["generated.other.modeling_mpnet_checkpoint"]
     assert theirs.__file__.startswith(str(elsewhere.parents[2])) and theirs is not ours
     assert {result.status for result in results} == {"PASS"}, results
     assert len(results) == 3

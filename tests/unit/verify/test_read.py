@@ -23,6 +23,7 @@ def read(text: str, line: int, **defaults):
         ("config.share == 'sum' or x", "mean", ("sum",)),
         ("getattr(config, 'share', False)", None, (True,)),
         ("config.share > 1", 4, (5, 0)),
+        ("config.share > 0", -1, (0, 3)),
         ("x < config.share", 0.5, (0.25,)),
         ("config.share is None", None, (3, True)),
     ],
@@ -46,9 +47,9 @@ def test_a_configuration_inside_and_a_local_name_are_read():
     assert getattr(tiny_config("dbrx", **{"ffn_config.folds": 3}).ffn_config, "folds", None) == 3
 
 
-def test_integers_in_changed_lines_are_lengths():
-    text = "def f(x):\n    return x[:, :1024] + 5\n\n\ndef g(x):\n    return x[:, :512]\n"
-    assert read(text, 2).lengths == (1024,)
+def test_integers_in_changed_functions_are_lengths():
+    text = "def f(x, n=128):\n    y = x[:, :1024] + 5\n    return y\n\n\ndef g(x):\n    return x[:, :512]\n"
+    assert read(text, 3).lengths == (128, 1024)
 
 
 def test_a_flag_leads_to_the_configuration():
