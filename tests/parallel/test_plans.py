@@ -17,6 +17,7 @@ from transformers import (
     MixtralConfig,
 )
 
+from patchgen.runtime.plans import compared, find_plan_faults, generic, plan_of, splits
 from patchgen.syntax.errors import PatchgenError, problems_of
 from patchgen.training.parallel.distribute import parent_on_meta, require_plans
 from patchgen.verify.case_runner import CaseRunner
@@ -24,7 +25,6 @@ from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.running import both_on_meta
 from patchgen.verify.models.build import on_meta
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.plans import compared, find_plan_faults, generic, plan_of, splits
 from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

@@ -7,37 +7,17 @@ starts with the weights of a run on one process.
 from __future__ import annotations
 
 import hashlib
-import importlib
-import inspect
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 
-from patchgen.compiler.flat import is_generated
-from patchgen.runtime.variants import Variant
-from patchgen.syntax.errors import Location, PatchgenError, Refusals
+from patchgen.runtime.plans import generic, require_plans
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import SHARDED, Engine
 from patchgen.training.parallel.process_group import gather
-from patchgen.verify.plans import (
-    CALLED,
-    Finding,
-    Kind,
-    find_plan_faults,
-    generic,
-    lost_findings,
-    own_faults,
-    plan_of,
-    refusal_of,
-)
 
 FREED = "free_full_weight"  # of transformers: free a layer's gathered weights after use
 HEADS = ("num_attention_heads", "num_key_value_heads")
-BASE = "PreTrainedModel"
-# Of a configuration, what is of its own class and not of its parent's.
-OWN = ("model_type", "architectures", "transformers_version")
 
 
 def distribute(model: Any, engine: Engine, device: str) -> Any:
@@ -120,68 +100,3 @@ def is_layer(model: Any, module: Any) -> bool:
     if type(module).__name__ not in (model._no_split_modules or ()):
         return False
     return all(inner is not model.get_input_embeddings() for inner in module.modules())
-
-
-# --- plans, before anything is split
-
-
-def require_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding, ...]:
-    """Refuse a model with a wrong plan for `which`, before anything is split.
-
-    A rule that matches nothing in the parent either is no reason to refuse; a layer that the
-    parent splits must be split.  In a model of transformers, rules that match nothing are an error
-    only if all do: some are for other sizes.  Returns the faults that were let pass.
-
-    Raises PatchgenError: PG842 for a model without a plan, PG840 for a rule that matches nothing,
-    PG841 for one that does not fit, PG843 for a layer that stays whole.
-    """
-    name, plan = type(model).__name__, plan_of(model, which)
-    if (reason := refusal_of(model, which)) or not plan:
-        hint = "run the same model on one process, or under FSDP2, which needs no plan"
-        what = f"has no plan for {CALLED[which]}{': ' if reason else ''}{reason}"
-        raise PatchgenError("PG842", Location(name), what, "" if reason else hint)
-    faults = [fault for fault in find_plan_faults(model) if fault.kind == which]
-    parent = parent_on_meta(model) if parent is None else parent
-    if parent is not None:
-        wrong, passed = own_faults(faults, parent)
-        wrong += lost_findings(model, parent, which)
-    else:
-        passed = [fault for fault in faults if fault.code == "PG840"]
-        wrong = [fault for fault in faults if fault not in passed]
-    if len(passed) >= len(plan):
-        wrong, passed = [*wrong, *passed], []
-    if wrong:
-        raise Refusals(fault.at(name) for fault in wrong)
-    return tuple(passed)
-
-
-def parent_on_meta(model: Any) -> Any | None:
-    """The parent of `model` on the meta device; None for a model that is not generated."""
-    kind = parent_class(type(model))
-    if kind is None:
-        return None
-    values = {name: value for name, value in model.config.to_dict().items() if name not in OWN}
-    config = kind.config_class.from_dict(values)
-    with torch.device("meta"):
-        return kind(config)
-
-
-def parent_class(kind: type) -> Any | None:
-    """The parent's class that a generated one stands for, by the file's banner; else None."""
-    path = Path(inspect.getsourcefile(kind) or "")
-    if not (path.is_file() and is_generated(path.read_text(encoding="utf-8"))):
-        return None
-    variant = Variant(path.stem, kind.__module__, path, path.parent)
-    try:
-        parent = importlib.import_module(variant.parent)
-    except ValueError:
-        return None
-    own, theirs = _prefix(sys.modules[kind.__module__]), _prefix(parent)
-    names = (kind.__name__, theirs + kind.__name__.removeprefix(own))
-    return next((getattr(parent, name) for name in names if hasattr(parent, name)), None)
-
-
-def _prefix(module: ModuleType) -> str:
-    """What the names of a model's classes begin with: "Llama" of LlamaPreTrainedModel."""
-    names = [name for name in vars(module) if name.endswith(BASE) and name != BASE]
-    return min(names, key=len, default=BASE).removesuffix(BASE)

@@ -15,12 +15,12 @@ from torch import distributed
 from torch.distributed.tensor import DTensor, Partial, Replicate
 from torch.nn.parallel import DistributedDataParallel
 
+from patchgen.runtime.plans import ROWS, plan_of, splits
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.distribute import check_equal_weights, is_layer
 from patchgen.training.parallel.engine import SHARDED, Engine
 from patchgen.training.parallel.process_group import gather
 from patchgen.training.parallel.zero import bytes_updated, find_zero_problems
-from patchgen.verify.plans import ROWS, plan_of, splits
 
 SLACK = 1.1  # of a process's share of the bytes: few rows cannot be divided evenly
 

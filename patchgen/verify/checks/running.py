@@ -17,6 +17,7 @@ from torch.library import opcheck
 from torch.utils._pytree import tree_map_only
 from transformers import PreTrainedModel, set_seed
 
+from patchgen.runtime.plans import compared
 from patchgen.verify.checks.context import (
     CheckContext,
     NothingToCompare,
@@ -32,7 +33,6 @@ from patchgen.verify.observe.evidence import Work, compiling, gather_evidence
 from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 from patchgen.verify.observe.step import observe_step, takes_cache
 from patchgen.verify.parts.part_check import Scenario, load_strictly, nan_where_not_drawn, reload
-from patchgen.verify.plans import compared
 from patchgen.verify.report import shorten
 
 # --- Check that a part had its effect

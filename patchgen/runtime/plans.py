@@ -7,15 +7,26 @@ matches nothing.  Here each is compared with a model, on the meta device too, an
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, get_args
 
+import torch
 from torch import nn
 
-from patchgen.syntax.errors import Location, Problem
+from patchgen.compiler.flat import is_generated
+from patchgen.runtime.variants import Variant
+from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals
+
+BASE = "PreTrainedModel"
+# Of a configuration, what is of its own class and not of its parent's.
+OWN = ("model_type", "architectures", "transformers_version")
 
 COLUMNS = ("colwise", "colwise_rep", "colwise_gather_output")
 ROWS = ("rowwise", "rowwise_rep", "rowwise_split_input")
@@ -195,17 +206,82 @@ class Compared:
 
 def compared(model: Any, parent: Any) -> Compared:
     """The plans of `model` beside those of the model that it was made from, of equal sizes."""
-    wrong, inherited = own_faults(find_plan_faults(model), parent)
+    wrong, inherited = _own_faults(find_plan_faults(model), parent)
     lost = [fault for kind in KINDS for fault in lost_findings(model, parent, kind)]
     refused = tuple(f"{CALLED[each]}: {why}" for each in KINDS if (why := refusal_of(model, each)))
     checked = sum(len(plan_of(model, kind)) for kind in KINDS) + len({*_undivided(model)})
     return Compared((*wrong, *lost), tuple(inherited), checked, refused)
 
 
-def own_faults(faults: Iterable[Finding], parent: Any) -> tuple[list[Finding], list[Finding]]:
+def _own_faults(faults: Iterable[Finding], parent: Any) -> tuple[list[Finding], list[Finding]]:
     """Those of `faults` that the parent does not have, and those that it has."""
     theirs = {(fault.kind, fault.rule, fault.code) for fault in find_plan_faults(parent)}
     own, inherited = list[Finding](), list[Finding]()
     for fault in faults:
         (inherited if (fault.kind, fault.rule, fault.code) in theirs else own).append(fault)
     return own, inherited
+
+
+# --- before a run
+
+
+def require_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding, ...]:
+    """Refuse a model with a wrong plan for `which`, before anything is split.
+
+    A rule that matches nothing in the parent either is no reason to refuse; a layer that the
+    parent splits must be split.  In a model of transformers, rules that match nothing are an error
+    only if all do: some are for other sizes.  Returns the faults that were let pass.
+
+    Raises PatchgenError: PG842 for a model without a plan, PG840 for a rule that matches nothing,
+    PG841 for one that does not fit, PG843 for a layer that stays whole.
+    """
+    name, plan = type(model).__name__, plan_of(model, which)
+    if (reason := refusal_of(model, which)) or not plan:
+        hint = "run the same model on one process, or under FSDP2, which needs no plan"
+        what = f"has no plan for {CALLED[which]}{': ' if reason else ''}{reason}"
+        raise PatchgenError("PG842", Location(name), what, "" if reason else hint)
+    faults = [fault for fault in find_plan_faults(model) if fault.kind == which]
+    parent = parent_on_meta(model) if parent is None else parent
+    if parent is not None:
+        wrong, passed = _own_faults(faults, parent)
+        wrong += lost_findings(model, parent, which)
+    else:
+        passed = [fault for fault in faults if fault.code == "PG840"]
+        wrong = [fault for fault in faults if fault not in passed]
+    if len(passed) >= len(plan):
+        wrong, passed = [*wrong, *passed], []
+    if wrong:
+        raise Refusals(fault.at(name) for fault in wrong)
+    return tuple(passed)
+
+
+def parent_on_meta(model: Any) -> Any | None:
+    """The parent of `model` on the meta device; None for a model that is not generated."""
+    kind = parent_class(type(model))
+    if kind is None:
+        return None
+    values = {name: value for name, value in model.config.to_dict().items() if name not in OWN}
+    config = kind.config_class.from_dict(values)
+    with torch.device("meta"):
+        return kind(config)
+
+
+def parent_class(kind: type) -> Any | None:
+    """The parent's class that a generated one stands for, by the file's banner; else None."""
+    path = Path(inspect.getsourcefile(kind) or "")
+    if not (path.is_file() and is_generated(path.read_text(encoding="utf-8"))):
+        return None
+    variant = Variant(path.stem, kind.__module__, path, path.parent)
+    try:
+        parent = importlib.import_module(variant.parent)
+    except ValueError:
+        return None
+    own, theirs = _prefix(sys.modules[kind.__module__]), _prefix(parent)
+    names = (kind.__name__, theirs + kind.__name__.removeprefix(own))
+    return next((getattr(parent, name) for name in names if hasattr(parent, name)), None)
+
+
+def _prefix(module: ModuleType) -> str:
+    """What the names of a model's classes begin with: "Llama" of LlamaPreTrainedModel."""
+    names = [name for name in vars(module) if name.endswith(BASE) and name != BASE]
+    return min(names, key=len, default=BASE).removesuffix(BASE)
