@@ -17,9 +17,16 @@ from transformers import (
     MixtralConfig,
 )
 
-from patchgen.runtime.plans import compared, find_plan_faults, generic, plan_of, splits
+from patchgen.runtime.plans import (
+    compared,
+    find_plan_faults,
+    generic,
+    parent_on_meta,
+    plan_of,
+    require_plans,
+    splits,
+)
 from patchgen.syntax.errors import PatchgenError, problems_of
-from patchgen.training.parallel.distribute import parent_on_meta, require_plans
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.running import both_on_meta
