@@ -206,6 +206,7 @@ def _do_work(work: Work, answers: Connection) -> None:
 
 def run_cases(work: Work, say: Callable[..., None]) -> None:
     import torch
+    from torch._inductor.runtime.runtime_utils import default_cache_dir
     from transformers.utils import logging
 
     from patchgen.verify.case_runner import CaseRunner
@@ -215,6 +216,10 @@ def run_cases(work: Work, say: Callable[..., None]) -> None:
 
     torch.set_num_threads(1)
     logging.set_verbosity_error()
+    # Inductor's cache does not know for which instructions of the processor it keeps a kernel.
+    if instructions := os.environ.get("ATEN_CPU_CAPABILITY"):
+        folder = f"{default_cache_dir()}_{instructions}"
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)
     variant, plan = work.variant, work.plan
     try:
         todo = select_cases(variant, find_part_checks(variant.checked_parts), plan)
