@@ -146,8 +146,8 @@ class PatchNames:
     def pieces(self) -> dict[str, tuple[ast.stmt, ...]]:
         """The other definitions that are needed, by name."""
         needed: dict[str, tuple[ast.stmt, ...]] = {}
-        others = [piece.value for key, piece in self.assigned.items() if key not in self.methods]
-        waiting = [piece.node.name for piece in others if isinstance(piece, Defined)]
+        values = [change.value for key, change in self.assigned.items() if key not in self.methods]
+        waiting = [value.node.name for value in values if isinstance(value, Defined)]
         waiting += [read.name for node in self.methods.values() for read in reads_of([node])]
         while waiting:
             name = waiting.pop()
@@ -160,7 +160,7 @@ class PatchNames:
                 at = self.file.source.at_node(self.patch.touched[name])
                 self.refuse(at, f"may change {name}, which the patch reads", "make it a constant")
             body = self.file.tree.body
-            nodes = tuple(piece for piece in body if name in defined_names(piece) or piece is guard)
+            nodes = tuple(node for node in body if name in defined_names(node) or node is guard)
             if not nodes and not path:
                 what = f"reads {name}, which is bound in a way that is not read"
                 self.refuse(self.file.source.at_node(body[0]), what, "make it a constant")
@@ -400,8 +400,8 @@ def _fork_text(names: PatchNames) -> str:
             lines[node.lineno - 1] = re.sub(r"^from\s+[.\w]+", begin, lines[node.lineno - 1])
     start = next(n for n, line in enumerate(lines) if line and line[0] != "#")
     lines[:start] = [""] * start
-    for (name, attr), read in names.assigned.items():
-        edits += _edit_class(names, name, attr, read) if attr else ()
+    for (name, attr), change in names.assigned.items():
+        edits += _edit_class(names, name, attr, change) if attr else ()
     edits.append(_added(names))
     header = itertools.takewhile(lambda line: line.startswith("#"), names.file.source.lines)
     return "".join([*header, "\n", with_cuts("\n".join([*lines, ""]), edits)])
