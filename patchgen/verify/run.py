@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 WAITING = 10  # times as long by the clock, if all that it does is to wait
 START = 180  # until the first case begins: importing torch and transformers on a cold, busy machine
 ENDING = 5  # until a child has ended that has nothing more to do
+INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
 TICK = 0.2  # seconds between two looks at a silent process
 # Of a plan's time, until when cases run; errors that are planted get the rest.
 FOR_CASES = 0.7
@@ -217,9 +218,9 @@ def run_cases(work: Work, say: Callable[..., None]) -> None:
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     # Inductor's cache does not know for which instructions of the processor it keeps a kernel.
-    if instructions := os.environ.get("ATEN_CPU_CAPABILITY"):
-        folder = f"{default_cache_dir()}_{instructions}"
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)
+    instructions, usual = os.environ.get("ATEN_CPU_CAPABILITY"), default_cache_dir()
+    if instructions and os.environ.get(INDUCTOR, usual) == usual:  # which torch may have set
+        os.environ[INDUCTOR] = f"{usual}_{instructions}"
     variant, plan = work.variant, work.plan
     try:
         todo = select_cases(variant, find_part_checks(variant.checked_parts), plan)
