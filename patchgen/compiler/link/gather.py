@@ -329,6 +329,9 @@ def _find_reached_names(index: ModuleIndex) -> set[str]:
 
 
 def _list_public_names(index: ModuleIndex) -> list[str]:
+    """What is for users: by `__all__`, or all but layers and tables that other code here reads."""
     if index.exports is not None:
         return list(index.exports)
-    return [name for name in index.names if not name.startswith("_")]
+    read = {name for block in index.blocks for name in {*block.uses} - {*block.defines}}
+    inner = {n for b in index.blocks if b.kind in ("class", "assign") for n in b.defines} & read
+    return [name for name in index.names if not name.startswith("_") and name not in inner]
