@@ -1,7 +1,7 @@
 """One folder a case: a parent, a fork of it, and the declaration that `patchgen adopt` writes.
 
 `parent.py` stands for `transformers/models/toy/modeling_toy.py`.  Each declaration is flattened,
-and gives the fork again; `hard_` cases are those in which a place or a name is not plain.
+and gives the fork again.  What forks change in plain ways is drawn in `tests/population`.
 PATCHGEN_REFRESH=1 writes what is so now; git then shows what that changes.
 """
 
