@@ -1,9 +1,12 @@
-"""`super().forward(x)` used as a value."""
+"""`super().forward(x)` used as a value: the copy has no decorator that documents a public method."""
 # --- bases
+def auto_docstring(method):
+    return method
 class Base:
     pass
 # --- parent
 class P(Base):
+    @auto_docstring
     def forward(self, x):
         """Doc of P's."""
         if x > 2:
