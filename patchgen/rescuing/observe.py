@@ -38,6 +38,7 @@ NAMES = {
 }
 SIZES = {name: size for size, names in NAMES.items() for name in names.split()}
 ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 95, "decoder_start_token_id": 1}
+GREEDY = {"do_sample": False, "pad_token_id": 0, "eos_token_id": 95}
 
 
 def tiny(config_class: Any, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,10 +98,9 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
     is_pair = getattr(model.config, "is_encoder_decoder", False)
     given = {**texts, "decoder_input_ids": ids} if is_pair else texts
     labelled = {**texts, "labels": ids.masked_fill(~real, -100)}
-    asked = {"do_sample": False, "pad_token_id": 0, "eos_token_id": 95}
 
     def generated(words: int, **how: Any) -> list[torch.Tensor]:
-        return [model.generate(**texts, **asked, max_new_tokens=words, **how)]
+        return [model.generate(**texts, **GREEDY, max_new_tokens=words, **how)]
 
     def forward() -> list[torch.Tensor]:
         out = model(**given, return_dict=True)
@@ -126,9 +126,6 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
         whole = model(**{**usual, text: torch.cat([ids[1:], ids[1:, :1]], 1)})
         return [more.logits, whole.logits[:, -1:], *states(more.past_key_values)]
 
-    def beams() -> list[torch.Tensor]:
-        return [*generated(5, num_beams=3), *generated(5, num_beams=3, use_cache=False)]
-
     def checkpointing() -> Tensors:
         model.gradient_checkpointing_enable()
         model.train()
@@ -146,7 +143,8 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
         "cache": cache,
         "generate": lambda: generated(6),
         "generate without a cache": lambda: generated(6, use_cache=False),
-        "beam search": beams,
+        "beam search": lambda: generated(5, num_beams=3)
+        + generated(5, num_beams=3, use_cache=False),
         "checkpointing": checkpointing,
     }
 

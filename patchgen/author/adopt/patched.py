@@ -64,8 +64,7 @@ class PatchNames:
     def __init__(self, patch: Patch, parent: File, module: str, root: Path) -> None:
         self.patch, self.file, self.root = patch, patch.file, root
         self.parent, self.module = parent, module
-        self.notes: list[str] = []
-        self.imports: dict[str, str] = {}
+        self.notes, self.imports = list[str](), dict[str, str]()
 
     def refuse(self, at: Location, what: str, hint: str) -> NoReturn:
         raise PatchgenError("PG810", at, what, hint)
@@ -75,8 +74,7 @@ class PatchNames:
     @cached_property
     def assigned(self) -> dict[tuple[str, str], Assignment]:
         """The assignments by the name in the parent's module, and the attribute of that class."""
-        effective: dict[tuple[str, str], Assignment] = {}
-        dead: list[tuple[Location, str]] = []
+        effective, dead = dict[tuple[str, str], Assignment](), list[tuple[Location, str]]()
         for change in self.patch.assignments:
             module, names = find_target(change.path, self.root)
             if module != self.module:
@@ -329,8 +327,7 @@ def find_patched(
     patch = read_patch(path, display_path, apply)
     if patch is None:
         return None
-    matches: list[Patched] = []
-    errors: list[PatchgenError] = []
+    matches, errors = list[Patched](), list[PatchgenError]()
     for release in reversed(releases):
         try:
             matches.append(_patched(patch, release, model, settings))
@@ -457,8 +454,7 @@ def _edits_of_member(definition: Definition, attr: str, lines: list[str]) -> Ite
 def _added(names: PatchNames) -> Cut:
     """The imports and the pieces; in which order a fork defines them says nothing."""
     start = min(first_line(definition.nodes[0]) for definition in names.parent.definitions.values())
-    lines: list[str] = []
-    written: set[ast.AST] = set()
+    lines, written = list[str](), set[ast.AST]()
     for name, nodes in sorted(names.pieces.items(), key=lambda item: item[1][0].lineno):
         if not written & {*nodes} and not names.parents_path(names.names[name]):
             lines += ["", *_written(names, nodes, names.names[name], 0), ""]
