@@ -477,8 +477,7 @@ class RobertaPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def is_custom_code(cls):
-        # For code outside its package, transformers neither converts checkpoints nor calls
-        # `_init_weights` for modules that have no parameters of their own.
+        # Else transformers neither converts checkpoints nor initializes modules without parameters.
         return False
 
     @torch.no_grad()

@@ -355,8 +355,7 @@ class XGLMPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def is_custom_code(cls):
-        # For code outside its package, transformers neither converts checkpoints nor calls
-        # `_init_weights` for modules that have no parameters of their own.
+        # Else transformers neither converts checkpoints nor initializes modules without parameters.
         return False
 
     def _init_weights(self, module):
@@ -514,7 +513,7 @@ compiled = cache(partial(torch.compile, dynamic=True))
 
 def in_one_kernel(step: Any, logits: Tensor, *given: Any) -> Any:
     """`step`, compiled where that pays, and where torch finds a compiler."""
-    if logits.numel() < 2**24:
+    if logits.numel() < 2**22:
         return step(logits, *given)
     with torch._dynamo.config.patch(suppress_errors=True):
         return compiled(step)(logits, *given)
@@ -528,19 +527,24 @@ def entropies_of(logits: Tensor, labels: Tensor, cap: float) -> tuple[Tensor, Te
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
-def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0) -> tuple[Tensor, Tensor]:
-    """Cross entropies and logsumexps of the rows of `states @ weight.T`, in chunks of tokens."""
+def linear_losses(
+    states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cross entropies and logsumexps of the rows of `states @ weight.T`; logits of a lone chunk."""
     weight, pairs = weight.to(states.dtype), []
+    logits = states.new_empty(min(chunk, len(states)), len(weight))
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        pairs.append(in_one_kernel(entropies_of, some @ weight.T, own, cap))
+        torch.mm(some, weight.T, out=logits[: len(some)])
+        pairs.append(in_one_kernel(entropies_of, logits[: len(some)], own, cap))
     losses, log_sums = map(torch.cat, zip(*pairs, strict=True))
-    return losses, log_sums
+    return losses, log_sums, logits if len(pairs) == 1 else logits[:0].clone()
 
 
 @linear_losses.register_fake
 def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0) -> Any:
-    wide = torch.promote_types(states.dtype, torch.float32)
-    return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
+    losses = torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
+    kept = states.new_empty(len(states) if len(states) <= chunk else 0, len(weight))
+    return losses, torch.empty_like(losses), kept
 
 
 def slopes_of(logits: Tensor, labels: Tensor, log_sums: Tensor, slopes: Tensor, cap: float) -> Tensor:
@@ -556,20 +560,19 @@ def slopes_of(logits: Tensor, labels: Tensor, log_sums: Tensor, slopes: Tensor, 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_grads", mutates_args=())
 def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> tuple[Tensor, Tensor]:
     """The gradients of states and weight, in chunks of words: each row is written once."""
-    states, weight, labels, log_sums = saved
+    states, weight, labels, log_sums, kept = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
-    of_weight = torch.empty_like(weight[:0] if frozen else weight)
-    words = chunk * weight.shape[0] // max(1, states.shape[0])
+    of_weight = torch.empty_like(weight[:0] if frozen else weight, dtype=states.dtype)
+    words = chunk * weight.shape[0] // max(1, states.shape[0]) // (4 if len(kept) else 1)
     words = words - words % 256 or max(1, words)  # a GPU is slow where rows end off 16 bytes
     for start in range(0, weight.shape[0], words):
         rows = weight[start : start + words].to(states.dtype)
-        slope = in_one_kernel(slopes_of, states @ rows.T, labels - start, log_sums, slopes, cap)
+        logits = kept[:, start : start + words].clone() if len(kept) else states @ rows.T
+        slope = in_one_kernel(slopes_of, logits, labels - start, log_sums, slopes, cap)
         of_states += slope @ rows
-        if not frozen and weight.dtype == states.dtype:
+        if not frozen:
             torch.mm(slope.T, states, out=of_weight[start : start + words])
-        elif not frozen:
-            of_weight[start : start + words] = slope.T @ states
-    return of_states.to(states.dtype), of_weight
+    return of_states.to(states.dtype), of_weight.to(weight.dtype)
 
 
 @linear_grads.register_fake
@@ -578,14 +581,13 @@ def _shapes_backward(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs[:3], output[1])
+    ctx.save_for_backward(*inputs[:3], *output[1:])
     ctx.options = inputs[3:]
 
 
-def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
+def _backward(ctx: Any, slopes: Tensor, *_: Any) -> Any:
     frozen = not ctx.needs_input_grad[1]
-    of_states, of_weight = linear_grads(slopes, ctx.saved_tensors, *ctx.options, frozen)
-    return of_states, None if frozen else of_weight, None, None, None
+    return *linear_grads(slopes, ctx.saved_tensors, *ctx.options, frozen), None, None, None
 
 
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
@@ -597,9 +599,10 @@ def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, give
     called = hooked or head._backward_hooks or head._backward_pre_hooks
     plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
     chunk = getattr(model.config, "loss_chunk_size", None)
-    if labels is None or labels.shape != states.shape[:-1] or chunk == 0 or not plain or called:
+    wanted = called or not plain or chunk == 0 or given.get("skip_logits") is False
+    if wanted or labels is None or labels.shape != states.shape[:-1]:
         return None
-    if given.get("skip_logits") is False or model.loss_function is not ForCausalLMLoss:  # may warn
+    if model.loss_function is not ForCausalLMLoss:  # may warn
         return None
     chunk = chunk or max(256, 2**27 // head.out_features // 256 * 256)
     return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))

@@ -55,8 +55,7 @@ _COMMENT = "# transformers converts no checkpoint of a class outside its package
 
 _IS_CUSTOM_CODE = """@classmethod
 def is_custom_code(cls):
-    # For code outside its package, transformers neither converts checkpoints nor calls
-    # `_init_weights` for modules that have no parameters of their own.
+    # Else transformers neither converts checkpoints nor initializes modules without parameters.
     return False"""
 
 # What gives a tensor of a module itself, and what gives a new tensor over the same memory.

@@ -1,6 +1,6 @@
 """What happens to logits between two products, in one kernel each.
 
-Inductor compiles it when there first are 16 million logits: 15 seconds on a CPU, once for each
+Inductor compiles it when there first are 4 million logits: 15 seconds on a CPU, once for each
 dtype; torch keeps what it compiled on disk.  Where torch finds no compiler it warns, and runs what
 is written here.
 """
@@ -16,7 +16,7 @@ compiled = cache(partial(torch.compile, dynamic=True))
 
 def in_one_kernel(step: Any, logits: Tensor, *given: Any) -> Any:
     """`step`, compiled where that pays, and where torch finds a compiler."""
-    if logits.numel() < 2**24:
+    if logits.numel() < 2**22:
         return step(logits, *given)
     with torch._dynamo.config.patch(suppress_errors=True):
         return compiled(step)(logits, *given)

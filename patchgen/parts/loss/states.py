@@ -16,9 +16,10 @@ def loss_without_logits(
     called = hooked or head._backward_hooks or head._backward_pre_hooks
     plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
     chunk = getattr(model.config, "loss_chunk_size", None)
-    if labels is None or labels.shape != states.shape[:-1] or chunk == 0 or not plain or called:
+    wanted = called or not plain or chunk == 0 or given.get("skip_logits") is False
+    if wanted or labels is None or labels.shape != states.shape[:-1]:
         return None
-    if given.get("skip_logits") is False or model.loss_function is not ForCausalLMLoss:  # may warn
+    if model.loss_function is not ForCausalLMLoss:  # may warn
         return None
     chunk = chunk or max(256, 2**27 // head.out_features // 256 * 256)
     return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
