@@ -8,6 +8,7 @@ new.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,7 @@ from patchgen.verify.checks.itself import WAYS
 from patchgen.verify.configs.read import changed_heads, find_settings, head_for, read_of
 from patchgen.verify.inputs.arguments import WHOLE_ENCODER
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN, OF_MODELS
+from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN, LEARNING, OF_MODELS
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck, Rows, Scenario
 from patchgen.verify.variants import SETTING, Plan, Variant
@@ -30,6 +31,10 @@ ODD_ROWS: tuple[Rows, ...] = ("short", "several")
 DROPOUT = 0.2
 # Tokens: longer than any window, so that scores become larger than what they are made of.
 LONG = 37
+# More than bfloat16 can count one by one.
+MANY = 300
+TOGETHER = 12
+FRACTION = "max_labelled_fraction"
 
 
 def compare_numbers(
@@ -82,6 +87,7 @@ OF_HEADS: Mapping[str, Mapping[str, dict[str, Any]]] = {
     "TokenClassification": {
         "without a bias": {"token_classification_bias": False},
         "with a rate of its own": {"classifier_dropout": 0.4},
+        "with a rate of zero": {"classifier_dropout": 0.0},
     },
 }
 # The names that configurations give rates of dropout.
@@ -146,7 +152,7 @@ class _Selection:
             for rows in EVAL_ROWS:
                 yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
         to_train = (self.ways_to_train, self.calls, self.interface)
-        to_set = (self.padding_and_dropout, self.settings, self.lengths_and_heads)
+        to_set = (self.padding_and_dropout, self.settings, self.lengths_and_heads, self.together)
         for select in (self.planted, *to_train, *to_set, self.usage, self.itself, self.declared):
             yield from select()
         changed = {*self.variant.heads[1:2], *changed_heads(self.variant)}
@@ -279,8 +285,15 @@ class _Selection:
         checkpointing = self.training().checkpointing
         for name, (rows, ways) in TRAINING_CALLS.items():
             scenario = Scenario(rows, True, 0.0, checkpointing, ways=ways)
-            yield compare_numbers(self.head, "float64", f"trained {name}", scenario)
+            untied: Any = {"changes": (("tie_word_embeddings", False),)}  # else no head is alone
+            changed = untied if LEARNING.keys() & set(ways) else {}
+            yield compare_numbers(self.head, "float64", f"trained {name}", scenario, **changed)
         yield compare_numbers(self.head, "float64", "trained long", self.training(length=LONG))
+        # Biases of experts get their gradient from transformers, token by token in that dtype.
+        if "bfloat16" in self.plan.dtypes and not self.has("moe"):
+            more: Any = {"changes": (("max_position_embeddings", MANY + 8),)}
+            long = self.training(length=MANY, states=False)
+            yield compare_numbers(self.head, "bfloat16", "of many tokens", long, **more)
         for rows in ODD_ROWS:
             for dtype in ("float64", *({"bfloat16"} & {*self.plan.dtypes})):
                 yield from self.numbers(dtype, [rows], "{} train")
@@ -308,6 +321,9 @@ class _Selection:
         last, route, named = setting.rows[-1], setting.route, f": {setting.name}"
         yield from self.numbers("float64", setting.rows, f"{{}} train{named}", route, head)
         scenarios = {}
+        if "bfloat16" in self.plan.dtypes:
+            autocast = self.training(last, autocast=True)
+            yield compare_numbers(head, "float32", f"{last} autocast{named}", autocast, route)
         if not setting.drawn:
             scenarios[f"{last} eval, dropout set"] = Scenario(rows=last, dropout=DROPOUT)
             scenarios[f"{last} dropout"] = self.training(last, dropout=DROPOUT)
@@ -341,6 +357,24 @@ class _Selection:
                     training = self.training("right", dropout=DROPOUT)
                     more = {"changes": tuple(changes.items())}
                     yield compare_numbers(head, "float64", name, training, **more)
+
+    def together(self) -> Iterator[Case]:
+        """Two settings, a way to call and dropout at a time: what each alone does not show."""
+        draw, calls = random.Random(self.variant.name), list(TRAINING_CALLS.values())
+        # Ways to label would go beyond such a fraction.
+        every = (each for each in find_settings(self.variant) if FRACTION not in each.changes)
+        settings = list(every)
+        for number in range(TOGETHER if settings else 0):
+            pair = draw.sample(settings, min(2, len(settings)))
+            changes = {name: value for each in pair for name, value in each.changes.items()}
+            rows, ways = draw.choice(calls)
+            dropout, length = draw.choice((0.0, DROPOUT)), draw.choice((None, LONG))
+            scenario = self.training(rows, ways=ways, dropout=dropout, length=length)
+            decoders = (head for head in self.variant.heads if head.endswith(DECODERS))
+            head = next(decoders, self.head) if "is_decoder" in changes else self.head
+            route = max(each.route for each in pair)
+            more: Any = {"changes": tuple(changes.items()), "drawn": True}
+            yield compare_numbers(head, "float64", f"together {number}", scenario, route, **more)
 
     # --- usage, and the variant against itself
 

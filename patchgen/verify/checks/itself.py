@@ -31,10 +31,10 @@ from patchgen.verify.checks.context import (
     require_scenario,
 )
 from patchgen.verify.differences import EQUAL, REORDERED, Bound, differences
-from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
+from patchgen.verify.inputs.arguments import BOUNDARY, LENGTH, CannotBuild, takes
 from patchgen.verify.models.build import draw_weights, silence_progress
 from patchgen.verify.observe.recorder import compute_in_float64
-from patchgen.verify.observe.step import is_causal, observe_step, outputs, run, takes_cache
+from patchgen.verify.observe.step import SEED, is_causal, observe_step, outputs, run, takes_cache
 from patchgen.verify.parts.part_check import (
     DoesNotLoad,
     Scenario,
@@ -113,14 +113,18 @@ def _sees_earlier_tokens(context: CheckContext) -> Verdict:
     return Verdict("WARN", "outputs depend on later tokens, and none of the parent's does")
 
 
-def _packed(context: CheckContext) -> Both | Verdict:
+def _packed(masked: bool, route: int, context: CheckContext) -> Both | Verdict:
     """Three texts in a row, which positions tell apart, and each text alone.
 
     One is of one token, and the longest one is not the first.  Where a part promises it, what is
-    given for each text, as a pooler does, is compared too.
+    given for each text, as a pooler does, is compared too; a mask of ones may be refused.
     """
-    pair, model, given = context.pair, context.model(), context.given()
-    promised = any(check.part == "flash" for check in pair.part_checks)
+    pair, given = context.pair, context.given()
+    model = pair.models(pair.route(route), context.dtype)[1]
+    parts = {check.part for check in pair.part_checks}
+    promised = "flash" in parts
+    if masked and not parts & {"flash", "fast"}:
+        raise NothingToCompare("no part promises it")
     takes_positions = "position_ids" in takes(type(model)) and "input_ids" in given
     if not takes_positions or not (promised or pair.isolates_packed_texts):
         raise NothingToCompare("positions do not keep texts apart in the parent")
@@ -132,10 +136,15 @@ def _packed(context: CheckContext) -> Both | Verdict:
     start = next((int(each) + 1 for each in paddings if each is not None), 0)
     places = [start + torch.arange(t.shape[1], device=ids.device).expand_as(t) for t in texts]
 
-    def of(text: Tensor, place: Tensor) -> Observed:
-        return run(model, {"input_ids": text, "position_ids": place})
+    def of(text: Tensor, place: Tensor, **mask: Tensor) -> Observed:
+        return run(model, {"input_ids": text, "position_ids": place, **mask})
 
-    joined, tokens = of(torch.cat(texts, 1), torch.cat(places, 1)), sum(t.shape[1] for t in texts)
+    whole, place = torch.cat(texts, 1), torch.cat(places, 1)
+    tokens, mask = whole.shape[1], {"attention_mask": torch.ones_like(whole)} if masked else {}
+    try:
+        joined = of(whole, place, **mask)
+    except ValueError as error:
+        raise NothingToCompare(f"refused: {error}") from error
     alone = [of(*each) for each in zip(texts, places, strict=True)]
     of_tokens = {name: t.dim() > 2 and t.shape[1] == tokens for name, t in joined.items()}
     ours = {name: tensor for name, tensor in joined.items() if promised or of_tokens[name]}
@@ -146,7 +155,45 @@ def _packed(context: CheckContext) -> Both | Verdict:
     return wanted, ours
 
 
+def _first_labels(context: CheckContext) -> Both:
+    """The label of a text's first token does not count, where a part promises it."""
+    if not hasattr(context.pair.module, "labels_within_texts"):
+        raise NothingToCompare("it takes labels as they are")
+    ids = context.given()["input_ids"]
+    places = torch.arange(ids.shape[1], device=ids.device)
+    places = torch.where(places > BOUNDARY, places - BOUNDARY - 1, places)
+    places = places.where(places != BOUNDARY, 0).expand_as(ids)  # a text of one token
+    given = {"input_ids": ids, "position_ids": places}
+    every = (ids.masked_fill(places == 0, -100), ids)
+    wanted, ours = (run(context.model(), {**given, "labels": labels}) for labels in every)
+    return {"loss": wanted["loss"]}, {"loss": ours["loss"]}
+
+
 # --- how it is called
+
+
+def _called_again(context: CheckContext) -> Both:
+    """A longer batch and a shorter one leave nothing behind."""
+    model, given, first = context.model(fresh=True), context.given(), dict[str, Tensor]()
+    for length in (None, 2 * LENGTH, 2, None):
+        try:
+            between = context.inputs(Scenario(labels=False, length=length)).given
+        except CannotBuild:
+            between = given
+        first = first or run(model, between)
+        again = run(model, between)
+    return first, again
+
+
+def _without_gradients(context: CheckContext) -> Both:
+    """In training mode `torch.no_grad` changes no output."""
+    training = Scenario(train=True)
+    inputs, model = context.inputs(training), context.model()
+    learning = observe_step(model, inputs, training)
+    set_seed(SEED)
+    with torch.no_grad(), compute_in_float64():
+        out = model.train()(**inputs.given, **inputs.options, return_dict=True)
+    return _of_both(dict(outputs(out)), learning)
 
 
 def _as_tuple(context: CheckContext) -> Both | Verdict:
@@ -241,6 +288,42 @@ def _checkpointed(context: CheckContext) -> Both | Verdict:
     if not asked:
         return Verdict("FAIL", "no layer asks a user's own `context_fn` what it keeps")
     return observed[2], observed[1]
+
+
+def _with_router_losses(context: CheckContext) -> PreTrainedModel:
+    model = context.model(fresh=True)
+    for name in (name for name in vars(model.config) if name.endswith("_loss_coef")):
+        for owner in (model.config, model):
+            setattr(owner, name, 0.3)
+        model.config.output_router_logits = True
+    return model
+
+
+def _counted(times: int, context: CheckContext) -> Both:
+    """`num_items_in_batch` of so many times the labels that there are divides the loss by that."""
+    require_scenario(context.pair, Scenario(accumulate=2))
+    try:
+        inputs = context.inputs(training := Scenario("right", train=True))
+    except CannotBuild:
+        inputs = context.inputs(training := Scenario(train=True))
+    items, model = times * (inputs.given["labels"] != -100).sum(), _with_router_losses(context)
+    counted = replace(inputs, options={**inputs.options, "num_items_in_batch": items})
+    plain, part = (observe_step(model, each, training) for each in (inputs, counted))
+    names = [name for name in plain if name == "loss" or name.startswith("gradient of ")]
+    return {name: plain[name] for name in names}, {name: times * part[name] for name in names}
+
+
+def _trimmed(context: CheckContext) -> Both:
+    """A text without the padding at its right."""
+    padded = context.inputs(training := Scenario("right", train=True)).rows(2, 3)
+    model = _with_router_losses(context)
+    width, kept = padded.real[0].shape[1], int(padded.real[0].sum())
+    given = {n: t[:, :kept] if t.shape[1:2] == (width,) else t for n, t in padded.given.items()}
+    real = tuple(each[:, :kept] if each.shape[1] == width else each for each in padded.real)
+    trimmed = replace(padded, given=given, real=real)
+    wanted, ours = (observe_step(model, each, training) for each in (trimmed, padded))
+    names = [name for name in wanted if wanted[name].shape == ours[name].shape]
+    return {name: wanted[name] for name in names}, {name: ours[name] for name in names}
 
 
 def _finite(context: CheckContext) -> Verdict:
@@ -425,7 +508,15 @@ WAYS: Mapping[str, tuple[Way, Bound]] = {
     "rows in another order": (partial(_in_parts, lambda rows: [[*range(rows)][::-1]]), REORDERED),
     "a length of one": (_first_token, REORDERED),
     "earlier tokens alone": (_sees_earlier_tokens, EQUAL),
-    "packed rows": (_packed, REORDERED),
+    "packed rows": (partial(_packed, False, 0), REORDERED),
+    "packed rows beside a mask of ones": (partial(_packed, True, 0), REORDERED),
+    "packed rows beside a mask of ones, eager": (partial(_packed, True, 2), REORDERED),
+    "labels of first tokens": (_first_labels, REORDERED),
+    "called again": (_called_again, EQUAL),
+    "without gradients": (_without_gradients, EQUAL),
+    "counted labels": (partial(_counted, 1), REORDERED),
+    "twice as many labels": (partial(_counted, 2), REORDERED),
+    "without its padding": (_trimmed, REORDERED),
     "a tuple": (_as_tuple, EQUAL),
     "states by configuration": (_states_by_configuration, EQUAL),
     "logits_to_keep": (_last_logits, REORDERED),

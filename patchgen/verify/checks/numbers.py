@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 from transformers import PreTrainedModel
 
 from patchgen.verify.checks.context import (
@@ -188,33 +189,52 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
     return judge(difference <= CLOSE, note, difference, CLOSE, "relative")
 
 
-# --- Whether each norm alone rounds as the parent's does in a narrow dtype
+# --- Whether each norm and router alone rounds as the parent's does in a narrow dtype
 
-# Of the values of a norm, those that may be one rounding apart: both compute in float32, and sum in
-# another order.  A weight that is rounded first changes half of them.
+# Of their values, those that may be one rounding apart: both compute in float32, and sum in another
+# order.  A weight that is rounded first changes half of them.
 MAY_DIFFER = 0.05
 ROWS = 64
+ALONE = ("Norm", "Router", "Gate", "Gating")
 
 
 def check_norms(context: CheckContext) -> Verdict:
-    """In a whole model the noise of the narrow dtype hides one rounding too many."""
-    parent, variant = context.pair.models(context.pair.routes[0], context.dtype)
-    theirs, shares = dict(parent.named_modules()), dict[str, float]()
-    for name, norm in variant.named_modules():
-        # Of the model's own file, with one weight for each place of a row.
-        is_own = type(norm).__module__ == type(variant).__module__
-        weight = getattr(norm, "weight", None)
-        if is_own and type(norm).__name__.endswith("Norm") and isinstance(weight, Tensor):
-            if name in theirs:
+    """In a whole model the noise of the narrow dtype hides one rounding too many.
+
+    With weights in that dtype, and with those in float32 that autocast leaves.
+    """
+    shares = dict[str, float]()
+    for weights in (context.dtype, torch.float32):
+        models = context.pair.models(context.pair.routes[0], context.dtype, fresh=True)
+        parent, variant = (model.to(weights) for model in models)
+        theirs = dict(parent.named_modules())
+        for name, module in variant.named_modules():
+            # Of the model's own file, with one weight for each place of a row.
+            is_own = type(module).__module__ == type(variant).__module__
+            weight = getattr(module, "weight", None)
+            if is_own and type(module).__name__.endswith(ALONE) and isinstance(weight, Tensor):
                 draw = torch.Generator().manual_seed(0)
-                rows = torch.randn(ROWS, weight.shape[0], generator=draw).to(weight)
-                with torch.no_grad():
-                    shares[name] = float((norm(rows) != theirs[name](rows)).float().mean())
+                rows = torch.randn(ROWS, weight.shape[-1], generator=draw).to(context.dtype)
+                try:
+                    wanted = _values_of(theirs[name], rows)
+                except (KeyError, RuntimeError, TypeError, ValueError):
+                    continue  # the parent's takes something else
+                got = _values_of(module, rows)
+                same = [(a.dtype, a.shape) for a in got] == [(b.dtype, b.shape) for b in wanted]
+                pairs = zip(got, wanted, strict=True) if same else ()
+                apart = (float((a != b).double().mean()) for a, b in pairs)
+                shares[name] = max(shares.get(name, 0.0), *apart) if same else 1.0
     if not shares:
-        raise NothingToCompare("it has no norm of its own")
+        raise NothingToCompare("it has no norm or router of its own")
     name, most = max(shares.items(), key=lambda item: item[1])
-    note = f"of {len(shares)} norms, values of {name} that are not the parent's"
+    note = f"of {len(shares)} norms and routers, values of {name} that are not the parent's"
     return judge(most <= MAY_DIFFER, note, most, MAY_DIFFER, "share")
+
+
+@torch.no_grad()
+def _values_of(module: nn.Module, rows: Tensor) -> list[Tensor]:
+    out = module.eval()(rows)
+    return [each for each in tree_leaves(out) if isinstance(each, Tensor)]
 
 
 # --- Check the outputs at padding in a variant that does not compute it

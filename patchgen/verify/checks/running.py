@@ -44,6 +44,7 @@ def check_effect(context: CheckContext) -> Verdict:
     checkpoints = pair.variant_class.supports_gradient_checkpointing
     if part_check.effect_scenario.checkpointing is not None and not checkpoints:
         return Verdict("FAIL", "it has no gradient checkpointing")
+    pair = replace(pair, changes={**pair.changes, **part_check.effect_changes})
     parent, variant = pair.evidence(part_check.effect_scenario)
     missing = list(part_check.effect(parent, variant, pair.facts))
     bytes_saved = f"{variant.saved_bytes:,} bytes saved, {parent.saved_bytes:,} in the parent"

@@ -29,6 +29,7 @@ Definition = ast.ClassDef | ast.FunctionDef
 LENGTHS = range(13, 2049)
 MOST_LENGTHS = 3
 SMALL = 3  # a value for a number of which nothing is known
+TINY = 1e-3
 ACTIVATION = re.compile(r"act(ivation)?(_fn|_function)?$|_act_")
 ACTIVATIONS = ("relu", "silu")
 # What some names may be, of which no default says it.
@@ -214,8 +215,8 @@ def _values(name: str, default: Any, others: _Others) -> Iterator[Any]:
     elif isinstance(default, str):
         named = ACTIVATIONS if ACTIVATION.search(name) else ()
         yield from (value for value in (*others.compared, *named) if value != default)
-    elif isinstance(default, float):
-        yield default / 2 if default else 0.25
+    elif isinstance(default, float):  # half an epsilon would not show
+        yield 0.5 if 0 < default < TINY else default / 2 or 0.25
     elif isinstance(default, int):
         # Where no branch depends on it, it is a size, and none of a size is an error.
         if others.is_tested:
@@ -223,7 +224,7 @@ def _values(name: str, default: Any, others: _Others) -> Iterator[Any]:
         elif default <= FEW:
             yield default + 1
     elif others.is_tested:
-        yield from (SMALL, True)
+        yield from (SMALL, True, 0)  # 0 is not None
 
 
 # Names that other cases change, or that no case can: how the model is called, and its purpose.

@@ -232,7 +232,9 @@ class Pair:
         return {name: tensor for name, tensor in observed.items() if name != "logits" or not hides}
 
     def hides_logits(self, scenario: Scenario) -> bool:
-        return any(check.hides_logits(scenario, self.changes) for check in self.part_checks)
+        return any(
+            check.hides_logits(scenario, self.changes, self.module) for check in self.part_checks
+        )
 
     def evidence(self, scenario: Scenario) -> tuple[Evidence, Evidence]:
         """What parent and variant run along the first route, in float32."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
@@ -191,6 +192,12 @@ def _random_sum(observed: Mapping[str, Tensor]) -> Tensor:
 # --- ways to call a model that change it
 
 FROZEN = "a frozen head"  # it does not learn, as under LoRA; nor do the embeddings that it shares
+VECTORS = re.compile(r"bias$|norm", re.IGNORECASE)
+# Which parameters alone learn, by their names in the model and in its base model.
+LEARNING: Mapping[str, Callable[[str, bool], bool]] = {
+    "a head alone that learns": lambda name, is_inner: not is_inner,
+    "biases and norms alone that learn": lambda name, is_inner: bool(VECTORS.search(name)),
+}
 BY_CONFIGURATION = "weights by configuration"
 # Hooks that change their inputs: it shows if a head is not called, or its hook is skipped.
 _HOOKS: Mapping[str, tuple[str, Callable[..., Any]]] = {
@@ -206,7 +213,7 @@ _HOOKS: Mapping[str, tuple[str, Callable[..., Any]]] = {
     ),
 }
 _HEADS = ("a wrapped head", "a head of another class", "a head with a bias", FROZEN, *_HOOKS)
-OF_MODELS = frozenset({"a loss function of one's own", BY_CONFIGURATION, *_HEADS})
+OF_MODELS = frozenset({"a loss function of one's own", BY_CONFIGURATION, *LEARNING, *_HEADS})
 
 
 class _HalvedLinear(nn.Linear):
@@ -232,6 +239,13 @@ def _change(model: PreTrainedModel, way: str) -> Callable[[], object]:
     """Change the model in this way; what is returned undoes it."""
     if way == BY_CONFIGURATION:
         return _set(model.config, "_output_attentions", True)
+    if way in LEARNING:
+        inner, named = set(map(id, model.base_model.parameters())), dict(model.named_parameters())
+        frozen = [p for name, p in named.items() if not LEARNING[way](name, id(p) in inner)]
+        if len(frozen) == len(named):
+            raise CannotBuild("it has none")
+        undo = [_set(each, "requires_grad", False) for each in frozen if each.requires_grad]
+        return lambda: [back() for back in undo]
     if way not in _HEADS:  # a user's loss, which gets what the model's own gets
         loss = model.loss_function
         model.loss_function = lambda *args, **kwargs: loss(*args, **kwargs) / 3

@@ -137,7 +137,7 @@ CHECKPOINT = PartCheck(
     routes=checkpoint_routes,
     effect=checkpoint_effect,
     effect_scenario=Scenario(train=True, checkpointing={}),
-    checkpointing=({}, {"context_fn": keep_products}),
+    checkpointing=({}, {"context_fn": keep_products}, {"use_reentrant": True}),
 )
 
 
@@ -188,10 +188,13 @@ LOSS = PartCheck(
     part="loss",
     routes=lambda parent_class: beside_eager("logits", REORDERED, {}, {}),
     effect=loss_effect,
+    effect_changes={"loss_chunk_size": 5},  # the logits of a lone chunk are kept
     # With labels, unless the configuration asks for logits: `loss_chunk_size = 0`.  On labelled
     # tokens only in training; what a variant gives all the same is compared.
-    hides_logits=lambda scenario, changes: (
-        scenario.labels and changes.get("loss_chunk_size") != 0
+    hides_logits=lambda scenario, changes, module: (
+        scenario.labels
+        and changes.get("loss_chunk_size") != 0
+        and (scenario.train or not hasattr(module, "labelled_tokens"))
     ),
     # Where more tokens have a label than there are places: a loss of some would be silently wrong.
     refuses_a_loss=lambda changes: (changes.get("max_labelled_fraction") or 1) < FEW_PLACES,
@@ -200,5 +203,5 @@ LIGER = PartCheck(
     part="liger",
     routes=lambda parent_class: beside_eager("statements", IN_FLOAT32, {}, {}),
     effect=liger_effect,
-    hides_logits=lambda scenario, changes: scenario.train and scenario.labels,
+    hides_logits=lambda scenario, changes, module: scenario.train and scenario.labels,
 )
