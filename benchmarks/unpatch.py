@@ -30,7 +30,7 @@ import sys
 import torch
 import transformers
 from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 from transformers.models.auto import modeling_auto
 
 name = sys.argv[1]

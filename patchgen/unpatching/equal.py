@@ -21,8 +21,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from patchgen.runtime.tiny import tiny_config
 from patchgen.unpatching.capture import Difference, own_module
-from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.differences import differences as differences_of
 from patchgen.verify.differences import worst
 from patchgen.verify.inputs.dummy import make_inputs

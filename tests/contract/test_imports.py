@@ -80,7 +80,7 @@ TABLE = COMPILER | {
     "lint": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.
     "project": {"syntax.errors", "syntax", "system", "upstream", "lint", *ALL_OF_THE_COMPILER},
-    "runtime": {"syntax.errors", "project", "compiler.flat"},
+    "runtime": {"syntax.errors", "facts", "project", "compiler.flat"},
     "verify": {
         "syntax.errors",
         "facts",
@@ -102,7 +102,15 @@ TABLE = COMPILER | {
         *ALL_OF_THE_COMPILER,
     },
     "rescuing": {"syntax.errors", "syntax", "facts", "author"},
-    "unpatching": {"syntax.errors", "syntax", "project", "verify", "author", "compiler.settings"},
+    "unpatching": {
+        "syntax.errors",
+        "syntax",
+        "project",
+        "runtime",
+        "verify",
+        "author",
+        "compiler.settings",
+    },
     "training": {
         "syntax.errors",
         "facts",
@@ -153,7 +161,7 @@ OUTSIDE = {
     "lsprotocol": {"cli"},
     "markupsafe": {"pages"},
     "numpy": {"training", "verify"},
-    "optimum": {"verify"},
+    "optimum": {"runtime"},
     "optuna": {"training"},
     "peft": {"training"},
     "platformdirs": {"project"},

@@ -19,7 +19,7 @@ from transformers.masking_utils import flash_attention_mask, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from patchgen.facts.sizes import SIZES
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import differences, worst
 from patchgen.verify.inputs.arguments import Batch, batch
 from patchgen.verify.models.build import draw_weights, flash_reference, flex_on_cpu, registered

@@ -14,8 +14,8 @@ pytest.importorskip("transformers")
 
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
+from patchgen.runtime.tiny import tiny_config
 from patchgen.syntax.locate import make_environment
-from patchgen.verify.configs.tiny import tiny_config
 
 MODELS = [
     ("gpt2", "GPT2", "LMHeadModel"),

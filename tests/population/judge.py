@@ -32,8 +32,8 @@ from transformers.models.auto.auto_factory import _LazyAutoMapping
 from patchgen.compiler.flat import FlatFile
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
+from patchgen.runtime.tiny import tiny_config
 from patchgen.syntax.locate import make_environment
-from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import LARGEST, CannotBuild
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.build import draw_weights

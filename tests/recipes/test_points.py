@@ -18,11 +18,11 @@ from generated.dbrx import modeling_dbrx_grouped
 from generated.switch_transformers import modeling_switch_transformers_grouped
 from patchgen.cli.commands.memory import memory
 from patchgen.parts.loss.linear import linear_grads
+from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.varlen import Form, Texts, by_rows
 from patchgen.training import precision
 from patchgen.training.bench.cases import load_cases
 from patchgen.training.rate.flops import count_forward_flops
-from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.observe.evidence import Trace
 from patchgen.verify.observe.recorder import listening
 from tests.gallery import GALLERY

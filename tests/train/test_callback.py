@@ -10,12 +10,12 @@ transformers = pytest.importorskip("transformers")
 datasets = pytest.importorskip("datasets")
 
 from generated.llama.modeling_llama_loss import LlamaForCausalLM
+from patchgen.runtime.tiny import tiny_config
 from patchgen.syntax.errors import PatchgenError
 from patchgen.training.callback import VariantCallback, find_checkpoint
 from patchgen.training.loop.checkpoints import SEAL
 from patchgen.training.loop.options import Options
 from patchgen.training.loop.texts import prepare_data
-from patchgen.verify.configs.tiny import tiny_config
 from tests.train.runs import TEXT
 
 SIZES = {"vocab_size": 1024, "max_position_embeddings": 64}

@@ -15,8 +15,8 @@ from transformers import LlamaForCausalLM, Qwen3MoeForCausalLM
 
 from patchgen.cli.commands import patchgen as command_line
 from patchgen.runtime.export import code_files
+from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import Variant
-from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.models.build import draw_weights
 from tests.toytree import REPOSITORY, environment
 from tests.use.wide import make_project

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from transformers.integrations import use_experts_implementation
 
 import patchgen.runtime  # noqa: F401  (registers the implementation)
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
 from patchgen.verify.observe.evidence import SavedStorages

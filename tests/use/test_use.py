@@ -25,8 +25,8 @@ from transformers.models.qwen3_moe import modeling_qwen3_moe as qwen3_moe
 
 import patchgen
 from patchgen.runtime.classes import module_of
+from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import Variant, find_variant, known_variants
-from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
 from tests.toytree import REPOSITORY, environment

@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from patchgen.runtime import varlen
+from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.varlen import Form, Texts, attend, by_rows
-from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
 

@@ -18,11 +18,11 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from patchgen.runtime.checkpointing import options_of, switch_on
 from patchgen.runtime.classes import module_of
+from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import find_variant
 from patchgen.training.bench.cases import Case, Entry
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.precision import autocast_to, weights_in
-from patchgen.verify.configs.tiny import tiny_config
 
 # Of a tiny model: enough words that logits take a share of the memory, as in large models.
 TINY = {"vocab_size": 768, "num_hidden_layers": 2}

@@ -24,12 +24,12 @@ from transformers import (
 from patchgen.facts.sizes import SIZES
 from patchgen.runtime.classes import auto_entries
 from patchgen.runtime.load import model_types
+from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import Variant, find_variant, known_variants
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.training.device_memory import GIB, free_memory
 from patchgen.training.loop.options import Options, needs, refuse
 from patchgen.training.loop.texts import TrainingData
-from patchgen.verify.configs.tiny import tiny_config
 
 HEADS: dict[str, Any] = {
     "causal-lm": AutoModelForCausalLM,

@@ -17,9 +17,9 @@ from torch import Tensor
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from patchgen.runtime.classes import module_of
+from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import find_variant, known_variants
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import ANSWER, ROWS, CannotBuild, takes
 from patchgen.verify.inputs.arguments import LENGTH as FEW
 from patchgen.verify.inputs.arguments import batch as tokens

@@ -8,14 +8,11 @@ Where the parent does not do so either, there is nothing to prove.
 
 from __future__ import annotations
 
-import copy
 import math
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,31 +27,19 @@ from patchgen.verify.checks.context import (
     judge,
     require_scenario,
 )
+from patchgen.verify.checks.saved import SAVED, Both, Observed, Way, of_both
 from patchgen.verify.differences import EQUAL, REORDERED, Bound, differences
 from patchgen.verify.inputs.arguments import BOUNDARY, LENGTH, CannotBuild, takes
-from patchgen.verify.models.build import draw_weights, silence_progress
+from patchgen.verify.models.build import silence_progress
 from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.observe.step import SEED, is_causal, observe_step, outputs, run, takes_cache
-from patchgen.verify.parts.part_check import (
-    DoesNotLoad,
-    Scenario,
-    load_strictly,
-    nan_where_not_drawn,
-    reload,
-    shorten_names,
-)
+from patchgen.verify.parts.part_check import Scenario, shorten_names
 
-Observed = Mapping[str, Tensor]
-Both = tuple[Observed, Observed]
 NEW_TOKENS = 4
 CACHES = (False, True)
 MORE_WORDS = 8
-SHARD = "20KB"
 # A narrow dtype rounds so much coarser; a model that is right is at most so many times further off.
 COARSER = 16.0
-
-
-Way = Callable[[CheckContext], Both | Verdict]
 
 
 def check_itself(context: CheckContext) -> Verdict:
@@ -66,14 +51,6 @@ def check_itself(context: CheckContext) -> Verdict:
         return found
     route = replace(pair.routes[0], bound=bound)
     return decide(context, differences(*found), route, "itself run otherwise")
-
-
-def _of_both(
-    one: Observed, two: Observed, fits: Callable[[Tensor], bool] = lambda tensor: True
-) -> Both:
-    """What is in both, and fits."""
-    names = [name for name in one if name in two and fits(one[name])]
-    return {name: one[name] for name in names}, {name: two[name] for name in names}
 
 
 # --- rows and lengths
@@ -97,7 +74,7 @@ def _first_token(context: CheckContext) -> Both:
         raise NothingToCompare("it is no decoder of texts")
     length = given["input_ids"].shape[1]
     one = run(model, {"input_ids": given["input_ids"][:, :1]})
-    whole, ours = _of_both(run(model, given), one, lambda t: t.dim() > 2 and t.shape[1] == length)
+    whole, ours = of_both(run(model, given), one, lambda t: t.dim() > 2 and t.shape[1] == length)
     return {name: tensor[:, :1] for name, tensor in whole.items()}, ours
 
 
@@ -193,7 +170,7 @@ def _without_gradients(context: CheckContext) -> Both:
     set_seed(SEED)
     with torch.no_grad(), compute_in_float64():
         out = model.train()(**inputs.given, **inputs.options, return_dict=True)
-    return _of_both(dict(outputs(out)), learning)
+    return of_both(dict(outputs(out)), learning)
 
 
 def _as_tuple(context: CheckContext) -> Both | Verdict:
@@ -418,90 +395,6 @@ def generate(
     return out.sequences, torch.stack(out.logits, 1)
 
 
-# --- saving and loading
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder, silence_progress(), nan_where_not_drawn():
-        yield Path(folder)
-
-
-def _load(kind: type[PreTrainedModel], folder: Path, like: PreTrainedModel) -> PreTrainedModel:
-    attention = like.config._attn_implementation
-    return kind.from_pretrained(folder, dtype=like.dtype, attn_implementation=attention)
-
-
-def _sharded(context: CheckContext) -> Both:
-    model = context.model()
-    with _folder() as folder:
-        model.save_pretrained(folder, max_shard_size=SHARD)
-        if len(list(folder.glob("*.safetensors"))) < 2:
-            raise NothingToCompare("it is smaller than two files")
-        return model.state_dict(), _load(type(model), folder, model).state_dict()
-
-
-def _built(context: CheckContext) -> Both:
-    """Built from a configuration, saved, and loaded by the variant and by its parent."""
-    pair, like = context.pair, context.model()
-    set_seed(0)
-    attention = like.config._attn_implementation
-    config = copy.deepcopy(like.config)
-    built = type(like)._from_config(config, dtype=like.dtype, attn_implementation=attention)
-    draw_weights(built, pair.seed + 1)  # what is not saved would come back as it was
-    with _folder() as folder:
-        built.save_pretrained(folder)
-        expected = dict(built.state_dict())
-        got = dict(_load(type(built), folder, like).state_dict())
-        # The parent's own settings: it computes the same, unless a difference is declared.
-        is_like_parent = pair.own_settings.isdisjoint(pair.changes) and not pair.variant.differs
-        if pair.build is reload and is_like_parent:
-            parent = load_strictly(pair.parent_class, folder, dtype=like.dtype)
-            expected |= run(parent, context.given(), output_hidden_states=True)
-            got |= run(built, context.given(), output_hidden_states=True)
-    return expected, got
-
-
-def _loaded_by_the_other(saved: str, context: CheckContext) -> Both:
-    """A checkpoint of the head loaded by its base model, or of a base model by the head."""
-    pair, model = context.pair, context.model()
-    parent, base = pair.plain_parent, type(model.base_model)
-    if base is type(model) or not issubclass(base, PreTrainedModel):
-        if parent.base_model is not parent:
-            raise ValueError("`base_model_prefix` names no model inside it, and the parent's does")
-        raise NothingToCompare("it has no head")
-    if saved == "the parent's base" and pair.build is not reload:
-        raise NothingToCompare("its part converts the parent's weights")
-    source = {"base": model.base_model, "head": model}.get(saved, parent.base_model)
-    with _folder() as folder:
-        source.save_pretrained(folder)
-        loaded = _load(base if saved == "head" else type(model), folder, model)
-    ours, theirs = (
-        {n.removeprefix(f"{each.base_model_prefix}."): t for n, t in each.state_dict().items()}
-        for each in (source.base_model, loaded.base_model)
-    )
-    if ours.keys().isdisjoint(theirs):
-        raise NothingToCompare("both have no weight in common")
-    return _of_both(ours, theirs)
-
-
-def _new_weights(context: CheckContext) -> Both:
-    """What the parent lacks is drawn where the parent's checkpoint is loaded, and is saved."""
-    pair, model = context.pair, context.model()
-    new = pair.new_parameters
-    if not new:
-        raise NothingToCompare("it has no parameters that its parent lacks")
-    with _folder() as folder:
-        pair.plain_parent.save_pretrained(folder / "parent")
-        state = dict(_load(type(model), folder / "parent", model).named_parameters())
-        if unset := [name for name in new if not state[name].isfinite().all()]:
-            raise DoesNotLoad({"missing_keys": unset}, unset)
-        model.save_pretrained(folder / "variant")
-        again = _load(type(model), folder / "variant", model).state_dict()
-        ours = model.state_dict()
-    return {name: ours[name] for name in new}, {name: again[name] for name in new if name in again}
-
-
 # What each way is called, what it does, and how far both may be apart.
 WAYS: Mapping[str, tuple[Way, Bound]] = {
     "a batch of one": (partial(_in_parts, lambda rows: [[n] for n in range(rows)]), REORDERED),
@@ -529,10 +422,5 @@ WAYS: Mapping[str, tuple[Way, Bound]] = {
     "float16": (partial(_narrow, torch.float16, False), EQUAL),
     "autocast": (partial(_narrow, torch.bfloat16, True), EQUAL),
     "generated with a cache": (_generated, REORDERED),
-    "saved in shards": (_sharded, EQUAL),
-    "built, saved and loaded": (_built, REORDERED),
-    "base into head": (partial(_loaded_by_the_other, "base"), EQUAL),
-    "head into base": (partial(_loaded_by_the_other, "head"), EQUAL),
-    "the parent's base into head": (partial(_loaded_by_the_other, "the parent's base"), EQUAL),
-    "new parameters": (_new_weights, EQUAL),
+    **SAVED,
 }

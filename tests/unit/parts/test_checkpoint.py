@@ -24,7 +24,7 @@ from patchgen.runtime.checkpointing import (
     switch_off,
     switch_on,
 )
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import differences, worst
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights

@@ -13,7 +13,7 @@ from transformers import DataCollatorWithFlattening
 import patchgen.runtime  # noqa: F401  (registers "varlen")
 from patchgen.parts.flash.lengths import find_texts
 from patchgen.parts.flash.rows import make_texts, unpad
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
 from patchgen.verify.observe.evidence import gather_evidence

@@ -20,7 +20,7 @@ from patchgen.parts.loss.biased import biased_losses
 from patchgen.parts.loss.kernels import compiled, entropies_of, slopes_of
 from patchgen.parts.loss.linear import linear_losses
 from patchgen.parts.loss.states import loss_without_logits
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import differences, worst
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights

@@ -14,7 +14,7 @@ from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_fun
 from transformers.utils import logging
 
 from patchgen.parts.moe import CopyToExperts, Mixture, upcycle, z_loss
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import differences, worst
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights

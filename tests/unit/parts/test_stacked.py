@@ -14,7 +14,7 @@ from generated.switch_transformers import (
     modeling_switch_transformers_grouped as switch_grouped,
 )
 from patchgen.runtime.inert import warn_where_adapters_miss_experts
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
 

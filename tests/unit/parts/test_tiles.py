@@ -8,7 +8,7 @@ pytest.importorskip("transformers")
 from transformers.models.llama.modeling_llama import LlamaMLP
 
 from patchgen.parts.tiles import TiledMLP
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 
 
 class Tiled(TiledMLP, LlamaMLP):

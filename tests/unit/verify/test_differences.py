@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from transformers import AutoModelForCausalLM
 from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
 
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import (
     GRADIENT_FLOOR,
     differences,

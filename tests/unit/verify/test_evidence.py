@@ -14,7 +14,7 @@ from transformers import (
 )
 from transformers.models.bark.modeling_bark import BarkCoarseModel
 
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.build import draw_weights

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.facts.families import FAMILIES
-from patchgen.verify.configs.tiny import tiny_config
+from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.build import build_parent
 from patchgen.verify.parts.part_check import Scenario

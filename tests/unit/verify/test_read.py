@@ -6,8 +6,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 from transformers import CONFIG_MAPPING
 
+from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.configs.read import find_defaults, find_reads
-from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.variants import find_touched_lines
 
 
