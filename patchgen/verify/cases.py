@@ -329,6 +329,7 @@ class _Selection:
             scenarios[f"{last} dropout"] = self.training(last, dropout=DROPOUT)
         if "add_cross_attention" in setting.changes:
             scenarios[WHOLE_ENCODER] = self.training(ways=(WHOLE_ENCODER,))
+            yield self.case(f"float64 attention weights{named}", "weights", "float64", head=head)
         for label, scenario in scenarios.items():
             yield compare_numbers(head, "float64", f"{label}{named}", scenario, route)
         if "bfloat16" in self.plan.dtypes:

@@ -29,12 +29,13 @@ from patchgen.verify.checks.context import (
 )
 from patchgen.verify.checks.saved import SAVED, Both, Observed, Way, of_both
 from patchgen.verify.differences import EQUAL, REORDERED, Bound, differences
-from patchgen.verify.inputs.arguments import BOUNDARY, LENGTH, CannotBuild, takes
+from patchgen.verify.inputs.arguments import LENGTH, CannotBuild, takes
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.observe.step import SEED, is_causal, observe_step, outputs, run, takes_cache
 from patchgen.verify.parts.part_check import Scenario, shorten_names
 
+TEXTS = (3, 1, 2, LENGTH - 6)  # tokens of texts in one row; the longest one is not the first
 NEW_TOKENS = 4
 CACHES = (False, True)
 MORE_WORDS = 8
@@ -91,10 +92,10 @@ def _sees_earlier_tokens(context: CheckContext) -> Verdict:
 
 
 def _packed(masked: bool, route: int, context: CheckContext) -> Both | Verdict:
-    """Three texts in a row, which positions tell apart, and each text alone.
+    """Texts in a row, which positions tell apart, and each text alone.
 
-    One is of one token, and the longest one is not the first.  Where a part promises it, what is
-    given for each text, as a pooler does, is compared too; a mask of ones may be refused.
+    Where a part promises it, what is given for each text, as a pooler does, is compared too; a mask
+    of ones may be refused.
     """
     pair, given = context.pair, context.given()
     model = pair.models(pair.route(route), context.dtype)[1]
@@ -106,7 +107,7 @@ def _packed(masked: bool, route: int, context: CheckContext) -> Both | Verdict:
     if not takes_positions or not (promised or pair.isolates_packed_texts):
         raise NothingToCompare("positions do not keep texts apart in the parent")
     ids = given["input_ids"] if pair.isolates_packed_texts else given["input_ids"][:1]
-    texts = (ids[:, :BOUNDARY], ids[:, BOUNDARY : BOUNDARY + 1], ids[:, BOUNDARY:])
+    texts = ids.split(TEXTS, 1)
     tables = (each for n, each in model.named_modules() if n.endswith("position_embeddings"))
     paddings = [getattr(table, "padding_idx", None) for table in tables]
     # RoBERTa's positions start after that of padding.
@@ -128,7 +129,7 @@ def _packed(masked: bool, route: int, context: CheckContext) -> Both | Verdict:
     wanted = {n: torch.cat([each[n] for each in alone], int(of_tokens[n])) for n in ours}
     if wrong := [name for name in ours if ours[name].shape != wanted[name].shape]:
         shapes = (f"{name} is {tuple(ours[name].shape)}" for name in wrong)
-        return Verdict("FAIL", f"{', '.join(shapes)} for three texts in one row")
+        return Verdict("FAIL", f"{', '.join(shapes)} for texts in one row")
     return wanted, ours
 
 
@@ -137,9 +138,7 @@ def _first_labels(context: CheckContext) -> Both:
     if not hasattr(context.pair.module, "labels_within_texts"):
         raise NothingToCompare("it takes labels as they are")
     ids = context.given()["input_ids"]
-    places = torch.arange(ids.shape[1], device=ids.device)
-    places = torch.where(places > BOUNDARY, places - BOUNDARY - 1, places)
-    places = places.where(places != BOUNDARY, 0).expand_as(ids)  # a text of one token
+    places = torch.cat([torch.arange(n, device=ids.device) for n in TEXTS]).expand_as(ids)
     given = {"input_ids": ids, "position_ids": places}
     every = (ids.masked_fill(places == 0, -100), ids)
     wanted, ours = (run(context.model(), {**given, "labels": labels}) for labels in every)
@@ -170,7 +169,11 @@ def _without_gradients(context: CheckContext) -> Both:
     set_seed(SEED)
     with torch.no_grad(), compute_in_float64():
         out = model.train()(**inputs.given, **inputs.options, return_dict=True)
-    return of_both(dict(outputs(out)), learning)
+    shape_of = {name: tensor.shape for name, tensor in outputs(out)}  # that of tokens is flattened
+    return of_both(
+        dict(outputs(out)),
+        {name: t.view(shape_of[name]) for name, t in learning.items() if name in shape_of},
+    )
 
 
 def _as_tuple(context: CheckContext) -> Both | Verdict:
@@ -291,11 +294,12 @@ def _counted(times: int, context: CheckContext) -> Both:
 
 
 def _trimmed(context: CheckContext) -> Both:
-    """A text without the padding at its right."""
+    """A text without the padding at its right, and without a mask."""
     padded = context.inputs(training := Scenario("right", train=True)).rows(2, 3)
     model = _with_router_losses(context)
     width, kept = padded.real[0].shape[1], int(padded.real[0].sum())
     given = {n: t[:, :kept] if t.shape[1:2] == (width,) else t for n, t in padded.given.items()}
+    given.pop("attention_mask", None)
     real = tuple(each[:, :kept] if each.shape[1] == width else each for each in padded.real)
     trimmed = replace(padded, given=given, real=real)
     wanted, ours = (observe_step(model, each, training) for each in (trimmed, padded))

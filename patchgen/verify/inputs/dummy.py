@@ -32,7 +32,10 @@ from patchgen.verify.inputs.arguments import (
 from patchgen.verify.parts.part_check import Scenario
 
 # The lengths of the texts in each row.
-PACKED = {"packed": ((BOUNDARY, LENGTH - BOUNDARY),), "several": ((LENGTH,), (1, 5, 7), (4, 9))}
+PACKED = {
+    "packed": ((BOUNDARY, LENGTH - BOUNDARY),),
+    "several": ((LENGTH,), (1, 2, 3, 7), (2, 1, 1, 9)),
+}
 # Classes that choose one of several for each row.
 CHOOSING = ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")
 ONE_ROW = ("tvp",)  # their forward is right for one row only, and takes labels of its own
