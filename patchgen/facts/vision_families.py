@@ -39,6 +39,14 @@ _SWIN: dict[str, Any] = {
     "image_size": 64,
 }
 
+# In place of one from timm; ResNet's own features vanish with the weights that are drawn.
+_BACKBONE: dict[str, Any] = {
+    "model_type": "swin",
+    **_SWIN,
+    "window_size": 4,
+    "out_features": ["stage3"],
+}
+
 # Four stages of Sam2's Hiera, whose features a pyramid takes the other way round.
 _HIERA: dict[str, Any] = {
     "hidden_size": 16,
@@ -134,8 +142,8 @@ VISION: dict[str, dict[str, Any]] = {
         "num_queries": 7,
     },
     "videomt": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
-    "dab-detr": {"num_queries": 7},
-    "table-transformer": {"num_queries": 7},
+    "dab-detr": {"num_queries": 7, "backbone_config": _BACKBONE},
+    "table-transformer": {"num_queries": 7, "backbone_config": _BACKBONE},
     "sam2_hiera_det_model": _HIERA,
     "sam2_prompt_encoder": _SAM,
     "sam2_mask_decoder": _SAM_MASKS,

@@ -121,6 +121,9 @@ SHAPES = {
     "hidden": ("x.masked_fill(mask, number)", "x.masked_fill_(mask, number)"),
     # The scores of keys that are hidden may be minus infinity, or the least number.
     "same": ("torch.max(x, number)", "x.view(...)", "x.to(...)", "x.type_as(...)", "x.float()"),
+    # What reads no more of the scores than their shape.
+    "measure": tuple(f"y.{name}_as(x)" for name in ("expand", "reshape", "view")),
+    "shown": ("torch.where(mask, x, number)",),
     "turned": tuple(f"x.transpose({axes})" for axes in ("-1, -2", "-2, -1", "2, 3", "1, 2")),
 }
 _PARSED = {
@@ -183,8 +186,12 @@ def _chain(
     lost = stored(suite[first:at]) - stored(kept)
     arguments = [scores.query, scores.key, value, *(term.value for term in scores.terms)]
     for reader in (*kept, *arguments):
-        if name := min(names(reader) & lost, default=""):
-            raise Unfit(reader, f"`{name}`, which SDPA does not compute, is read here too")
+        for name in sorted(names(reader) & lost):
+            by_shape = scores.heads is None or "shape" not in ast.unparse(reader)
+            if name not in walked.env or not by_shape:
+                raise Unfit(reader, f"`{name}`, which SDPA does not compute, is read here too")
+            blank = f"{name} = blank_scores({ast.unparse(scores.query)}, {ast.unparse(scores.key)})"
+            kept, lost = [*ast.parse(blank).body, *kept], lost - {name}
     weights = sorted(n for n, bound_to in walked.env.items() if first <= bound_to.statement <= at)
     return Chain(walked.owner, walked.method, suite, first, at, scores, value, node, kept, weights)
 
@@ -214,6 +221,7 @@ class Walk:
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                | ast.Expr(ast.Call(func=ast.Attribute(ast.Name(id=name), "masked_fill_")) as value)
             ):
                 return self._bind(name, value, node)
             case ast.AugAssign(target=ast.Name(id=name), op=op, value=value) if name in self.env:
@@ -284,7 +292,10 @@ class Walk:
                 return self._dropped(self.value(x), f"{called(node)}.p")
             case ast.BinOp(op=operator) if not isinstance(operator, ast.MatMult):
                 return self._arithmetic(node)
-        for kind in ("softmax", "dropout", "product", "baddbmm", "hidden", "same"):
+            case ast.Call(args=[x, _, *_]) if last(called(node)).startswith("add_"):
+                scores = self.value(x)  # of blank scores it gives what it adds
+                return self._plus(scores, "add", node) if scores and not scores.weights else None
+        for kind in [*SHAPES][:-1]:
             holes = _holes(kind, node)
             if holes is not None:
                 return self._step(kind, node, holes)
@@ -303,8 +314,8 @@ class Walk:
         scores = self.value(holes["x"])
         if scores is None or kind == "dropout":
             return self._dropped(scores, ast.unparse(holes["rate"])) if scores else None
-        if kind == "same":
-            return _with_heads(node, scores)
+        if kind in ("same", "measure"):
+            return _with_heads(node, scores) if kind == "same" else None
         if kind == "softmax":
             if not scores.weights or self.otherwise:  # each branch takes it, in another dtype
                 return replace(scores, weights=True)
@@ -314,7 +325,8 @@ class Walk:
         elif isinstance(number := constant(holes["number"]), int | float) and number > -1e4:
             self.use(node, f"scores are set to `{number}`")
         else:
-            return self._plus(scores, "hide", holes["mask"])
+            seen = ast.UnaryOp(ast.Invert(), holes["mask"])
+            return self._plus(scores, "hide", seen if kind == "shown" else holes["mask"])
         return None
 
     def _product(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Scores | None:

@@ -23,20 +23,10 @@ SAYS = (
 )
 OF_LOSS = "In training with labels there are no `outputs.logits`. "
 # The kernel for what a mixin of the part `norm` computes, or one of the part `loss`.
-NORMS = {
-    "FusedRMSNorm": "LigerRMSNorm",
-    "FusedScaledRMSNorm": "LigerScaledRMSNorm",
-    "FusedScaledEpsRMSNorm": "LigerScaledEpsRMSNorm",
-    "FusedOffsetRMSNorm": "LigerOffsetRMSNorm",
-}
+NORMS = {f"Fused{n}RMSNorm": f"Liger{n}RMSNorm" for n in ("", "Scaled", "ScaledEps", "Offset")}
 LOSSES = {
-    "ChunkedLoss": "LigerLoss",
-    "BiasedChunkedLoss": "LigerLoss",
-    "ScaledChunkedLoss": "LigerScaledLoss",
-    "DividedChunkedLoss": "LigerDividedLoss",
-    "SoftcappedChunkedLoss": "LigerSoftcappedLoss",
-    "AlwaysCappedChunkedLoss": "LigerAlwaysCappedLoss",
-    "ScaledCappedChunkedLoss": "LigerScaledCappedLoss",
+    f"{kind}ChunkedLoss": f"Liger{kind.removeprefix('Biased')}Loss"
+    for kind in ("", "Biased", "Scaled", "Divided", "Softcapped", "AlwaysCapped", "ScaledCapped")
 }
 ROTARY = "LigerRotary"
 GATES = {
