@@ -40,6 +40,7 @@ class SdpaCall:
     mask: Mask
     native_gqa: bool
     scores_std: float  # over all pairs, masked or not
+    values_std: float  # the largest over keys
 
 
 @dataclass(slots=True)
@@ -121,7 +122,8 @@ def sdpa_call(
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         scores = query @ heads.transpose(-1, -2) * scale
         deviation = float(scores.double().std()) if scores.numel() > 1 else 0.0
-    return SdpaCall(tuple(query.shape), tuple(key.shape), mask, enable_gqa, deviation)
+        spread = float(value.double().std(-2, correction=0).max())
+    return SdpaCall(tuple(query.shape), tuple(key.shape), mask, enable_gqa, deviation, spread)
 
 
 @dataclass(frozen=True, slots=True)
