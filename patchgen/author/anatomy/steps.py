@@ -32,6 +32,7 @@ from patchgen.compiler.edits.pattern import fit_expression, suites
 
 CHECKS = (ast.Raise, ast.Assert)
 BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+AS = ("expand_as", "reshape_as", "type_as")  # they read no more of an argument than its form
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,6 @@ SHAPES = {
     "hidden": ("x.masked_fill(mask, number)", "x.masked_fill_(mask, number)"),
     # The scores of keys that are hidden may be minus infinity, or the least number.
     "same": ("torch.max(x, number)", "x.view(...)", "x.to(...)", "x.type_as(...)", "x.float()"),
-    # What reads no more of the scores than their shape.
-    "measure": tuple(f"y.{name}_as(x)" for name in ("expand", "reshape", "view")),
     "shown": ("torch.where(mask, x, number)",),
     "turned": tuple(f"x.transpose({axes})" for axes in ("-1, -2", "-2, -1", "2, 3", "1, 2")),
 }
@@ -186,10 +185,12 @@ def _chain(
     lost = stored(suite[first:at]) - stored(kept)
     arguments = [scores.query, scores.key, value, *(term.value for term in scores.terms)]
     for reader in (*kept, *arguments):
+        formed = [n.value for n in walk(reader, ast.Attribute) if n.attr in ("dtype", "device")]
+        formed += [x for call in walk(reader, ast.Call) if method_of(call) in AS for x in call.args]
+        read = {node.id for node in walk(reader, ast.Name) if node not in formed}
+        if name := min(read & lost, default=""):
+            raise Unfit(reader, f"`{name}`, which SDPA does not compute, is read here too")
         for name in sorted(names(reader) & lost):
-            by_shape = scores.heads is None or "shape" not in ast.unparse(reader)
-            if name not in walked.env or not by_shape:
-                raise Unfit(reader, f"`{name}`, which SDPA does not compute, is read here too")
             blank = f"{name} = blank_scores({ast.unparse(scores.query)}, {ast.unparse(scores.key)})"
             kept, lost = [*ast.parse(blank).body, *kept], lost - {name}
     weights = sorted(n for n, bound_to in walked.env.items() if first <= bound_to.statement <= at)
@@ -292,14 +293,11 @@ class Walk:
                 return self._dropped(self.value(x), f"{called(node)}.p")
             case ast.BinOp(op=operator) if not isinstance(operator, ast.MatMult):
                 return self._arithmetic(node)
-            case ast.Call(args=[x, _, *_]) if last(called(node)).startswith("add_"):
-                scores = self.value(x)  # of blank scores it gives what it adds
-                return self._plus(scores, "add", node) if scores and not scores.weights else None
         for kind in [*SHAPES][:-1]:
             holes = _holes(kind, node)
             if holes is not None:
                 return self._step(kind, node, holes)
-        if method_of(node) != "append":
+        if method_of(node) not in ("append", *AS):
             for child in ast.iter_child_nodes(node):
                 child = child.value if isinstance(child, ast.keyword) else child
                 if isinstance(child, ast.expr) and self.value(child) is not None:
@@ -314,8 +312,8 @@ class Walk:
         scores = self.value(holes["x"])
         if scores is None or kind == "dropout":
             return self._dropped(scores, ast.unparse(holes["rate"])) if scores else None
-        if kind in ("same", "measure"):
-            return _with_heads(node, scores) if kind == "same" else None
+        if kind == "same":
+            return _with_heads(node, scores)
         if kind == "softmax":
             if not scores.weights or self.otherwise:  # each branch takes it, in another dtype
                 return replace(scores, weights=True)
@@ -324,9 +322,13 @@ class Walk:
             self.use(node, "weights are changed after softmax")
         elif isinstance(number := constant(holes["number"]), int | float) and number > -1e4:
             self.use(node, f"scores are set to `{number}`")
+        elif kind == "hidden":
+            return self._plus(scores, "hide", holes["mask"])
         else:
-            seen = ast.UnaryOp(ast.Invert(), holes["mask"])
-            return self._plus(scores, "hide", seen if kind == "shown" else holes["mask"])
+            least = " ".join(map(ast.unparse, self._assigned(holes["number"])))
+            if number is not None or "finfo" in least:
+                return self._plus(scores, "hide", ast.UnaryOp(ast.Invert(), holes["mask"]))
+            self.use(node)
         return None
 
     def _product(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Scores | None:

@@ -63,9 +63,7 @@ def liger(module: Module) -> Contribution:
     kernels = [(owner.name, NORMS[mixin]) for owner, mixin in norms.items() if mixin in NORMS]
     kernels += [(owner.name, ROTARY) for owner, why in rotations if not why]
     kernels += _gates(module)
-    losses = {
-        head.name: LOSSES[head.mixins[0]] for head in of_loss.declared if head.mixins[0] in LOSSES
-    }
+    losses = {h.name: LOSSES[m] for h in of_loss.declared if (m := h.mixins[0]) in LOSSES}
     kernels += losses.items()
     if not kernels:
         raise Unfit(None, "nothing that a kernel of Liger computes")

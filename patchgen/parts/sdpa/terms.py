@@ -43,5 +43,5 @@ def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
 
 
 def blank_scores(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """Zeros as query @ key^T has them, without its memory: for what reads the shape, or adds."""
+    """Zeros in the form of query @ key^T, without its memory: for what reads no more than that."""
     return query.new_zeros(()).expand(*query.shape[:-1], key.shape[-2])

@@ -65,7 +65,7 @@ def sdpa_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
     # Otherwise nothing of what was compared depends on where attention looks.
     if spread := [call.scores_std for call in calls if call.scores_std < 1 / 3]:
         yield f"scores of deviation {min(spread):.2f}: an error in them could not be seen"
-    if all(call.values_std < 1e-6 for call in calls):
+    if calls and all(call.values_std < 1e-6 for call in calls):
         yield "values that are the same at every key: attention changes nothing"
 
 
