@@ -67,6 +67,14 @@ _SAM: dict[str, Any] = {
     "mask_input_channels": 8,
 }
 
+_WINDOWS: dict[str, Any] = {
+    "image_size": 24,
+    "patch_size": 4,
+    "window_size": 3,
+    "global_attn_indexes": [2],
+    "output_channels": 256,  # which what reads them is made for
+}
+
 _SAM_MASKS: dict[str, Any] = {"iou_head_hidden_dim": 24}
 
 _SAM_VISION: dict[str, Any] = {
@@ -269,20 +277,18 @@ VISION: dict[str, dict[str, Any]] = {
     },
     "mobilevit": {"image_size": 96},  # a window of its last stage has more than one patch
     "mobilevitv2": {"image_size": 96},
-    "pp_formulanet_vision": {"post_conv_mid_channels": 48, "post_conv_out_channels": 64},
+    "pp_formulanet_vision": {
+        **_WINDOWS,
+        "post_conv_mid_channels": 48,
+        "post_conv_out_channels": 64,
+    },
     "pvt": _PYRAMID,
     "pvt_v2": _PYRAMID,
     "sam3_vision_model": {
         "fpn_hidden_size": 32,
         "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
     },
-    "slanext_vision": {
-        "image_size": 24,
-        "patch_size": 4,
-        "window_size": 3,
-        "global_attn_indexes": [2],
-        "output_channels": 256,  # which the head is made for
-    },
+    "slanext_vision": _WINDOWS,
     "swin2sr": {"image_size": 16, "patch_size": 1, "depths": [2, 2], "num_heads": [2, 4]},
     "unlimited_ocr_sam_vision_model": {"downsample_channels": [48, 64]},
 }

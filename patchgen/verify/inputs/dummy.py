@@ -186,7 +186,7 @@ def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -
     if pixels is None or hasattr(config, "image_token_id") or hasattr(config, "image_token_index"):
         return False
     both = hasattr(model_class, "get_image_features")
-    both = both or config.model_type in ("vilt", "bridgetower", "tvp")
+    both = both or config.model_type in ("vilt", "bridgetower", "tvp", "pp_formulanet")
     both = both or "vision_embeds" in takes(model_class)  # SAM 3: an image, or what is made of it
     return both or pixels.default is inspect.Parameter.empty
 
