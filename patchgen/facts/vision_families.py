@@ -39,6 +39,14 @@ _SWIN: dict[str, Any] = {
     "image_size": 64,
 }
 
+# In place of one from timm; ResNet's own features vanish with the weights that are drawn.
+_BACKBONE: dict[str, Any] = {
+    "model_type": "swin",
+    **_SWIN,
+    "window_size": 4,
+    "out_features": ["stage3"],
+}
+
 # Four stages of Sam2's Hiera, whose features a pyramid takes the other way round.
 _HIERA: dict[str, Any] = {
     "hidden_size": 16,
@@ -57,6 +65,14 @@ _SAM: dict[str, Any] = {
     "image_size": 64,
     "patch_size": 16,
     "mask_input_channels": 8,
+}
+
+_WINDOWS: dict[str, Any] = {
+    "image_size": 24,
+    "patch_size": 4,
+    "window_size": 3,
+    "global_attn_indexes": [2],
+    "output_channels": 256,  # which what reads them is made for
 }
 
 _SAM_MASKS: dict[str, Any] = {"iou_head_hidden_dim": 24}
@@ -134,8 +150,8 @@ VISION: dict[str, dict[str, Any]] = {
         "num_queries": 7,
     },
     "videomt": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
-    "dab-detr": {"num_queries": 7},
-    "table-transformer": {"num_queries": 7},
+    "dab-detr": {"num_queries": 7, "backbone_config": _BACKBONE},
+    "table-transformer": {"num_queries": 7, "backbone_config": _BACKBONE},
     "sam2_hiera_det_model": _HIERA,
     "sam2_prompt_encoder": _SAM,
     "sam2_mask_decoder": _SAM_MASKS,
@@ -261,20 +277,18 @@ VISION: dict[str, dict[str, Any]] = {
     },
     "mobilevit": {"image_size": 96},  # a window of its last stage has more than one patch
     "mobilevitv2": {"image_size": 96},
-    "pp_formulanet_vision": {"post_conv_mid_channels": 48, "post_conv_out_channels": 64},
+    "pp_formulanet_vision": {
+        **_WINDOWS,
+        "post_conv_mid_channels": 48,
+        "post_conv_out_channels": 64,
+    },
     "pvt": _PYRAMID,
     "pvt_v2": _PYRAMID,
     "sam3_vision_model": {
         "fpn_hidden_size": 32,
         "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
     },
-    "slanext_vision": {
-        "image_size": 24,
-        "patch_size": 4,
-        "window_size": 3,
-        "global_attn_indexes": [2],
-        "output_channels": 256,  # which the head is made for
-    },
+    "slanext_vision": _WINDOWS,
     "swin2sr": {"image_size": 16, "patch_size": 1, "depths": [2, 2], "num_heads": [2, 4]},
     "unlimited_ocr_sam_vision_model": {"downsample_channels": [48, 64]},
 }

@@ -124,16 +124,13 @@ def _created(value: ast.expr, local: Mapping[str, list[str]]) -> Iterator[str]:
             yield from (body, orelse)
         case ast.IfExp(body=body, orelse=orelse):
             yield from (*_created(body, local), *_created(orelse, local))
-        case ast.Call(args=items) if last(called(value)) in (*LISTS, "ModuleDict"):
-            for item in items:
-                yield from _created(item, local)
-        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Dict(values=items):
-            for item in items:
+        case ast.Call() if last(called(value)) not in (*LISTS, "ModuleDict"):
+            yield last(called(value))
+        case ast.Call(args=m) | ast.List(elts=m) | ast.Tuple(elts=m) | ast.Dict(values=m):
+            for item in m:
                 yield from _created(item, local)
         case ast.ListComp(elt=item) | ast.GeneratorExp(elt=item) | ast.Starred(value=item):
             yield from _created(item, local)
-        case ast.Call():
-            yield last(called(value))
 
 
 def _set(method: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:

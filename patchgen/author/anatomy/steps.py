@@ -32,6 +32,7 @@ from patchgen.compiler.edits.pattern import fit_expression, suites
 
 CHECKS = (ast.Raise, ast.Assert)
 BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+AS = ("expand_as", "reshape_as", "type_as")  # they read no more of an argument than its form
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ SHAPES = {
     "hidden": ("x.masked_fill(mask, number)", "x.masked_fill_(mask, number)"),
     # The scores of keys that are hidden may be minus infinity, or the least number.
     "same": ("torch.max(x, number)", "x.view(...)", "x.to(...)", "x.type_as(...)", "x.float()"),
+    "shown": ("torch.where(mask, x, number)",),
     "turned": tuple(f"x.transpose({axes})" for axes in ("-1, -2", "-2, -1", "2, 3", "1, 2")),
 }
 _PARSED = {
@@ -183,8 +185,14 @@ def _chain(
     lost = stored(suite[first:at]) - stored(kept)
     arguments = [scores.query, scores.key, value, *(term.value for term in scores.terms)]
     for reader in (*kept, *arguments):
-        if name := min(names(reader) & lost, default=""):
+        formed = [n.value for n in walk(reader, ast.Attribute) if n.attr in ("dtype", "device")]
+        formed += [x for call in walk(reader, ast.Call) if method_of(call) in AS for x in call.args]
+        read = {node.id for node in walk(reader, ast.Name) if node not in formed}
+        if name := min(read & lost, default=""):
             raise Unfit(reader, f"`{name}`, which SDPA does not compute, is read here too")
+        for name in sorted(names(reader) & lost):
+            blank = f"{name} = blank_scores({ast.unparse(scores.query)}, {ast.unparse(scores.key)})"
+            kept, lost = [*ast.parse(blank).body, *kept], lost - {name}
     weights = sorted(n for n, bound_to in walked.env.items() if first <= bound_to.statement <= at)
     return Chain(walked.owner, walked.method, suite, first, at, scores, value, node, kept, weights)
 
@@ -214,6 +222,7 @@ class Walk:
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                | ast.Expr(ast.Call(func=ast.Attribute(ast.Name(id=name), "masked_fill_")) as value)
             ):
                 return self._bind(name, value, node)
             case ast.AugAssign(target=ast.Name(id=name), op=op, value=value) if name in self.env:
@@ -284,11 +293,11 @@ class Walk:
                 return self._dropped(self.value(x), f"{called(node)}.p")
             case ast.BinOp(op=operator) if not isinstance(operator, ast.MatMult):
                 return self._arithmetic(node)
-        for kind in ("softmax", "dropout", "product", "baddbmm", "hidden", "same"):
+        for kind in [*SHAPES][:-1]:
             holes = _holes(kind, node)
             if holes is not None:
                 return self._step(kind, node, holes)
-        if method_of(node) != "append":
+        if method_of(node) not in ("append", *AS):
             for child in ast.iter_child_nodes(node):
                 child = child.value if isinstance(child, ast.keyword) else child
                 if isinstance(child, ast.expr) and self.value(child) is not None:
@@ -313,8 +322,13 @@ class Walk:
             self.use(node, "weights are changed after softmax")
         elif isinstance(number := constant(holes["number"]), int | float) and number > -1e4:
             self.use(node, f"scores are set to `{number}`")
-        else:
+        elif kind == "hidden":
             return self._plus(scores, "hide", holes["mask"])
+        else:
+            least = " ".join(map(ast.unparse, self._assigned(holes["number"])))
+            if number is not None or "finfo" in least:
+                return self._plus(scores, "hide", ast.UnaryOp(ast.Invert(), holes["mask"]))
+            self.use(node)
         return None
 
     def _product(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Scores | None:

@@ -66,9 +66,8 @@ def flex(module: Module) -> Contribution:
         return Contribution("flex", redundant=FLEX.format(alias=module.alias))
     if attentions.chains:
         owner = attentions.chains[0].owner
-        raise Unfit(
-            owner.node, f"{owner.name} calls no attention function of transformers", CONNECT
-        )
+        what = f"{owner.name} calls no attention function of transformers"
+        raise Unfit(owner.node, what, CONNECT)
     if attentions.interfaces or attentions.missed:
         node: ast.AST = module.pretrained[0].node if module.pretrained else module.tree
         raise Unfit(node, f"transformers does not set {FLAG} here", CONNECT)

@@ -23,20 +23,10 @@ SAYS = (
 )
 OF_LOSS = "In training with labels there are no `outputs.logits`. "
 # The kernel for what a mixin of the part `norm` computes, or one of the part `loss`.
-NORMS = {
-    "FusedRMSNorm": "LigerRMSNorm",
-    "FusedScaledRMSNorm": "LigerScaledRMSNorm",
-    "FusedScaledEpsRMSNorm": "LigerScaledEpsRMSNorm",
-    "FusedOffsetRMSNorm": "LigerOffsetRMSNorm",
-}
+NORMS = {f"Fused{n}RMSNorm": f"Liger{n}RMSNorm" for n in ("", "Scaled", "ScaledEps", "Offset")}
 LOSSES = {
-    "ChunkedLoss": "LigerLoss",
-    "BiasedChunkedLoss": "LigerLoss",
-    "ScaledChunkedLoss": "LigerScaledLoss",
-    "DividedChunkedLoss": "LigerDividedLoss",
-    "SoftcappedChunkedLoss": "LigerSoftcappedLoss",
-    "AlwaysCappedChunkedLoss": "LigerAlwaysCappedLoss",
-    "ScaledCappedChunkedLoss": "LigerScaledCappedLoss",
+    f"{kind}ChunkedLoss": f"Liger{kind.removeprefix('Biased')}Loss"
+    for kind in ("", "Biased", "Scaled", "Divided", "Softcapped", "AlwaysCapped", "ScaledCapped")
 }
 ROTARY = "LigerRotary"
 GATES = {
@@ -73,9 +63,7 @@ def liger(module: Module) -> Contribution:
     kernels = [(owner.name, NORMS[mixin]) for owner, mixin in norms.items() if mixin in NORMS]
     kernels += [(owner.name, ROTARY) for owner, why in rotations if not why]
     kernels += _gates(module)
-    losses = {
-        head.name: LOSSES[head.mixins[0]] for head in of_loss.declared if head.mixins[0] in LOSSES
-    }
+    losses = {h.name: LOSSES[m] for h in of_loss.declared if (m := h.mixins[0]) in LOSSES}
     kernels += losses.items()
     if not kernels:
         raise Unfit(None, "nothing that a kernel of Liger computes")

@@ -215,11 +215,8 @@ def _runs(pair: Pair, declared: Sequence[str]) -> bool:
     """
     module = sys.modules[pair.variant_class.__module__]
     classes = [getattr(module, name, object) for name in declared]
-    layers = tuple(
-        one
-        for one in classes
-        if issubclass(one, nn.Module) and not issubclass(one, PreTrainedModel)
-    )
+    modules = [kind for kind in classes if issubclass(kind, nn.Module)]
+    layers = tuple(kind for kind in modules if not issubclass(kind, PreTrainedModel))
     if not layers:
         return True
     try:

@@ -37,7 +37,8 @@ REDUNDANT_OWN = (
     "{alias} calls scaled_dot_product_attention itself where attn_implementation is "
     '"sdpa", its default'
 )
-IMPORTED = ("attend", "wants_weights", "additive_mask")
+ASKED = "output_attentions"
+IMPORTED = ("attend", "wants_weights", "additive_mask", "blank_scores")
 # Where a module builds models of other files.
 AROUND = re.compile(r"from_config\(|load_backbone\(|from (\.|\.\.\w+\.)modeling_")
 NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
@@ -93,6 +94,12 @@ def _written(module: Module, attns: Attentions) -> Contribution:
                 classes = (node, table["eager"])
                 old, new = (code(module, method, item, [*members]) for item in classes)
                 text = edit("take_its_only_class", method, [old], [new])
+                members.setdefault(owner.name, []).append(text)
+    for owner, method in module.methods:  # a layer may always take weights, and not return them
+        for call in walk(method.body, ast.Call) if ASKED in parameters(method) else ():
+            if any(ast.unparse(keyword) == f"{ASKED}=True" for keyword in call.keywords):
+                old, new = (f"{called(call)}(..., {ASKED}={value})" for value in ("True", ASKED))
+                text = edit("take_weights_if_asked", method, [old], [new])
                 members.setdefault(owner.name, []).append(text)
     for owner, method in module.methods if attns.whole_masks else ():
         read = [node.id for node in walk(method.body, ast.Name) if node.id in MADE_BY_CONFIG]
@@ -172,9 +179,7 @@ def _missed(
     attns: Attentions, softmaxes: Iterable[Missed], verb: str, fatal: bool = False
 ) -> tuple[Missing, ...]:
     at = attns.module.at
-    lines = [
-        Missing(at(one.node), f"{one.owner.name}{verb}: {one.why}", fatal) for one in softmaxes
-    ]
+    lines = (Missing(at(s.node), f"{s.owner.name}{verb}: {s.why}", fatal) for s in softmaxes)
     return tuple(dict.fromkeys(lines))
 
 
@@ -211,8 +216,8 @@ def _chain_edit(attns: Attentions, chain: Chain) -> list[str]:
     none = [f"{name} = None" for name in chain.weights if name in read]
     call = [*map(text, chain.kept), *none, text(copy.deepcopy(last, product))]
     rest = chain.method.args.kwarg
-    asked = f", {rest.arg}.get('output_attentions')" if rest is not None else ""
-    asked = ", output_attentions" if "output_attentions" in parameters(chain.method) else asked
+    asked = f", {rest.arg}.get('{ASKED}')" if rest is not None else ""
+    asked = f", {ASKED}" if ASKED in parameters(chain.method) else asked
     eager_text, call_text = (textwrap.indent("\n".join(s), "    ") for s in ([*eager, *old], call))
     new = f"if wants_weights(self{asked}):\n{eager_text}\nelse:\n{call_text}"
     return [edit("call_sdpa", chain.method, old, [new])]

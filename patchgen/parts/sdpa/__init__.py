@@ -22,7 +22,7 @@ from patchgen.parts.sdpa.asked import (
 from patchgen.parts.sdpa.call import sdpa, seen_before
 from patchgen.parts.sdpa.interface import NOT_IN_SDPA, sdpa_attention, sink_attention, with_sinks
 from patchgen.parts.sdpa.masks import additive_mask, for_eager
-from patchgen.parts.sdpa.terms import sum_of_terms, windows
+from patchgen.parts.sdpa.terms import blank_scores, sum_of_terms, windows
 from patchgen.parts.sdpa.written import attend
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "SdpaOrEager",
     "TellsConfig",
     "additive_mask",
+    "blank_scores",
     "attend",
     "configs_inside",
     "for_eager",

@@ -40,3 +40,8 @@ def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
     if term.dim() != 5:
         return term
     return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
+
+
+def blank_scores(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """Zeros in the form of query @ key^T, without its memory: for what reads no more than that."""
+    return query.new_zeros(()).expand(*query.shape[:-1], key.shape[-2])

@@ -79,11 +79,22 @@ def _made(
     if "pixel_values" in names or "pixel_values_videos" in names:
         drawn = images(config, seed, pair="KeypointMatching" in model_class.__name__)
         frames = drawn.given["pixel_values"]
+        drawn.given.update(_texts_beside(names, seed + 7))
         video = Inputs({"pixel_values_videos": torch.stack([frames, frames.flip(-1)], 1)})
         return drawn if "pixel_values" in names else video
     if "past_values" in names:
         return _series(names, config, seed, labels=scenario.labels)
     return _speech(names, config, labels=scenario.labels)
+
+
+def _texts_beside(names: frozenset[str], seed: int) -> Iterator[tuple[str, Tensor]]:
+    """The task of each image, and the names of two classes for it (OmDet-Turbo)."""
+    for kind, several in (("tasks", 1), ("classes", 2)) if "classes_structure" in names else ():
+        text = batch(rows=ROWS * several, seed=seed + several)
+        yield f"{kind}_input_ids", text.input_ids
+        yield f"{kind}_attention_mask", text.real.long()
+        if several > 1:
+            yield "classes_structure", torch.full((ROWS,), several)
 
 
 @functools.cache
@@ -178,7 +189,7 @@ def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -
     if pixels is None or hasattr(config, "image_token_id") or hasattr(config, "image_token_index"):
         return False
     both = hasattr(model_class, "get_image_features")
-    both = both or config.model_type in ("vilt", "bridgetower", "tvp")
+    both = both or config.model_type in ("vilt", "bridgetower", "tvp", "pp_formulanet")
     both = both or "vision_embeds" in takes(model_class)  # SAM 3: an image, or what is made of it
     return both or pixels.default is inspect.Parameter.empty
 

@@ -6,6 +6,7 @@ backward pass too.  What autograd saves is counted by storage, without parameter
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,12 +40,16 @@ class SdpaCall:
     mask: Mask
     native_gqa: bool
     scores_std: float  # over all pairs, masked or not
+    values_std: float  # the largest over keys
 
 
 @dataclass(slots=True)
 class Trace(Listener):
     sdpa: list[SdpaCall] = field(default_factory=list)
     softmaxes: list[Shape] = field(default_factory=list)  # the shape of each, gates left out
+    # The classes that call SDPA, and the class of each softmax.
+    with_sdpa: set[str] = field(default_factory=set)
+    with_softmax: list[str] = field(default_factory=list)
     functions: Counter[str] = field(default_factory=Counter)  # every call, by bare name
 
     def softmaxes_over(self, *keys: int) -> int:
@@ -53,8 +58,10 @@ class Trace(Listener):
 
     def called(self, function: Any, args: Args, given: Given) -> None:
         self.functions[getattr(function, "__name__", str(function))] += 1
+        before = len(self.softmaxes)
         if function is F.scaled_dot_product_attention:
             self.sdpa.append(sdpa_call(*args, **given))
+            self.with_sdpa.add(_calling_class())
         elif function in _SOFTMAXES:
             scores = args[0] if args else given["input"]
             if not is_projected(scores):
@@ -63,6 +70,18 @@ class Trace(Listener):
             # A composition of torch's own, whose inner calls are not recorded.
             query, key, heads = args[0], args[1], args[4]
             self.softmaxes.append((query.shape[1] * heads, query.shape[0], key.shape[0]))
+        if len(self.softmaxes) > before:
+            self.with_softmax.append(_calling_class())
+
+
+def _calling_class() -> str:
+    """The class of the innermost module that runs; those of torch belong to whoever holds them."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame, module = frame.f_back, frame.f_locals.get("self")
+        if isinstance(module, nn.Module) and not type(module).__module__.startswith("torch."):
+            return type(module).__name__
+    return ""
 
 
 def is_projected(scores: Tensor) -> bool:
@@ -103,7 +122,8 @@ def sdpa_call(
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         scores = query @ heads.transpose(-1, -2) * scale
         deviation = float(scores.double().std()) if scores.numel() > 1 else 0.0
-    return SdpaCall(tuple(query.shape), tuple(key.shape), mask, enable_gqa, deviation)
+        spread = float(value.double().std(-2, correction=0).max())
+    return SdpaCall(tuple(query.shape), tuple(key.shape), mask, enable_gqa, deviation, spread)
 
 
 @dataclass(frozen=True, slots=True)

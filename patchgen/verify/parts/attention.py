@@ -52,8 +52,11 @@ def sdpa_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
 def sdpa_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """As many calls of SDPA as the parent has attentions, and no softmax over scores."""
     calls = variant.trace.sdpa
-    # Attention over patches, or over every other token, has lengths that only its calls tell of.
+    # Attention over patches, or over every other token, has lengths that only its calls tell of, or
+    # softmaxes in a class that calls SDPA elsewhere.
     keys = {*facts.lengths, *(call.key[-2] for call in calls)}
+    left = zip(variant.trace.with_softmax, variant.trace.softmaxes, strict=True)
+    keys |= {shape[-1] for name, shape in left if name in variant.trace.with_sdpa}
     wanted = len(parent.trace.sdpa) + parent.trace.softmaxes_over(*keys)
     if len(calls) != wanted or not calls:
         yield f"{len(calls)} calls of SDPA for {wanted} attentions"
@@ -62,6 +65,8 @@ def sdpa_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
     # Otherwise nothing of what was compared depends on where attention looks.
     if spread := [call.scores_std for call in calls if call.scores_std < 1 / 3]:
         yield f"scores of deviation {min(spread):.2f}: an error in them could not be seen"
+    if calls and all(call.values_std < 1e-6 for call in calls):
+        yield "values that are the same at every key: attention changes nothing"
 
 
 # --- errors in attention

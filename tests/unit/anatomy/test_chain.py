@@ -117,6 +117,14 @@ OTHERS = {
         "s = (q @ k.transpose(1, 2)).masked_fill(mask == 0, -1e9)",
         {"terms": [("hide", "mask == 0", None)]},
     ),
+    "hidden in place by a mask in the form of scores": (
+        "s = q @ k.transpose(1, 2)\nm = (mask == 0).expand_as(s)\ns.masked_fill_(m, -1e9)",
+        {"terms": [("hide", "m", None)]},
+    ),
+    "bools show": (
+        "s = torch.where(mask, q @ k.transpose(1, 2), -1e9)",
+        {"terms": [("hide", "~mask", None)]},
+    ),
     "a scale for each head": (
         "s = q @ k.transpose(1, 2) * self.logit_scale.exp()",
         {"q": "q * self.logit_scale.exp()"},
@@ -144,10 +152,6 @@ REFUSED = {
         "s = q @ k.transpose(1, 2) - mask\nreturn s.softmax(dim=-1) @ v",
         "the scores go into",
     ),
-    "scores are hidden in place": (
-        "s = q @ k.transpose(1, 2)\ns.masked_fill_(mask, -1e9)\nreturn s.softmax(dim=-1) @ v",
-        "the scores go into",
-    ),
     "softmax over something else": (
         "p = self.gate(q).softmax(dim=-1)\nreturn p",
         "its softmax is not of a product",
@@ -160,6 +164,10 @@ REFUSED = {
     "weights are masked": (
         "p = (q @ k.transpose(1, 2)).softmax(dim=-1)\np = p.masked_fill(mask, 0)\nreturn p @ v",
         "weights are changed",
+    ),
+    "other scores where a mask says so": (
+        "s = torch.where(mask, q @ k.transpose(1, 2), bias)\nreturn s.softmax(dim=-1) @ v",
+        "the scores go into",
     ),
     "a method that does more than add": (
         "s = self.add_and_scale(q @ k.transpose(1, 2), q)\nreturn s.softmax(dim=-1) @ v",

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.parts.sdpa import TellsConfig, attend, wants_weights
+from patchgen.parts.sdpa import TellsConfig, attend, blank_scores, wants_weights
 
 B, H, L, S, D = 2, 3, 5, 7, 4
 
@@ -57,6 +57,10 @@ def test_folded_heads_give_a_folded_output(bias):
     states = [x.flatten(0, 1) for x in (QUERY, KEY, VALUE)]
     output = attend(*states, least(MASK), bias, scaling=0.7, heads=H)
     torch.testing.assert_close(output, written_out(least(MASK) + BIAS).flatten(0, 1))
+
+
+def test_blank_scores_add_nothing_in_the_form_of_scores():
+    torch.testing.assert_close(blank_scores(QUERY, KEY), 0 * QUERY @ KEY.transpose(2, 3))
 
 
 def test_windows_have_their_own_masks():

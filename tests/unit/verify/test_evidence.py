@@ -1,5 +1,7 @@
 """What counts as attention, as a layer that ran again, and as something remembered."""
 
+from types import SimpleNamespace
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -7,20 +9,17 @@ pytest.importorskip("transformers")
 
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from transformers import (
-    AltCLIPModel,
-    LlamaForCausalLM,
-    LlamaForSequenceClassification,
-)
+from transformers import AltCLIPModel, LlamaForCausalLM, LlamaForSequenceClassification
 from transformers.models.bark.modeling_bark import BarkCoarseModel
 
 from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.build import draw_weights
-from patchgen.verify.observe.evidence import Trace, gather_evidence
+from patchgen.verify.observe.evidence import Evidence, Trace, gather_evidence
 from patchgen.verify.observe.recorder import listening
 from patchgen.verify.observe.step import kept, outputs
+from patchgen.verify.parts.attention import sdpa_effect
 from patchgen.verify.parts.part_check import Scenario
 
 STATES = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
@@ -57,6 +56,19 @@ def test_a_softmax_is_attention_where_two_things_are_held_against_each_other(mad
     with listening(trace := Trace()):
         made(STATES).softmax(-1)
     assert trace.softmaxes_over(5) == seen
+
+
+class Half(nn.Module):
+    def forward(self, states):
+        nn.functional.scaled_dot_product_attention(*[states[None]] * 3)
+        return (states.transpose(1, 2) @ states).softmax(-1)
+
+
+def test_a_softmax_of_another_length_beside_sdpa_is_seen():
+    with listening((evidence := Evidence()).trace):
+        Half()(STATES)
+    said = list(sdpa_effect(evidence, evidence, SimpleNamespace(lengths=())))
+    assert said == ["1 calls of SDPA for 2 attentions", "1 softmaxes over scores"]
 
 
 def test_a_convolution_gives_values_as_large_as_it_got():
