@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from patchgen.facts.published import Setting
 from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.itself import WAYS
@@ -182,6 +184,8 @@ class _Selection:
         yield from self.numbers("float64", ["left"], "{} train", head=head)
         evaluated = Scenario(rows="left", dropout=DROPOUT)
         yield compare_numbers(head, "float64", "left eval, dropout set", evaluated)
+        dropping = Scenario("right", train=True, dropout=DROPOUT)
+        yield compare_numbers(head, "float64", "right dropout", dropping)
         yield from self.promises(head)
 
     # --- what parts ask for
@@ -263,6 +267,7 @@ class _Selection:
             "autocast": self.training(autocast=True),
             # With a mask, which autocast does not cast in every model.
             "autocast, padded": self.training("right", autocast=True),
+            "autocast to float16": self.training(autocast=True, autocast_to=torch.float16),
         }
         if self.training().checkpointing is not None:
             scenarios["not checkpointed"] = padded
@@ -382,7 +387,8 @@ class _Selection:
     def usage(self) -> Iterator[Case]:
         full = self.plan.full
         yield from self.read_by_cache()
-        for way in ("greedy", "sampled", "beams", "static cache") if full else ("greedy",):
+        ways = ("greedy", "static cache", *(("sampled", "beams") if full else ()))
+        for way in ways:
             how: Any = {"scenario": Scenario(rows="left", labels=False), "detail": way}
             yield self.case(f"generates: {way}", "generated", **how)
         is_declared = any(check.attentions is not None for check in self.checks)

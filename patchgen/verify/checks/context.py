@@ -99,7 +99,7 @@ class View:
     @property
     def allowed(self) -> float:
         """What the route's bound allows here."""
-        also = [torch.bfloat16] if self.scenario.autocast else []
+        also = [self.scenario.autocast_to] if self.scenario.autocast else []
         return self.route.bound.at(self.dtype, *also)
 
     def parent(self, seed: int = 0) -> Observation:
@@ -176,7 +176,9 @@ class View:
         if own_dtypes and scenario.autocast:
             # What autocast leaves in float32, such a part keeps in the narrow dtype, as the parent
             # does whose weights are in that dtype.
-            plain = replace(self, dtype=torch.bfloat16, scenario=replace(scenario, autocast=False))
+            plain = replace(
+                self, dtype=scenario.autocast_to, scenario=replace(scenario, autocast=False)
+            )
             noises.append(plain.noise(*draws))
         return measured(*noises)
 

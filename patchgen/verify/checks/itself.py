@@ -140,9 +140,10 @@ def _first_labels(context: CheckContext) -> Both:
     ids = context.given()["input_ids"]
     places = torch.cat([torch.arange(n, device=ids.device) for n in TEXTS]).expand_as(ids)
     given = {"input_ids": ids, "position_ids": places}
-    every = (ids.masked_fill(places == 0, -100), ids)
-    wanted, ours = (run(context.model(), {**given, "labels": labels}) for labels in every)
-    return {"loss": wanted["loss"]}, {"loss": ours["loss"]}
+    every = (ids.masked_fill(places == 0, -100), labels := ids.clone())
+    wanted, ours = (run(context.model(), {**given, "labels": each}) for each in every)
+    after = {"loss": ours["loss"], "the caller's labels": labels.double()}
+    return {"loss": wanted["loss"], "the caller's labels": ids.double()}, after
 
 
 # --- how it is called
@@ -293,6 +294,30 @@ def _counted(times: int, context: CheckContext) -> Both:
     return {name: plain[name] for name in names}, {name: times * part[name] for name in names}
 
 
+def _evaluated(context: CheckContext) -> Both:
+    """The losses of routers are in no loss of an evaluation."""
+    given = context.given(labels=True)
+    wanted, ours = (run(model, given) for model in (context.model(), _with_router_losses(context)))
+    if "loss" not in wanted:
+        raise NothingToCompare("it has no loss here")
+    return {"loss": wanted["loss"]}, {"loss": ours["loss"]}
+
+
+def _unlabelled(context: CheckContext) -> Verdict:
+    """The loss of a batch in which no label counts is the parent's, which most say is NaN."""
+    pair, inputs = context.pair, context.inputs(Scenario(train=True))
+    labels = inputs.given.get("labels")
+    if labels is None or labels.is_floating_point() or labels.dim() < 2:
+        raise NothingToCompare("its loss ignores no label")
+    none = replace(inputs, given={**inputs.given, "labels": torch.full_like(labels, -100)})
+    models = pair.models(pair.routes[0], context.dtype)
+    theirs, ours = (observe_step(each, none, Scenario(train=True)).get("loss") for each in models)
+    if theirs is None or ours is None:
+        raise NothingToCompare("it has no loss here")
+    note = f"the loss of no label is {float(ours)}, the parent's {float(theirs)}"
+    return judge(torch.allclose(ours, theirs, equal_nan=True), note)
+
+
 def _trimmed(context: CheckContext) -> Both:
     """A text without the padding at its right, and without a mask."""
     padded = context.inputs(training := Scenario("right", train=True)).rows(2, 3)
@@ -410,10 +435,12 @@ WAYS: Mapping[str, tuple[Way, Bound]] = {
     "packed rows beside a mask of ones, eager": (partial(_packed, True, 2), REORDERED),
     "labels of first tokens": (_first_labels, REORDERED),
     "called again": (_called_again, EQUAL),
-    "without gradients": (_without_gradients, EQUAL),
+    "without gradients": (_without_gradients, REORDERED),
     "counted labels": (partial(_counted, 1), REORDERED),
     "twice as many labels": (partial(_counted, 2), REORDERED),
     "without its padding": (_trimmed, REORDERED),
+    "evaluated without losses of routers": (_evaluated, REORDERED),
+    "no label": (_unlabelled, EQUAL),
     "a tuple": (_as_tuple, EQUAL),
     "states by configuration": (_states_by_configuration, EQUAL),
     "logits_to_keep": (_last_logits, REORDERED),

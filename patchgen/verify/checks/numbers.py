@@ -195,7 +195,8 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
 # order.  A weight that is rounded first changes half of them.
 MAY_DIFFER = 0.05
 ROWS = 64
-ALONE = ("Norm", "Router", "Gate", "Gating")
+ALONE = ("Norm", "Router", "Gate", "Gating", "RotaryEmbedding")
+FAR = 1000  # a place whose angle a narrow dtype cannot tell from the next
 
 
 def check_norms(context: CheckContext) -> Verdict:
@@ -211,15 +212,17 @@ def check_norms(context: CheckContext) -> Verdict:
         for name, module in variant.named_modules():
             # Of the model's own file, with one weight for each place of a row.
             is_own = type(module).__module__ == type(variant).__module__
-            weight = getattr(module, "weight", None)
+            is_rotary = type(module).__name__.endswith("RotaryEmbedding")
+            weight = getattr(module, "weight", torch.empty(1) if is_rotary else None)
             if is_own and type(module).__name__.endswith(ALONE) and isinstance(weight, Tensor):
                 draw = torch.Generator().manual_seed(0)
                 rows = torch.randn(ROWS, weight.shape[-1], generator=draw).to(context.dtype)
+                given = (rows[None], FAR + torch.arange(ROWS)[None]) if is_rotary else (rows,)
                 try:
-                    wanted = _values_of(theirs[name], rows)
-                except (KeyError, RuntimeError, TypeError, ValueError):
+                    wanted = _values_of(theirs[name], *given)
+                except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
                     continue  # the parent's takes something else
-                got = _values_of(module, rows)
+                got = _values_of(module, *given)
                 same = [(a.dtype, a.shape) for a in got] == [(b.dtype, b.shape) for b in wanted]
                 pairs = zip(got, wanted, strict=True) if same else ()
                 apart = (float((a != b).double().mean()) for a, b in pairs)
@@ -232,8 +235,8 @@ def check_norms(context: CheckContext) -> Verdict:
 
 
 @torch.no_grad()
-def _values_of(module: nn.Module, rows: Tensor) -> list[Tensor]:
-    out = module.eval()(rows)
+def _values_of(module: nn.Module, *given: Tensor) -> list[Tensor]:
+    out = module.eval()(*given)
     return [each for each in tree_leaves(out) if isinstance(each, Tensor)]
 
 

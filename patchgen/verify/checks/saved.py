@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedModel, set_seed
 
-from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, judge
 from patchgen.verify.differences import EQUAL, REORDERED, Bound
 from patchgen.verify.models.build import draw_weights, silence_progress
 from patchgen.verify.observe.step import run
@@ -30,6 +31,7 @@ Observed = Mapping[str, Tensor]
 Both = tuple[Observed, Observed]
 Way = Callable[[CheckContext], Both | Verdict]
 SHARD = "20KB"
+NAMES_IT = ("architectures", "model_type", "_name_or_path", "auto_map")
 
 
 def of_both(
@@ -81,6 +83,30 @@ def _built(context: CheckContext) -> Both:
     return expected, got
 
 
+def _dtypes(context: CheckContext) -> Both:
+    """Loaded in a narrow dtype, weights that the parent keeps wide are wide."""
+    pair, found = context.pair, list[Observed]()
+    with _folder() as folder:
+        pair.plain_parent.save_pretrained(folder)
+        for kind in (type(pair.plain_parent), type(context.model())):
+            if kind is pair.variant_class and pair.build is not reload:
+                raise NothingToCompare("its part converts the parent's weights")
+            model = kind.from_pretrained(folder, dtype=torch.float16)
+            sizes = {name: p.element_size() for name, p in model.named_parameters()}
+            found.append({name: torch.tensor(float(size)) for name, size in sizes.items()})
+    theirs, ours = found
+    return of_both(theirs, ours)
+
+
+def _as_configured(context: CheckContext) -> Verdict:
+    """A model changes no setting of its configuration that the parent leaves."""
+    models = context.pair.models(context.pair.routes[0], context.dtype)
+    theirs, ours = (model.config.to_diff_dict() for model in models)
+    changed = [n for n in theirs.keys() & ours.keys() if theirs[n] != ours[n]]
+    wrong = [name for name in changed if name not in NAMES_IT and "implementation" not in name]
+    return judge(not wrong, f"settings that it changed: {', '.join(sorted(wrong)) or 'none'}")
+
+
 def _loaded_by_the_other(saved: str, context: CheckContext) -> Both:
     """A checkpoint of the head loaded by its base model, or of a base model by the head."""
     pair, model = context.pair, context.model()
@@ -122,6 +148,8 @@ def _new_weights(context: CheckContext) -> Both:
 
 
 SAVED: Mapping[str, tuple[Way, Bound]] = {
+    "dtypes of weights": (_dtypes, EQUAL),
+    "as configured": (_as_configured, EQUAL),
     "saved in shards": (_sharded, EQUAL),
     "built, saved and loaded": (_built, REORDERED),
     "base into head": (partial(_loaded_by_the_other, "base"), EQUAL),

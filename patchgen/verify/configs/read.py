@@ -44,6 +44,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "head_dim": (16,),
     "sliding_window": (5,),
 }
+DECODING = ("is_decoder", "add_cross_attention")  # the latter needs the former
 FEW = 8  # of which one more is still tiny
 TIES = "_tied_weights_keys"  # a class that says which weights are tied reads whether they are
 
@@ -115,6 +116,7 @@ class _Others:
     default: Any = None  # the third argument of `getattr`
     compared: tuple[Any, ...] = ()  # constants that the code compares it with
     is_tested: bool = True  # a branch depends on it
+    has_layers: bool = False  # it says which layers are of a kind: `layer_idx in config.name`
     values: tuple[Any, ...] = ()  # what it may be, if the code says that
 
 
@@ -135,6 +137,10 @@ def _reads(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
         inside = list(ast.walk(test))
         constants = (each.value for each in inside if isinstance(each, ast.Constant))
         words = tuple(value for value in constants if isinstance(value, str))
+        match test:
+            case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[config_list]):
+                if (config := _of_config(config_list)) is not None:
+                    yield config[0], _Others(config[1], has_layers=True)
         for each in inside:
             if (config := _of_config(each) or flags.get(_bound(each))) is not None:
                 yield config[0], _Others(config[1], words)
@@ -208,7 +214,9 @@ def _bound(node: ast.AST) -> str:
 
 
 def _values(name: str, default: Any, others: _Others) -> Iterator[Any]:
-    if name in VALUES or others.values:
+    if others.has_layers:
+        yield [1]
+    elif name in VALUES or others.values:
         yield from others.values or VALUES[name]
     elif isinstance(default, bool):
         yield not default
@@ -250,15 +258,30 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
                 Setting(f"{name}={value!r}", {name: value}, ("left",), drawn=True)
                 for value in values
             ]
+    for setting in known:  # one change of several may hide another's
+        if len(setting.changes) > 1:
+            drawn += [
+                Setting(f"{name}={value!r}", {name: value}, ("left",), drawn=True)
+                for name, value in setting.changes.items()
+                if name not in DECODING
+            ]
     together = {name: value for each in drawn[::-1] for name, value in each.changes.items()}
     if len(together) > 1:  # one may do nothing without another
         drawn.append(Setting("all of these", together, ("left",), drawn=True))
     return (*known, *drawn)
 
 
+@functools.cache
 def changed_heads(variant: Variant) -> tuple[str, ...]:
-    changed = read_of(variant).classes
-    return tuple(head for head in variant.heads if head in changed)
+    """Heads that are changed, or use a changed class that is no whole model."""
+    changed, text = set(read_of(variant).classes), read_flat_text(variant).text
+    classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+    used = {
+        node.name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        for node in classes
+    }
+    inner = {name for name in changed if not name.endswith("Model")}
+    return tuple(h for h in variant.heads if h in changed or inner & used.get(h, set()))
 
 
 def head_for(variant: Variant, setting: Setting) -> str:

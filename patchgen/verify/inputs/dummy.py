@@ -147,6 +147,9 @@ def _text(
         given["labels"] = text.labels
         if (places := given.get("position_ids")) is not None:  # as collators of packed texts do
             given["labels"] = text.labels.masked_fill(places == 0, -100)
+    if "mc_token_ids" in names:  # of choices: the last token but one
+        place = (text.real * torch.arange(text.real.shape[1])).argmax(1)
+        given["mc_token_ids"] = (place - 1).clamp(min=0)
     if "codebook_idx" in names:  # Bark's tokens have a code in each of its books
         books = config.n_codes_total
         given["codebook_idx"] = torch.tensor(books - 1)
@@ -200,8 +203,9 @@ def _targets(
     names, name = takes(model_class), model_class.__name__
     draw = torch.Generator().manual_seed(seed + 3)
     if "start_positions" in names:
-        for target in ("start_positions", "end_positions"):
-            yield target, torch.randint(0, LENGTH - 6, (ROWS,), generator=draw)
+        last = next(iter(drawn.given.values())).shape[1] - 1  # an answer there, and one behind it
+        for target, places in (("start_positions", (last, 2, 5)), ("end_positions", (last, 4, 99))):
+            yield target, torch.tensor(places)[:ROWS]
     if "next_sentence_label" in names:
         yield "next_sentence_label", torch.randint(0, 2, (ROWS,), generator=draw)
     if "labels" not in names:

@@ -52,6 +52,7 @@ def observe_step(
         compute_in_float64() if model.dtype == torch.float64 else nullcontext()
     )
     styles = apply_model_styles(model, scenario.ways)
+    given = {name: tensor.clone() for name, tensor in inputs.given.items()}
     with wide, kept(model), styles:
         if scenario.accumulate > 1:
             observed = _accumulated(model, inputs, scenario)
@@ -59,6 +60,10 @@ def observe_step(
             observed = _step(model, inputs, scenario, weights)
         gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     observed |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
+    for name, tensor in given.items():
+        if not torch.equal(tensor, inputs.given[name]):
+            observed[f"{name}, changed in place"] = inputs.given[name].double()
+            inputs.given[name].copy_(tensor)
     return {name: tensor.detach().clone() for name, tensor in observed.items()}
 
 
@@ -131,7 +136,7 @@ def _forward(
         asked["output_attentions"] = True
     asked |= inputs.options
     device = inputs.given[next(iter(inputs.given))].device.type
-    with torch.autocast(device, torch.bfloat16, enabled=scenario.autocast):
+    with torch.autocast(device, scenario.autocast_to, enabled=scenario.autocast):
         try:
             return model(**inputs.given, **asked, **more)
         except ValueError as error:

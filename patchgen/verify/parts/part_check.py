@@ -41,7 +41,8 @@ class Scenario:
     checkpointing: Mapping[str, Any] | None = None
     # Micro-batches.  Each loss is divided by the number of labels in all of them.
     accumulate: int = 1
-    autocast: bool = False  # to bfloat16; weights keep their dtype
+    autocast: bool = False  # weights keep their dtype
+    autocast_to: torch.dtype = torch.bfloat16
     labels: bool = True
     states: bool = True  # ask for hidden states
     length: int | None = None  # of the text; None: the usual length
