@@ -2,8 +2,8 @@
 
 They are those that it did not see before configurations of checkpoints, other ways to call a model,
 heads that changed lines read and kernels that no CPU has were run; those of `unseen/`, before a
-model was held against itself.  Those of `others/`, `kept/` and `fresh/` were written without a look
-at what verify does.
+model was held against itself.  Those of `others/`, `kept/`, `blind/` and `fresh/` were written without a
+look at what verify does; `blind/` has those that it did not see then.
 """
 
 import warnings
