@@ -39,6 +39,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "time_series_transformer": _LAGGED,
     "timesfm": _FORECAST,
     "timesfm2_5": {**_FORECAST, "output_quantile_len": 16},
+    "llama4_vision_model": {"intermediate_size": 128},  # of four patches
     "encodec": {"num_filters": 4, "codebook_size": 32, "codebook_dim": 32},
     "speecht5": {
         "conv_dim": [16] * 7,

@@ -19,7 +19,7 @@ from patchgen.facts.published import Setting
 from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.itself import WAYS
 from patchgen.verify.configs.read import changed_heads, find_settings, head_for, read_of
-from patchgen.verify.inputs.arguments import WHOLE_ENCODER
+from patchgen.verify.inputs.arguments import LOGITS, MORE_OUTPUTS, WHOLE_ENCODER
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN, LEARNING, OF_MODELS
 from patchgen.verify.parts.combine import training_scenario
@@ -62,6 +62,7 @@ CALLS: Mapping[str, Scenario] = {
     "mask of bools": Scenario(rows="left", ways=("mask of bools",)),
     "mask of four axes": Scenario(rows="right", ways=("mask of four axes",)),
     "as a tuple": Scenario(rows="left", ways=("a tuple",)),
+    "asked for all": Scenario(rows="right", ways=(MORE_OUTPUTS,)),
     # In eval mode dropout must do nothing, whatever its rate.
     "eval, dropout set": Scenario(rows="left", dropout=DROPOUT),
     "one token": Scenario(length=1, labels=False),
@@ -287,6 +288,9 @@ class _Selection:
     def calls(self) -> Iterator[Case]:
         for name, scenario in CALLS.items():
             yield compare_numbers(self.head, "float64", name, scenario)
+        if self.has("loss"):
+            asked = self.training("right", ways=(LOGITS,))
+            yield compare_numbers(self.head, "float64", f"trained with {LOGITS}", asked)
         checkpointing = self.training().checkpointing
         for name, (rows, ways) in TRAINING_CALLS.items():
             scenario = Scenario(rows, True, 0.0, checkpointing, ways=ways)
@@ -340,7 +344,9 @@ class _Selection:
         if "bfloat16" in self.plan.dtypes:
             yield from self.numbers("bfloat16", [last], f"{{}} train{named}", head=head)
         # In float32 too: only there does GPT-2's upcast change anything.
-        yield from self.numbers("float32", [last], f"{{}} eager{named}", 2, head)
+        rate = DROPOUT if all(check.same_rng_order for check in self.checks) else 0.0
+        eager = self.training(last, dropout=rate)
+        yield compare_numbers(head, "float32", f"{last} eager{named}", eager, 2)
         how: Any = {"head": head, "route": route, "scenario": Scenario("left", labels=False)}
         if setting.changes.get("is_decoder") and "add_cross_attention" not in setting.changes:
             yield self.case(f"generates{named}", "generated", detail="greedy", **how)

@@ -273,7 +273,7 @@ def _checkpointed(context: CheckContext) -> Both | Verdict:
 
 def _with_router_losses(context: CheckContext) -> PreTrainedModel:
     model = context.model(fresh=True)
-    for name in (name for name in vars(model.config) if name.endswith("_loss_coef")):
+    for name in [name for name in vars(model.config) if name.endswith("_loss_coef")]:
         for owner in (model.config, model):
             setattr(owner, name, 0.3)
         model.config.output_router_logits = True

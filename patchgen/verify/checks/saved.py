@@ -116,7 +116,7 @@ def _loaded_by_the_other(saved: str, context: CheckContext) -> Both:
             raise ValueError("`base_model_prefix` names no model inside it, and the parent's does")
         raise NothingToCompare("it has no head")
     if saved == "the parent's base" and pair.build is not reload:
-        raise NothingToCompare("its part converts the parent's weights")
+        return _converted(context)
     source = {"base": model.base_model, "head": model}.get(saved, parent.base_model)
     with _folder() as folder:
         source.save_pretrained(folder)
@@ -128,6 +128,23 @@ def _loaded_by_the_other(saved: str, context: CheckContext) -> Both:
     if ours.keys().isdisjoint(theirs):
         raise NothingToCompare("both have no weight in common")
     return of_both(ours, theirs)
+
+
+def _converted(context: CheckContext) -> Both:
+    """What a part makes of the parent's checkpoint, it makes of that of the base model."""
+    pair, like, made = context.pair, context.model(), list[Observed]()
+    parent, drawn = pair.plain_parent, set[str]()
+    for source in (parent, parent.base_model):
+        with _folder() as folder:
+            source.save_pretrained(folder)
+            model, report = type(like).from_pretrained(
+                folder, output_loading_info=True, dtype=like.dtype
+            )
+        made.append(dict(model.base_model.state_dict()))
+        drawn |= set(map(str, report["missing_keys"])) if source is parent else set()
+    routers = {name.removeprefix(f"{like.base_model_prefix}.") for name in drawn}  # drawn anew
+    whole, base = made
+    return of_both({name: t for name, t in whole.items() if name not in routers}, base)
 
 
 def _new_weights(context: CheckContext) -> Both:

@@ -45,6 +45,8 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "sliding_window": (5,),
 }
 DECODING = ("is_decoder", "add_cross_attention")  # the latter needs the former
+# A number of heads that is no power of two.
+OTHER_SIZES = {"hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 3}
 FEW = 8  # of which one more is still tiny
 TIES = "_tied_weights_keys"  # a class that says which weights are tied reads whether they are
 
@@ -265,7 +267,8 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
                 for name, value in setting.changes.items()
                 if name not in DECODING
             ]
-    together = {name: value for each in drawn[::-1] for name, value in each.changes.items()}
+    drawn.append(Setting("other sizes", OTHER_SIZES, ("left",), drawn=True))
+    together = {name: value for each in drawn[:-1][::-1] for name, value in each.changes.items()}
     if len(together) > 1:  # one may do nothing without another
         drawn.append(Setting("all of these", together, ("left",), drawn=True))
     return (*known, *drawn)

@@ -99,6 +99,8 @@ def batch(padding: Padding = "none", *, rows: int = 3, length: int = 13, seed: i
     predicted_from_real = real & real.roll(1, dims=1)
     predicted_from_real[:, 0] = False
     labels = ids.masked_fill(~predicted_from_real, -100)
+    if length > 2:
+        labels[0, length // 2] = 0  # a word like any other
     return Batch(ids, None if padding == "none" else real.long(), labels, real)
 
 
@@ -108,6 +110,8 @@ IGNORED = 96  # a label that a caller says does not count
 ITEMS = 7  # labels that a caller says are in the batch
 AS_TUPLE = "a tuple"
 FOUR_AXES = "mask of four axes"
+LOGITS = "logits that are asked for"
+MORE_OUTPUTS = "all outputs that it has"
 WHOLE_ENCODER = "an encoder without padding"  # every query sees all of its states
 # The arguments that the forward has to take for a way.
 _TAKEN = {
@@ -124,9 +128,17 @@ _GIVEN = {
     "ignore_index": ("labels", "label for each token"),
     "shift_labels": ("labels", "label for each token"),
     "num_items_in_batch": ("labels", "label"),
+    LOGITS: ("labels", "label"),
     WHOLE_ENCODER: ("encoder_attention_mask", "encoder's mask"),
 }
-OF_ARGUMENTS = frozenset({*_TAKEN, *_GIVEN, AS_TUPLE})
+OPTIONS: Mapping[str, dict[str, Any]] = {
+    "num_items_in_batch": {"num_items_in_batch": ITEMS},
+    AS_TUPLE: {"return_dict": False},
+    LOGITS: {"skip_logits": False},
+}
+# Outputs that other cases ask for.
+USUAL = ("output_attentions", "output_hidden_states")
+OF_ARGUMENTS = frozenset({*_TAKEN, *_GIVEN, AS_TUPLE, MORE_OUTPUTS})
 
 
 def apply_argument_styles(
@@ -141,9 +153,13 @@ def apply_argument_styles(
         name, missing = _GIVEN.get(way, ("", ""))
         if name and name not in drawn.given:
             raise CannotBuild(f"there is no {missing}")
-        if way in ("num_items_in_batch", AS_TUPLE):
-            option = {"return_dict": False} if way == AS_TUPLE else {way: ITEMS}
-            drawn = replace(drawn, options={**drawn.options, **option})
+        if way in OPTIONS:
+            drawn = replace(drawn, options={**drawn.options, **OPTIONS[way]})
+        elif way == MORE_OUTPUTS:
+            asked = [n for n in takes(model_class) if n.startswith("output_") and n not in USUAL]
+            if not asked:
+                raise CannotBuild("its forward is asked for no further outputs")
+            drawn = replace(drawn, options={**drawn.options, **dict.fromkeys(asked, True)})
         elif way == WHOLE_ENCODER:
             del drawn.given[name]
         elif way in OF_ARGUMENTS:

@@ -20,6 +20,7 @@ from transformers import PreTrainedModel, modeling_layers
 from patchgen.facts.modules import CHECKPOINTED
 from patchgen.runtime.checkpointing import keep_products
 from patchgen.verify.differences import EQUAL, IN_FLOAT32, REFORMULATED, REORDERED
+from patchgen.verify.inputs.arguments import LOGITS
 from patchgen.verify.models.build import is_interpreted
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import PairFacts, PartCheck, Route, Scenario, beside_eager
@@ -195,6 +196,7 @@ LOSS = PartCheck(
         scenario.labels
         and changes.get("loss_chunk_size") != 0
         and (scenario.train or not hasattr(module, "labelled_tokens"))
+        and not (LOGITS in scenario.ways and hasattr(module, "causal_loss"))
     ),
     # Where more tokens have a label than there are places: a loss of some would be silently wrong.
     refuses_a_loss=lambda changes: (changes.get("max_labelled_fraction") or 1) < FEW_PLACES,
