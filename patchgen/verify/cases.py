@@ -36,7 +36,7 @@ LONG = 37
 # More than bfloat16 can count one by one.
 MANY = 300
 TOGETHER = 12
-FRACTION = "max_labelled_fraction"
+FRACTION = "max_labelled_fraction"  # which ways to label go beyond
 
 
 def compare_numbers(
@@ -373,20 +373,16 @@ class _Selection:
     def together(self) -> Iterator[Case]:
         """Two settings, a way to call and dropout at a time: what each alone does not show."""
         draw, calls = random.Random(self.variant.name), list(TRAINING_CALLS.values())
-        # Ways to label would go beyond such a fraction.
-        every = (each for each in find_settings(self.variant) if FRACTION not in each.changes)
-        settings = list(every)
+        settings = [each for each in find_settings(self.variant) if FRACTION not in each.changes]
         for number in range(TOGETHER if settings else 0):
             pair = draw.sample(settings, min(2, len(settings)))
             changes = {name: value for each in pair for name, value in each.changes.items()}
             rows, ways = draw.choice(calls)
             dropout, length = draw.choice((0.0, DROPOUT)), draw.choice((None, LONG))
             scenario = self.training(rows, ways=ways, dropout=dropout, length=length)
-            decoders = (head for head in self.variant.heads if head.endswith(DECODERS))
-            head = next(decoders, self.head) if "is_decoder" in changes else self.head
-            route = max(each.route for each in pair)
+            route, name = max(each.route for each in pair), f"together {number}"
             more: Any = {"changes": tuple(changes.items()), "drawn": True}
-            yield compare_numbers(head, "float64", f"together {number}", scenario, route, **more)
+            yield compare_numbers(self.head, "float64", name, scenario, route, **more)
 
     # --- usage, and the variant against itself
 

@@ -7,7 +7,7 @@ import torch
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, flash_attention_mask
 
 from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.flash.decoder import LabelsWithinTexts
+from patchgen.parts.flash.decoder import LabelsWithinTexts, NoCacheInTraining
 from patchgen.parts.flash.lengths import bounds_of_texts
 
 __all__ = ["LabelsWithinTexts", "PacksByPosition"]
@@ -30,14 +30,7 @@ def part_texts(config, batch, mask, position_ids, cache, kwargs):
     return None, kwargs | of_q | {name[:-1] + "k": value for name, value in of_q.items()}
 
 
-class PacksByPosition:
-    @edit("forward")
-    def make_no_cache_in_training(self, use_cache, cache: Hole):
-        with old:
-            use_cache and cache is None
-        with new:
-            use_cache and cache is None and not self.training
-
+class PacksByPosition(NoCacheInTraining):
     @edit("forward")
     def tell_attention_the_texts(
         self, attention_mask, inputs_embeds, position_ids, kwargs, seen: Hole, cache: Hole

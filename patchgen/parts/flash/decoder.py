@@ -8,15 +8,17 @@ from patchgen.edits import Hole, after, edit, new, old
 from patchgen.parts.flash.lengths import find_texts, labels_within_texts
 
 
-class TakesPaddingOut:
-    keeps_padding = False  # a head that reads states at padding sets it
-
+class NoCacheInTraining:
     @edit("forward")
     def make_no_cache_in_training(self, use_cache, cache: Hole):
         with old:
             use_cache and cache is None
         with new:
             use_cache and cache is None and not self.training
+
+
+class TakesPaddingOut(NoCacheInTraining):
+    keeps_padding = False  # a head that reads states at padding sets it
 
     @edit("forward")
     def take_padding_out(

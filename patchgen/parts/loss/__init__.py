@@ -3,8 +3,7 @@
 `ChunkedLoss` and its kin are for heads that predict at every token.  Logits exist for one chunk of
 tokens at a time, and in the backward pass for one chunk of words; they are computed twice.  What is
 kept between the passes is the states, which the layer before keeps anyway, and one number a token.
-Where all tokens are one chunk, its logits are kept too, and computed once: three matrix products in
-place of four.  `loss_chunk_size` decides, so it trades memory for time.
+Where all tokens are one chunk, its logits are kept and computed once: three products for four.
 
 `LabelledTokens` is for masked language models, where a few tokens in a hundred have a label: the
 head runs on those alone.
@@ -33,7 +32,7 @@ Options are attributes of the configuration:
     loss_chunk_size        tokens in a chunk; 0: the parent's statements, for those who read logits
                            while they train; None or absent: as many as make 2**27 logits, half
                            a gigabyte in float32, in steps of 256 tokens and at least 256; as many
-                           as a batch has: the fastest, with the logits in memory once
+                           as a batch has: the fastest, and the logits are in memory once
     max_labelled_fraction  for `LabelledTokens`: see there
 
 torch's own `linear_cross_entropy` (2.13) is not used: it has no cap, adds up the gradient of the

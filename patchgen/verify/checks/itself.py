@@ -171,10 +171,8 @@ def _without_gradients(context: CheckContext) -> Both:
     with torch.no_grad(), compute_in_float64():
         out = model.train()(**inputs.given, **inputs.options, return_dict=True)
     shape_of = {name: tensor.shape for name, tensor in outputs(out)}  # that of tokens is flattened
-    return of_both(
-        dict(outputs(out)),
-        {name: t.view(shape_of[name]) for name, t in learning.items() if name in shape_of},
-    )
+    ours = {n: t.view(shape_of[n]) for n, t in learning.items() if n in shape_of}
+    return of_both(dict(outputs(out)), ours)
 
 
 def _as_tuple(context: CheckContext) -> Both | Verdict:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -91,9 +92,8 @@ def _dtypes(context: CheckContext) -> Both:
         for kind in (type(pair.plain_parent), type(context.model())):
             if kind is pair.variant_class and pair.build is not reload:
                 raise NothingToCompare("its part converts the parent's weights")
-            model = kind.from_pretrained(folder, dtype=torch.float16)
-            sizes = {name: p.element_size() for name, p in model.named_parameters()}
-            found.append({name: torch.tensor(float(size)) for name, size in sizes.items()})
+            named = kind.from_pretrained(folder, dtype=torch.float16).named_parameters()
+            found.append({name: torch.tensor(float(p.element_size())) for name, p in named})
     theirs, ours = found
     return of_both(theirs, ours)
 
@@ -137,9 +137,8 @@ def _converted(context: CheckContext) -> Both:
     for source in (parent, parent.base_model):
         with _folder() as folder:
             source.save_pretrained(folder)
-            model, report = type(like).from_pretrained(
-                folder, output_loading_info=True, dtype=like.dtype
-            )
+            asked: Any = {"output_loading_info": True, "dtype": like.dtype}
+            model, report = type(like).from_pretrained(folder, **asked)
         made.append(dict(model.base_model.state_dict()))
         drawn |= set(map(str, report["missing_keys"])) if source is parent else set()
     routers = {name.removeprefix(f"{like.base_model_prefix}.") for name in drawn}  # drawn anew

@@ -260,24 +260,24 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
                 Setting(f"{name}={value!r}", {name: value}, ("left",), drawn=True)
                 for value in values
             ]
-    for setting in known:  # one change of several may hide another's
-        if len(setting.changes) > 1:
-            drawn += [
-                Setting(f"{name}={value!r}", {name: value}, ("left",), drawn=True)
-                for name, value in setting.changes.items()
-                if name not in DECODING
-            ]
-    drawn.append(Setting("other sizes", OTHER_SIZES, ("left",), drawn=True))
-    together = {name: value for each in drawn[:-1][::-1] for name, value in each.changes.items()}
+    together = {name: value for each in drawn[::-1] for name, value in each.changes.items()}
     if len(together) > 1:  # one may do nothing without another
         drawn.append(Setting("all of these", together, ("left",), drawn=True))
+    several = (each.changes for each in known if len(each.changes) > 1)  # one may hide another
+    alone = {n: v for changes in several for n, v in changes.items() if n not in DECODING}
+    drawn += [Setting(f"{n}={v!r}", {n: v}, ("left",), drawn=True) for n, v in alone.items()]
+    if text and not any(
+        "." in name for name in read_of(variant).values
+    ):  # sizes inside have to fit
+        drawn.append(Setting("other sizes", OTHER_SIZES, ("left",), drawn=True))
     return (*known, *drawn)
 
 
 @functools.cache
 def changed_heads(variant: Variant) -> tuple[str, ...]:
     """Heads that are changed, or use a changed class that is no whole model."""
-    changed, text = set(read_of(variant).classes), read_flat_text(variant).text
+    changed = set(read_of(variant).classes)
+    text = read_flat_text(variant).text if changed else ""
     classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
     used = {
         node.name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}

@@ -190,9 +190,7 @@ class PartCheck:
     effect_scenario: Scenario = Scenario(train=True)
     effect_changes: Mapping[str, Any] = field(default_factory=dict)  # of the configuration
     # Whether it leaves logits out on purpose, given what the case changes in the configuration.
-    hides_logits: Callable[[Scenario, Mapping[str, Any], ModuleType], bool] = (
-        lambda scenario, changes, module: False
-    )
+    hides_logits: Callable[..., bool] = lambda scenario, changes, module: False
     # Words of a ValueError that the variant raises on purpose, and the way of calling it.
     refuses: tuple[tuple[str, str], ...] = ()
     # Whether the loss is NaN on purpose, under these changes of the configuration.

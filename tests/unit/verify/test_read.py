@@ -25,7 +25,7 @@ def read(text: str, line: int, **defaults):
         ("config.share > 1", 4, (5, 0)),
         ("config.share > 0", -1, (0, 3)),
         ("x < config.share", 0.5, (0.25,)),
-        ("config.share is None", None, (3, True)),
+        ("config.share is None", None, (3, True, 0)),
     ],
 )
 def test_a_test_names_what_it_reads(test, default, values):
@@ -41,8 +41,8 @@ def test_a_configuration_inside_and_a_local_name_are_read():
         "    return x if folds and self.config.ffn_config.kind == 'sum' else -x\n"
     )
     assert read(text, 3).values == {
-        "ffn_config.folds": (3, True),
-        "ffn_config.kind": (3, True),
+        "ffn_config.folds": (3, True, 0),
+        "ffn_config.kind": (3, True, 0),
     }
     assert getattr(tiny_config("dbrx", **{"ffn_config.folds": 3}).ffn_config, "folds", None) == 3
 
@@ -73,7 +73,7 @@ def test_what_is_read_without_a_test_may_be_something_else():
     )
     assert read(text, 5, a=False, b=1e-5, hidden_act="silu").values == {
         "a": (True,),
-        "b": (5e-6,),
+        "b": (0.5,),
         "hidden_act": ("relu",),
         "ffn_config.act_fn": ({"name": "relu"}, {"name": "silu"}),
     }
