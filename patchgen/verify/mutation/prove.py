@@ -72,9 +72,9 @@ def living(module: ModuleType, text: str) -> Living:
     tables = [vars(module), *(vars(one) for one in vars(module).values() if isinstance(one, type))]
     # `gc` leaves out what was frozen, which may be all that was imported first.
     every = [*gc.get_objects(), *(value for table in tables for value in table.values())]
-    for value in every:
-        if type(value) is FunctionType and hasattr(value, "__wrapped__"):
-            every.append(value.__wrapped__)
+    for each in every:
+        if type(each) in (FunctionType, classmethod, staticmethod) and hasattr(each, "__wrapped__"):
+            every.append(each.__wrapped__)
     for each in {id(each): each for each in every if type(each) is FunctionType}.values():
         if each.__code__.co_filename == module.__file__:
             functions.setdefault(_key(each.__code__), []).append(each)

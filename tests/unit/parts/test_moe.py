@@ -335,7 +335,7 @@ def test_experts_are_split_and_the_balance_loss_evens_their_load(which):
         assert (experts[0] - experts[1]).abs().max() > 1e-3
         ends[weight] = before, spread(made, given)
     assert ends[1.0][1] < 0.7 * ends[1.0][0]
-    assert ends[1.0][1] < 0.7 * ends[0.0][1]
+    assert ends[1.0][1] < 0.8 * ends[0.0][1]
 
 
 def test_a_dense_checkpoint_is_not_loaded_split_by_expert():

@@ -1,5 +1,6 @@
 """Small errors in changed lines: which those are, which errors they have, what is found of each."""
 
+import gc
 import importlib.util
 import sys
 import textwrap
@@ -372,6 +373,15 @@ def fate_of(proof, text, says):
 def test_what_becomes_of_an_error(proof, text, says, outcome):
     fate = fate_of(proof, text, says)
     assert fate.outcome == outcome, fate
+
+
+def test_class_methods_are_found_where_gc_was_frozen(proof):
+    gc.freeze()  # it then lists nothing that was there before
+    try:
+        found = living(next(iter(proof.runs.values())).pair.module, "")
+    finally:
+        gc.unfreeze()
+    assert any(name.endswith(".is_custom_code") for name, _ in found.functions)
 
 
 def test_nothing_of_an_error_remains(proof):
