@@ -18,6 +18,7 @@ import torch
 from patchgen.facts.published import Setting
 from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.itself import WAYS
+from patchgen.verify.checks.numbers import ALONE
 from patchgen.verify.configs.read import changed_heads, find_settings, head_for, read_of
 from patchgen.verify.inputs.arguments import LOGITS, MORE_OUTPUTS, WHOLE_ENCODER
 from patchgen.verify.models.pair import Pair
@@ -213,7 +214,7 @@ class _Selection:
         if self.has("loss"):  # a narrow dtype shows what is not summed in float32
             how: Any = {"head": head, "scenario": Scenario(train=True)}
             yield self.case("bfloat16 loss beside logits", "loss beside logits", "bfloat16", **how)
-        if self.has("norm") or any("Norm" in name for name in changed):
+        if self.has("norm") or any(name.endswith(ALONE) for name in changed):
             yield self.case("bfloat16 norms alone", "norms", "bfloat16", head=head)
         # Other heads give one result a row, whatever is in it; the main one has all such cases.
         of_tokens = head.endswith(("Model", "ForMaskedLM", "ForCausalLM"))

@@ -240,8 +240,7 @@ def check_norms(context: CheckContext) -> Verdict:
 
 @torch.no_grad()
 def _values_of(module: nn.Module, *given: Tensor) -> list[Tensor]:
-    out = module.eval()(*given)
-    return [each for each in tree_leaves(out) if isinstance(each, Tensor)]
+    return [each for each in tree_leaves(module.eval()(*given)) if isinstance(each, Tensor)]
 
 
 # --- Check the outputs at padding in a variant that does not compute it
