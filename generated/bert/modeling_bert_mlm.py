@@ -925,7 +925,7 @@ class NoLogits(tuple[Any, ...]):
 def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """In training, the states (N, D) with a label, and their labels (N); else both unchanged."""
     fraction = getattr(model.config, "max_labelled_fraction", None)
-    if not 0 < (fraction or 1) <= 1:
+    if fraction is not None and not 0 < fraction <= 1:
         raise ValueError(f"max_labelled_fraction is above 0 and at most 1, not {fraction!r}")
     if labels is None or not model.training or getattr(model.config, "loss_chunk_size", None) == 0:
         return states, labels

@@ -483,14 +483,15 @@ class NoLogits(tuple[Any, ...]):
     __getitem__ = __getattr__
 
 
-compiled = cache(partial(torch.compile, dynamic=True))
+# Tiles of two dimensions: no division for each place, and a CPU computes eight at once.
+compiled = cache(partial(torch.compile, dynamic=True, options={"triton.prefer_nd_tiling": True}))
 
 
 def in_one_kernel(step: Any, logits: Tensor, *given: Any) -> Any:
     """`step`, compiled where that pays, and where torch finds a compiler."""
     if logits.numel() < 2**22:
         return step(logits, *given)
-    with torch._dynamo.config.patch(suppress_errors=True):
+    with torch._dynamo.config.patch(suppress_errors=True, fail_on_recompile_limit_hit=False):
         return compiled(step)(logits, *given)
 
 
@@ -518,7 +519,7 @@ def linear_losses(
 @linear_losses.register_fake
 def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0) -> Any:
     losses = torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
-    kept = states.new_empty(len(states) if len(states) <= chunk else 0, len(weight))
+    kept = states.new_empty(states.shape[0] if states.shape[0] <= chunk else 0, weight.shape[0])
     return losses, torch.empty_like(losses), kept
 
 

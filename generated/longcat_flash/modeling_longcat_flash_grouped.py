@@ -181,11 +181,11 @@ class LongcatFlashExperts(nn.Module):
         experts, order = top_k_index.flatten().sort()
         routed = torch.arange(self.num_routed_experts, device=experts.device)
         ends = torch.searchsorted(experts, routed, right=True).int()
-        rows = hidden_states[order // top_k_index.shape[1]].to(dtype)
+        rows = hidden_states[order // top_k_index.shape[1]]
         # Rows behind the last end are left as they were in memory, gradients too: they are kept out on both sides.
         idle = (experts >= self.num_routed_experts)[:, None]
         up = self.gate_up_proj[: self.num_routed_experts].to(dtype)
-        gate, up = _grouped_linear(rows.masked_fill(idle, 0), up, ends).chunk(2, dim=-1)
+        gate, up = _grouped_linear(rows.masked_fill(idle, 0).to(dtype), up, ends).chunk(2, dim=-1)
         out = _grouped_linear(self.act_fn(gate) * up, self.down_proj.to(dtype), ends)
         out = torch.where(idle, self.identity_expert(rows), out)[order.argsort()].view(*top_k_index.shape, -1)
         return (out * top_k_weights[..., None]).to(hidden_states.dtype).sum(1)

@@ -28,7 +28,7 @@ def biased_losses(
 @biased_losses.register_fake
 def _biased_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor) -> Any:
     losses = torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
-    kept = states.new_empty(len(states) if len(states) <= chunk else 0, len(weight))
+    kept = states.new_empty(states.shape[0] if states.shape[0] <= chunk else 0, weight.shape[0])
     return losses, torch.empty_like(losses), kept
 
 

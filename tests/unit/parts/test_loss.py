@@ -507,7 +507,7 @@ def test_a_fixed_number_of_tokens_is_exact_or_nan(compiled):
     assert loss.isnan() and gradient.isnan().any()
 
 
-@pytest.mark.parametrize("fraction", [1.5, -0.1])
+@pytest.mark.parametrize("fraction", [1.5, 0, -0.1])
 def test_the_labelled_fraction_is_one(fraction):
     with pytest.raises(ValueError, match="max_labelled_fraction"):
         built("bert", "variant", max_labelled_fraction=fraction)(**given("bert"))
