@@ -640,12 +640,11 @@ class Texts(NamedTuple):
         return _pad_input(unpad(states, self.places_T)[0], *self.rows)
 
 
-def make_texts(config: Any, mask: Any, position_ids: Any, told: torch.Tensor | None = None) -> Texts | None:
+def make_texts(config: Any, batch: torch.Size, mask: Any, position_ids: Any, told: Any = None) -> Texts | None:
     """The texts of a batch; None where each row is one, without padding."""
-    batch = position_ids if mask is None else mask
-    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(batch.shape, mask, position_ids, told)
+    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(batch, mask, position_ids, told)
     count, lengths_N = len(cu_seqlens_N1) - 1, cu_seqlens_N1.diff()
-    if len(places_T) in (0, batch.numel()) and count == len(batch):
+    if len(places_T) in (0, batch.numel()) and count == batch[0]:
         return None
     ahead_N = torch.arange(count, device=places_T.device) * max_seqlen - cu_seqlens_N1[:-1]
     rows_T = torch.arange(len(places_T), device=places_T.device)
@@ -742,7 +741,7 @@ class BertModel(BertPreTrainedModel):
         packed = position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
         has_texts = attention_mask is not None or packed
         if has_texts and past_key_values is None and encoder_hidden_states is None:
-            texts = self.find_texts(attention_mask, position_ids, kwargs)
+            texts = self.find_texts(batch, attention_mask, position_ids, kwargs)
         if texts is not None:
             embedding_output, attention_mask = texts.in_rows(embedding_output), texts.mask
             kwargs.update(texts.kwargs)
@@ -815,8 +814,8 @@ class BertModel(BertPreTrainedModel):
         return attention_mask, encoder_attention_mask
 
     @torch.compiler.disable  # the number of tokens is not known before
-    def find_texts(self: Any, mask: Any, position_ids: Any, kwargs: dict[str, Any]) -> Texts | None:
-        """The texts of a batch; None where each row is one, or what stands at padding is read."""
+    def find_texts(self: Any, batch: Any, mask: Any, position_ids: Any, kwargs: Any) -> Any:
+        """The `Texts` of a batch; None where each row is one, or what stands at padding is read."""
         if mask is not None:
             names = ("output_attentions", "output_hidden_states")
             recorded = any(kwargs.get(name, getattr(self.config, name)) for name in names)
@@ -824,7 +823,7 @@ class BertModel(BertPreTrainedModel):
                 return None
         elif position_ids is None:
             raise ValueError(f"{type(self).__name__} takes cu_seq_lens_q together with position_ids")
-        return make_texts(self.config, mask, position_ids, kwargs.get("cu_seq_lens_q"))
+        return make_texts(self.config, batch, mask, position_ids, kwargs.get("cu_seq_lens_q"))
 
 
 @auto_docstring(

@@ -24,9 +24,8 @@ class Setting:
     name: str
     changes: Mapping[str, Any]
     rows: tuple[Padding, ...] = ("full", "left")
-    route: int = (
-        0  # as of a `Case`: 1 where the parent's closest computation sums in another order then
-    )
+    # As of a `Case`: 1 where the parent's closest computation sums in another order then.
+    route: int = 0
     drawn: bool = False  # from changed lines: the model may refuse it
 
 
@@ -104,14 +103,6 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         Setting("gelu", {"activation_function": "gelu"}),
         Setting("relu", {"activation_function": "relu"}),
         Setting("behind an encoder", {"add_cross_attention": True}),
-        Setting(
-            "behind an encoder, scaled by layer, not by size",
-            {
-                "add_cross_attention": True,
-                "scale_attn_by_inverse_layer_idx": True,
-                "scale_attn_weights": False,
-            },
-        ),
         Setting("wider", {"n_inner": 40, "tie_word_embeddings": False}),
     ),
     "jetmoe": (Setting("router losses", {"output_router_logits": True, "aux_loss_coef": 0.3}),),
@@ -152,13 +143,6 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         ),
     ),
     "mpnet": (Setting("relu", {"hidden_act": "relu"}),),
-    "nllb_moe": (
-        Setting("first experts", {"second_expert_policy": "random", "router_bias": True}),
-        Setting(
-            "normalised",
-            {"normalize_router_prob_before_dropping": True, "batch_prioritized_routing": True},
-        ),
-    ),
     "openai": (Setting("relu", {"afn": "relu"}),),
     "qwen3": (
         Setting("0.6B", {"tie_word_embeddings": True, "head_dim": 16}),

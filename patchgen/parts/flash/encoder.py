@@ -8,7 +8,7 @@ from transformers.modeling_flash_attention_utils import _pad_input
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg, misc"
 # mypy: disable-error-code="no-untyped-call"
 from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.flash.rows import Texts, attend_in_rows, make_texts, unpad
+from patchgen.parts.flash.rows import attend_in_rows, make_texts, unpad
 
 
 class AttendsInRows:
@@ -24,8 +24,8 @@ class FindsTexts:
     keeps_padding = False  # a head that reads the states of padding sets it
 
     @torch.compiler.disable  # the number of tokens is not known before
-    def find_texts(self: Any, mask: Any, position_ids: Any, kwargs: dict[str, Any]) -> Texts | None:
-        """The texts of a batch; None where each row is one, or what stands at padding is read."""
+    def find_texts(self: Any, batch: Any, mask: Any, position_ids: Any, kwargs: Any) -> Any:
+        """The `Texts` of a batch; None where each row is one, or what stands at padding is read."""
         if mask is not None:
             names = ("output_attentions", "output_hidden_states")
             recorded = any(kwargs.get(name, getattr(self.config, name)) for name in names)
@@ -35,7 +35,7 @@ class FindsTexts:
             raise ValueError(
                 f"{type(self).__name__} takes cu_seq_lens_q together with position_ids"
             )
-        return make_texts(self.config, mask, position_ids, kwargs.get("cu_seq_lens_q"))
+        return make_texts(self.config, batch, mask, position_ids, kwargs.get("cu_seq_lens_q"))
 
     @edit("forward")
     def take_padding_out(
@@ -61,7 +61,7 @@ class FindsTexts:
             packed = position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
             has_texts = attention_mask is not None or packed
             if has_texts and cache is None and encoder_hidden_states is None:
-                texts = self.find_texts(attention_mask, position_ids, kwargs)
+                texts = self.find_texts(batch, attention_mask, position_ids, kwargs)
             if texts is not None:
                 embedding_output, attention_mask = texts.in_rows(embedding_output), texts.mask
                 kwargs.update(texts.kwargs)
@@ -96,10 +96,10 @@ class PoolsEachText:
 class CountsFromPadding:
     # Before PaddingFreeEncoder.  Positions begin behind that of padding, as RoBERTa's do.
     @torch.compiler.disable
-    def find_texts(self: Any, mask: Any, position_ids: Any, kwargs: dict[str, Any]) -> Texts | None:
+    def find_texts(self: Any, batch: Any, mask: Any, position_ids: Any, kwargs: Any) -> Any:
         """ValueError for packed positions that are counted from 0: they would be too small."""
         first = self.embeddings.padding_idx + 1
-        texts = super().find_texts(mask, position_ids, kwargs)
+        texts = super().find_texts(batch, mask, position_ids, kwargs)
         if texts is not None and mask is None and int(position_ids.min()) < first:
             raise ValueError(
                 f"positions begin with {first}: collate with position_ids_start={first}"

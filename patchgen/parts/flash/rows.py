@@ -42,13 +42,12 @@ class Texts(NamedTuple):
 
 
 def make_texts(
-    config: Any, mask: Any, position_ids: Any, told: torch.Tensor | None = None
+    config: Any, batch: torch.Size, mask: Any, position_ids: Any, told: Any = None
 ) -> Texts | None:
     """The texts of a batch; None where each row is one, without padding."""
-    batch = position_ids if mask is None else mask
-    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(batch.shape, mask, position_ids, told)
+    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(batch, mask, position_ids, told)
     count, lengths_N = len(cu_seqlens_N1) - 1, cu_seqlens_N1.diff()
-    if len(places_T) in (0, batch.numel()) and count == len(batch):
+    if len(places_T) in (0, batch.numel()) and count == batch[0]:
         return None
     ahead_N = torch.arange(count, device=places_T.device) * max_seqlen - cu_seqlens_N1[:-1]
     rows_T = torch.arange(len(places_T), device=places_T.device)

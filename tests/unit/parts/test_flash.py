@@ -71,7 +71,7 @@ class TestTexts:
         _attn_implementation = "sdpa"
 
     def test_each_row_of_a_mask_is_a_text(self):
-        found = make_texts(self.Config, self.MASK, None)
+        found = make_texts(self.Config, self.MASK.shape, self.MASK, None)
         states = torch.arange(12.0).view(3, 4, 1)
         assert unpad(states, found.places_T).flatten().tolist() == [0, 1, 3, 4, 8, 9, 10, 11]
         assert found.in_rows(states).squeeze(-1).tolist() == [
@@ -82,13 +82,17 @@ class TestTexts:
         assert found.mask.sum(1).tolist() == [3, 1, 4]
 
     def test_positions_that_restart_begin_a_text(self):
-        found = make_texts(self.Config, None, torch.tensor([[0, 1, 2, 0, 1, 7]]))
+        positions = torch.tensor([[0, 1, 2, 0, 1, 7]])
+        found = make_texts(self.Config, positions.shape, None, positions)
         assert found.rows[0].tolist() == [0, 1, 2, 3, 4, 6] and found.rows[1:] == (3, 3)
+        both = make_texts(self.Config, torch.Size([2, 6]), None, positions)  # of two rows
+        assert both.rows[0].tolist() == [0, 1, 2, 3, 4, 6, 9, 10, 11, 12, 13, 15]
 
     def test_whole_rows_are_left_alone(self):
-        assert make_texts(self.Config, torch.ones(2, 3), None) is None
-        assert make_texts(self.Config, torch.zeros(2, 3), None) is None
-        assert make_texts(self.Config, None, torch.tensor([[3, 4, 5]])) is None
+        for mask in (torch.ones(2, 3), torch.zeros(2, 3)):
+            assert make_texts(self.Config, mask.shape, mask, None) is None
+        positions = torch.tensor([[3, 4, 5]])
+        assert make_texts(self.Config, positions.shape, None, positions) is None
 
     def test_rows_of_packed_texts_end_texts(self):
         class Model:
