@@ -283,7 +283,7 @@ class _Selection:
             if not scenario.autocast or "bfloat16" in self.plan.dtypes:
                 yield compare_numbers(self.head, "float32", name, scenario)
         name, kind = "float32 attention weights", "weights"
-        yield self.case(name, kind, scenario=replace(padded, train=False))
+        yield self.case(name, kind, scenario=Scenario(rows="short", states=False))
         yield self.case(f"{name}, dropout", kind, scenario=replace(padded, dropout=DROPOUT))
 
     def calls(self) -> Iterator[Case]:

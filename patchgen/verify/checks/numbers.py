@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import replace
 
@@ -176,27 +175,27 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
 
     The states of both are equal bit for bit, whatever the dtype.  Beside the parent's loss, the
     noise of a narrow dtype would hide a loss that is summed in it.  The truth is the loss of the
-    same states with a head in float64.
+    same states with a head in float32.
     """
     pair, scenario = context.pair, context.case.scenario
     require_scenario(pair, scenario)
     if not hasattr(pair.facts.module, "causal_loss"):
         raise NothingToCompare("it computes logits, of the labelled tokens alone")
     variant, states = context.model(fresh=True), list[Tensor]()
-    wide = copy.deepcopy(variant).double()
+    wide = context.model(fresh=True).float()
+    heads = [model.get_output_embeddings() for model in (variant, wide)]
 
     def losses_of(model: PreTrainedModel) -> list[float]:
         drawn = [pair.inputs(scenario, context.dtype, seed) for seed in DRAWS]
         steps = [observe_step(model, inputs, scenario) for inputs in drawn]
         return [float(step["loss"]) for step in steps if "loss" in step]
 
-    if not (without := losses_of(variant)):
+    if heads[0] is None or not (without := losses_of(variant)):
         raise NothingToCompare("it has no loss here")
     for model in (variant, wide):
         setattr(model.config, CHUNK, 0)
-    heads = [model.get_output_embeddings() for model in (variant, wide)]
     heads[0].register_forward_pre_hook(lambda _, given: states.append(given[0].detach()))
-    heads[1].register_forward_pre_hook(lambda _, given: (states.pop(0).double(),))
+    heads[1].register_forward_pre_hook(lambda _, given: (states.pop(0).float(),))
     whole, truth = losses_of(variant), losses_of(wide)
     # The worst of some batches each: in one, rounding may be small.
     apart, error, noise = (

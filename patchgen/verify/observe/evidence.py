@@ -229,16 +229,16 @@ class Work(Listener):
     products: int = 0
     flops: int = 0
     wide_flops: int = 0  # of those whose factors are float32
+    grouped_flops: int = 0  # of these, the grouped ones: autocast leaves them as they are
 
     def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
         flops = count_flops(operation, args, given, out)
         self.products += flops > 0
         self.flops += flops
         factors = [each for each in args if isinstance(each, Tensor)][:2]
-        # Autocast leaves grouped products as they are: transformers' own are wide under it.
-        is_grouped = operation.overloadpacket.__name__ == "_grouped_mm"
-        if not is_grouped and all(each.dtype == torch.float32 for each in factors):
+        if all(each.dtype == torch.float32 for each in factors):
             self.wide_flops += flops
+            self.grouped_flops += flops * (operation.overloadpacket.__name__ == "_grouped_mm")
 
 
 @dataclass(slots=True)
