@@ -6,7 +6,7 @@
 #   launch/measure.sh              again, with measured/ as it came back, until it says that all is done
 #   launch/measure.sh --tiny       here: the whole way with tiny models on a CPU, to be checked and not to be timed
 #
-# tried: --tiny on a CPU, from wheels.  Not tried: a GPU.
+# tried: --tiny on a CPU, from wheels; on an H100, steps by name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -737,7 +737,8 @@ def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, give
         return None
     if model.loss_function is not ForCausalLMLoss:  # may warn
         return None
-    chunk = chunk or max(256, 2**27 // head.out_features // 256 * 256)
+    most = max(2**27, 2**11 * labels.numel())  # logits: fewer than 2**11 words at a time are slow
+    chunk = chunk or max(256, most // head.out_features // 256 * 256)
     return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
 
 

@@ -99,7 +99,7 @@ DIFFERS, EQUAL_IF = "__differs__", "__equal_if__"
 MODES, SETTING = ("training", "eval"), "config."
 PARTS = "patchgen.parts."
 # Edits of heads that `liger` takes from the part `loss`: they alone do not make it a part.
-_SHARED = ("loss.heads.", "flash.lengths.", "flash.decoder.LabelsWithinTexts")
+_SHARED = ("loss.heads.", "flash.lengths.", "flash.decoder.LabelsWithin", "flash.decoder.NoCache")
 _HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
 
 

@@ -31,8 +31,8 @@ Options are attributes of the configuration:
 
     loss_chunk_size        tokens in a chunk; 0: the parent's statements, for those who read logits
                            while they train; None or absent: as many as make 2**27 logits, half
-                           a gigabyte in float32, in steps of 256 tokens and at least 256; as many
-                           as a batch has: the fastest, and the logits are in memory once
+                           a gigabyte in float32, or 2**11 for each token, in steps of 256 and at
+                           least 256; as many as a batch has: the fastest, the logits kept once
     max_labelled_fraction  for `LabelledTokens`: see there
 
 torch's own `linear_cross_entropy` (2.13) is not used: it has no cap, adds up the gradient of the
