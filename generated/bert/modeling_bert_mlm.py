@@ -1008,17 +1008,17 @@ class BertForMaskedLM(BertPreTrainedModel):
         all_tokens = sequence_output
         tokens, labels = labelled_tokens(self, all_tokens, labels)
         prediction_scores = self.cls(tokens)
-
         masked_lm_loss = None
         if labels is not None:
             loss_fct = CrossEntropyLoss()  # -100 index = padding token
             masked_lm_loss = loss_fct(prediction_scores.view(-1, self.config.vocab_size), labels.view(-1))
-        prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
+            prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
+
         return MaskedLMOutput(
             loss=masked_lm_loss,
+            logits=prediction_scores,
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
-            logits=prediction_scores,
         )
 
 

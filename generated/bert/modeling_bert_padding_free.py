@@ -819,10 +819,9 @@ class BertModel(BertPreTrainedModel):
         if mask is not None:
             names = ("output_attentions", "output_hidden_states")
             recorded = any(kwargs.get(name, getattr(self.config, name)) for name in names)
-            if self.keeps_padding or recorded or mask.ndim != 2 or not mask[:, 0].all():
+            whole = self.keeps_padding or bool(getattr(self.config, "chunk_size_feed_forward", 0))
+            if whole or recorded or mask.ndim != 2 or not mask[:, 0].all():
                 return None
-        elif position_ids is None:
-            raise ValueError(f"{type(self).__name__} takes cu_seq_lens_q together with position_ids")
         return make_texts(self.config, batch, mask, position_ids, kwargs.get("cu_seq_lens_q"))
 
 

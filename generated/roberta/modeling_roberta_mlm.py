@@ -894,19 +894,19 @@ class RobertaForMaskedLM(RobertaPreTrainedModel):
         all_tokens = sequence_output
         tokens, labels = labelled_tokens(self, all_tokens, labels)
         prediction_scores = self.lm_head(tokens)
-
         masked_lm_loss = None
         if labels is not None:
             # move labels to correct device
             labels = labels.to(prediction_scores.device)
             loss_fct = CrossEntropyLoss()
             masked_lm_loss = loss_fct(prediction_scores.view(-1, self.config.vocab_size), labels.view(-1))
-        prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
+            prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
+
         return MaskedLMOutput(
             loss=masked_lm_loss,
+            logits=prediction_scores,
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
-            logits=prediction_scores,
         )
 
 

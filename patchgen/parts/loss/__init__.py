@@ -24,8 +24,7 @@ its label, as DPO and GRPO need them, in chunks too.
 
 What happens to logits between two products is compiled by inductor when there first are 4 million
 logits, inside the operator, so that nothing of it shows under `torch.compile`: some 15 seconds on a
-CPU, once for each dtype and kept on disk.  In bfloat16 a logit then takes at most 16 bytes of
-memory traffic, products included.  Without a compiler the same code runs as it is written.
+CPU, once for each dtype and kept on disk.  Without a compiler the same code runs as it is written.
 
 Options are attributes of the configuration:
 

@@ -44,19 +44,21 @@ class LabelledTokens:
 
     @edit("forward")
     def run_the_head_where_labels_are(
-        self, prediction_scores, labels, head: Hole, states: Hole, output: Hole
+        self, prediction_scores, labels, loss: Hole, head: Hole, states: Hole
     ):
         with old:
             prediction_scores = head(states)
-            ...
-            return output(..., logits=prediction_scores)
+            loss = None
+            if labels is not None:
+                ...
         with new:
             all_tokens = states
             tokens, labels = labelled_tokens(self, all_tokens, labels)
             prediction_scores = head(tokens)
-            ...
-            prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
-            return output(..., logits=prediction_scores)
+            loss = None
+            if labels is not None:
+                ...
+                prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
 
 
 class LabelledTokensByFunction:
@@ -87,20 +89,21 @@ class LabelledTokensOfEitherHead:
     def run_the_head_where_labels_are(
         self,
         prediction_scores,
+        loss: Hole,
         labels,
         legacy: Hole,
         head: Hole,
         embeddings: Hole,
         states: Hole,
-        output: Hole,
     ):
         with old:
             if self.legacy:
                 prediction_scores = legacy(states)
             else:
                 prediction_scores = head(states, embeddings)
-            ...
-            return output(..., logits=prediction_scores)
+            loss = None
+            if labels is not None:
+                ...
         with new:
             all_tokens = states
             tokens, labels = labelled_tokens(self, all_tokens, labels)
@@ -108,6 +111,7 @@ class LabelledTokensOfEitherHead:
                 prediction_scores = legacy(tokens)
             else:
                 prediction_scores = head(tokens, embeddings)
-            ...
-            prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
-            return output(..., logits=prediction_scores)
+            loss = None
+            if labels is not None:
+                ...
+                prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())

@@ -134,15 +134,15 @@ def _packed(masked: bool, route: int, context: CheckContext) -> Both | Verdict:
 
 
 def _first_labels(context: CheckContext) -> Both:
-    """The label of a text's first token does not count, where a part promises it."""
+    """The label of a text's first token does not count, also where rows share their positions."""
     if not hasattr(context.pair.module, "labels_within_texts"):
         raise NothingToCompare("it takes labels as they are")
     ids = context.given()["input_ids"]
-    places = torch.cat([torch.arange(n, device=ids.device) for n in TEXTS]).expand_as(ids)
-    given = {"input_ids": ids, "position_ids": places}
-    every = (ids.masked_fill(places == 0, -100), labels := ids.clone())
-    wanted, ours = (run(context.model(), {**given, "labels": each}) for each in every)
-    after = {"loss": ours["loss"], "the caller's labels": labels.double()}
+    places = torch.cat([torch.arange(n, device=ids.device) for n in TEXTS])[None]
+    given = {"input_ids": ids, "position_ids": places, "labels": ids.clone()}
+    dropped = {"position_ids": places.expand_as(ids), "labels": ids.masked_fill(places == 0, -100)}
+    wanted, ours = (run(context.model(), given | changed) for changed in (dropped, {}))
+    after = {"loss": ours["loss"], "the caller's labels": given["labels"].double()}
     return {"loss": wanted["loss"], "the caller's labels": ids.double()}, after
 
 
@@ -189,7 +189,7 @@ def _as_tuple(context: CheckContext) -> Both | Verdict:
         set_seed(0)
         with torch.no_grad(), compute_in_float64():
             out = model.train()(**given, return_dict=is_named, **asked)
-        side["first in training"] = next(tensor for _, tensor in outputs(out))
+        side |= {f"{n} in training": each for n, (_, each) in enumerate(outputs(out))}
     return both
 
 

@@ -145,6 +145,8 @@ def _text(
         given["labels" if is_label else "decoder_input_ids"] = answer.input_ids
     elif "labels" in names and scenario.labels and config.model_type not in ONE_ROW:
         given["labels"] = text.labels
+        if model_class.__name__.endswith("MaskedLM"):  # predicts the first token of a row too
+            given["labels"][0, 0] = text.input_ids[0, 0] if text.real[0, 0] else -100
         if (places := given.get("position_ids")) is not None:  # as collators of packed texts do
             given["labels"] = text.labels.masked_fill(places == 0, -100)
     if "mc_token_ids" in names:  # of choices: the last token but one

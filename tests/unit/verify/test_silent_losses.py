@@ -59,8 +59,8 @@ ERRORS = {
         "gemma2_loss",
         " work in training",
         "loss_without_logits",
-        "max(256, 2**27 // head.out_features // 256 * 256)",
-        "max(1, head.out_features // 2**27)",
+        "max(256, most // head.out_features // 256 * 256)",
+        "max(1, head.out_features // most)",
     ),
     "a pooler that reads the first token of a row for each of its texts": (
         "roberta_padding_free",
