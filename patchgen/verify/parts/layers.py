@@ -154,7 +154,7 @@ def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
     labels = facts.inputs["labels"]
     if not rows_of(parent, words) >= labels.numel():
         yield "the parent saves no logits either"
-    if hasattr(facts.module, "labelled_tokens"):
+    if hasattr(facts.module, "labelled_tokens") and "Causal" not in facts.variant_class.__name__:
         labelled = int((labels != -100).sum())
         shapes = (shape for ran in variant.forwards.values() for shape in ran)
         if not any(len(shape) == 2 and shape[0] == labelled for shape in shapes):
@@ -195,7 +195,7 @@ LOSS = PartCheck(
     hides_logits=lambda scenario, changes, module: (
         scenario.labels
         and changes.get("loss_chunk_size") != 0
-        and (scenario.train or not hasattr(module, "labelled_tokens"))
+        and (scenario.train or hasattr(module, "causal_loss"))
         and not (LOGITS in scenario.ways and hasattr(module, "causal_loss"))
     ),
     # Where more tokens have a label than there are places: a loss of some would be silently wrong.
