@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,13 +52,12 @@ def as_written(states: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     return loss
 
 
-def by_liger() -> Loss | None:
+def by_liger(**given: Any) -> Loss | None:
     try:
         from liger_kernel.transformers import functional as liger
     except ImportError:
         return None
-    loss: Loss = liger.liger_fused_linear_cross_entropy
-    return loss
+    return partial(liger.liger_fused_linear_cross_entropy, **given)
 
 
 def main() -> None:
@@ -84,6 +84,7 @@ def main() -> None:
         "part loss, as written": as_written,
         "part loss": chunked,
         "Liger": by_liger() if on_gpu else None,
+        "Liger, float32 sums": by_liger(accum_dtype=torch.float32) if on_gpu else None,
     }
     print(
         f"{options.tokens} tokens, {options.words} words, width {options.width}, {dtype}, {device}"
