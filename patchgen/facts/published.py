@@ -23,7 +23,7 @@ class Setting:
 
     name: str
     changes: Mapping[str, Any]
-    rows: tuple[Padding, ...] = ("full", "left")
+    rows: tuple[Padding, ...] = ("full", "left", "right")
     # As of a `Case`: 1 where the parent's closest computation sums in another order then.
     route: int = 0
     drawn: bool = False  # from changed lines: the model may refuse it
@@ -129,14 +129,14 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         Setting("more types of tokens", {"type_vocab_size": 4}),
     ),
     "mistral": (
-        Setting("a window", {"sliding_window": 5}, ("full", "right", "left")),
+        Setting("a window", {"sliding_window": 5}),
         Setting("Nemo", {"sliding_window": None, "head_dim": 16}),
         Setting("a window as long as the text", {"sliding_window": 13}),
     ),
     "mixtral": (
-        Setting("a window", {"sliding_window": 5}, ("full", "right", "left")),
+        Setting("a window", {"sliding_window": 5}),
         Setting("a window as long as the text", {"sliding_window": 13}),
-        Setting("router losses", _ROUTED, ("full", "right", "left")),
+        Setting("router losses", _ROUTED),
         Setting("jitter", {"router_jitter_noise": 0.2}),
         Setting(
             "scaled rotary", {"rope_parameters": YARN, "head_dim": 16, "tie_word_embeddings": True}
@@ -154,7 +154,7 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
     ),
     "qwen3_moe": (
         Setting("30B-A3B", {"norm_topk_prob": True, "head_dim": 16}),
-        Setting("router losses", _ROUTED, ("full", "right", "left")),
+        Setting("router losses", _ROUTED),
         Setting("some layers dense", {"decoder_sparse_step": 2, "mlp_only_layers": [2]}),
         Setting("a window", {"use_sliding_window": True, "sliding_window": 5}),
         Setting("biases", {"attention_bias": True}),
@@ -169,6 +169,7 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         Setting(
             "part of a head rotated", {"text_config.rope_parameters": {"full_attention": _HALF}}
         ),
+        Setting("scaled rotary", {"text_config.rope_parameters": {"full_attention": _LLAMA3}}),
         Setting("a window", {"sliding_window": 5}),
         Setting(
             "limits", {"swiglu_limits": [0.5, 0.4, 0.6], "swiglu_limits_shared": [0.3, 0.8, 0.7]}

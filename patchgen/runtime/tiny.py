@@ -96,6 +96,8 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
     rates = (name for name, value in values.items() if "drop" in name and isinstance(value, float))
     for place, rate in enumerate(rates):
         changes[rate] = dropout * (1 + place / 8)
+    if isinstance(values.get("router_jitter_noise"), float):  # which each dtype draws otherwise
+        changes["router_jitter_noise"] = 0.0
     if "per_layer_config" in values:
         changes["per_layer_config"] = {}  # all layers of one kind
     for name in default.sub_configs:

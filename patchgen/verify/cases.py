@@ -19,8 +19,14 @@ from patchgen.facts.published import Setting
 from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.itself import WAYS
 from patchgen.verify.checks.numbers import ALONE
-from patchgen.verify.configs.read import changed_heads, find_settings, head_for, read_of
-from patchgen.verify.inputs.arguments import LOGITS, MORE_OUTPUTS, WHOLE_ENCODER
+from patchgen.verify.configs.read import (
+    changed_heads,
+    defaults_of,
+    find_settings,
+    head_for,
+    read_of,
+)
+from patchgen.verify.inputs.arguments import LOGITS, MORE_OUTPUTS, TWO_STREAMS, WHOLE_ENCODER
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN, LEARNING, OF_MODELS
 from patchgen.verify.parts.combine import training_scenario
@@ -64,6 +70,7 @@ CALLS: Mapping[str, Scenario] = {
     "mask of four axes": Scenario(rows="right", ways=("mask of four axes",)),
     "as a tuple": Scenario(rows="left", ways=("a tuple",)),
     "asked for all": Scenario(rows="right", ways=(MORE_OUTPUTS,)),
+    "in two streams": Scenario("right", train=True, ways=(TWO_STREAMS,)),
     # In eval mode dropout must do nothing, whatever its rate.
     "eval, dropout set": Scenario(rows="left", dropout=DROPOUT),
     "one token": Scenario(length=1, labels=False),
@@ -94,8 +101,6 @@ OF_HEADS: Mapping[str, Mapping[str, dict[str, Any]]] = {
         "with a rate of zero": {"classifier_dropout": 0.0},
     },
 }
-# The names that configurations give rates of dropout.
-RATES = "attention_probs_dropout_prob hidden_dropout_prob attention_dropout moe_token_dropout"
 # How a model that calls transformers' attention interface is run: see `checks.interface`.
 INTERFACE = ("eager", "flex_attention", "flash", "registered")
 DECODERS = ("LMHeadModel", "ForCausalLM")
@@ -251,7 +256,7 @@ class _Selection:
         for rows in ROWS[1:3] if self.has("flash") else ():
             scenario = Scenario(rows=rows)
             yield self.case(f"{rows} gives zeros at padding", "zeros", "float64", scenario=scenario)
-        for rate in RATES.split():
+        for rate in (name for name in defaults_of(self.variant) if "drop" in name):
             for rows in ROWS[:2]:
                 how: Any = {"scenario": Scenario(rows=rows, labels=False), "detail": rate}
                 yield self.case(f"{rows} drops by {rate}", "drops", **how)
@@ -441,7 +446,7 @@ class _Selection:
 COSTS: Mapping[str, float] = {
     **{"weights": 1.2, "cache": 2, "effect": 2, "choices": 3, "operators": 3, "zeros": 1},
     **{"work": 2, "loss beside logits": 2, "attention": 3},
-    **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 12, "compiled": 60, "itself": 3},
+    **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 2, "compiled": 60, "itself": 3},
 }
 NARROW = 3  # times as much: the parent's noise is measured
 

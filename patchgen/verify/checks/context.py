@@ -127,7 +127,9 @@ class View:
         bound = self.route.bound
         if not bound.roundings:
             return self.allowed
-        plain = replace(self, scenario=replace(self.scenario, checkpointing=None), weights=False)
+        # Without random numbers, which may depend on the dtype.
+        how = replace(self.scenario, checkpointing=None, train=False, dropout=0.0)
+        plain = replace(self, scenario=how, weights=False)
         try:
             if self.is_narrow:
                 noise = plain.noise(*DRAWS)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, set_seed
 
+from patchgen.facts.modules import CACHES
 from patchgen.verify.checks.context import (
     CheckContext,
     NothingToCompare,
@@ -29,7 +30,7 @@ from patchgen.verify.checks.context import (
 )
 from patchgen.verify.checks.saved import SAVED, Both, Observed, Way, of_both
 from patchgen.verify.differences import EQUAL, REORDERED, Bound, differences
-from patchgen.verify.inputs.arguments import LENGTH, CannotBuild, takes
+from patchgen.verify.inputs.arguments import LENGTH, CannotBuild, Inputs, takes
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.observe.step import SEED, is_causal, observe_step, outputs, run, takes_cache
@@ -37,7 +38,6 @@ from patchgen.verify.parts.part_check import Scenario, shorten_names
 
 TEXTS = (3, 1, 2, LENGTH - 6)  # tokens of texts in one row; the longest one is not the first
 NEW_TOKENS = 4
-CACHES = (False, True)
 MORE_WORDS = 8
 # A narrow dtype rounds so much coarser; a model that is right is at most so many times further off.
 COARSER = 16.0
@@ -230,6 +230,12 @@ def _cache_by_default(context: CheckContext) -> Both:
             observed = observe_step(model, given, replace(plain, checkpointing=way))
             suffix = "" if way is None else ", checkpointed"
             side.update({f"{name}{suffix}": tensor for name, tensor in observed.items()})
+    given = context.given()
+    models = context.pair.models(context.pair.routes[0], context.dtype)
+    for side, each in zip(found, models, strict=True):
+        out = each.eval()(**given)
+        is_there = any(getattr(out, name, None) is not None for name in CACHES)
+        side["whether there is a cache in an evaluation"] = torch.tensor(float(is_there))
     return found
 
 
@@ -285,9 +291,20 @@ def _counted(times: int, context: CheckContext) -> Both:
         inputs = context.inputs(training := Scenario("right", train=True))
     except CannotBuild:
         inputs = context.inputs(training := Scenario(train=True))
-    items, model = times * (inputs.given["labels"] != -100).sum(), _with_router_losses(context)
-    counted = replace(inputs, options={**inputs.options, "num_items_in_batch": items})
-    plain, part = (observe_step(model, each, training) for each in (inputs, counted))
+
+    def of(items: int) -> Inputs:
+        return replace(
+            inputs, options={**inputs.options, "num_items_in_batch": torch.tensor(items)}
+        )
+
+    parent, _ = context.pair.models(context.pair.routes[0], context.dtype)
+    total, mean = (observe_step(parent, each, training)["loss"] for each in (of(1), inputs))
+    # BERT's own loss does not heed it, and losses of routers beside it may.
+    labelled = (
+        round(float(total / mean)) if total != mean else (inputs.given["labels"] != -100).sum()
+    )
+    items, model = times * int(labelled), _with_router_losses(context)
+    plain, part = (observe_step(model, each, training) for each in (inputs, of(items)))
     names = [name for name in plain if name == "loss" or name.startswith("gradient of ")]
     return {name: plain[name] for name in names}, {name: times * part[name] for name in names}
 
@@ -402,9 +419,8 @@ def _generated(context: CheckContext) -> Both:
     if not type(model).can_generate() or not is_decoder:
         raise NothingToCompare("it generates no text")
     given = context.given("left")
-    made = [
-        generate(model, given, NEW_TOKENS, use_cache=cache, do_sample=False) for cache in CACHES
-    ]
+    ways = ({"use_cache": cache, "do_sample": False} for cache in (False, True))
+    made = [generate(model, given, NEW_TOKENS, **way) for way in ways]
     without, cached = ({"logits": logits} for _, logits in made)
     return without, cached
 

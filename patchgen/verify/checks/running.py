@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,23 +106,28 @@ def _work_of(pair: Pair, side: int, scenario: Scenario) -> Work:
 # What a modeling file imports to keep them.
 KEEPS = "create_selective_checkpoint_contexts"
 CHOICE = "aten.topk"
+PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten._grouped_mm")
+NOTHING_KEPT = {"context_fn": lambda: (nullcontext(), nullcontext())}
 
 
 def check_choices(context: CheckContext) -> Verdict:
-    """A checkpointed step makes as many choices as a plain one."""
+    """A checkpointed step makes as many choices as a plain one, and keeps no products."""
     pair, scenario = context.pair, context.case.scenario
     if not hasattr(pair.module, KEEPS):
         raise NothingToCompare("it does not choose what a recompute keeps")
-    variant, counts = context.model(), list[int]()
-    for asked in (replace(scenario, checkpointing=None), scenario):
+    variant, counts, products = context.model(), list[int](), list[int]()
+    for options in (None, scenario.checkpointing, NOTHING_KEPT):
+        asked = replace(scenario, checkpointing=options)
         with gather_evidence(variant) as evidence:
             observe_step(variant, context.inputs(asked), asked)
         counts.append(evidence.kernels[CHOICE])
-    plain, checkpointed = counts
+        products.append(sum(evidence.kernels[name] for name in PRODUCTS))
+    plain, checkpointed, _ = counts
     if not plain:
         raise NothingToCompare("no router chooses in it")
     note = f"{checkpointed} choices in a checkpointed step, {plain} in a plain one"
-    return judge(checkpointed == plain, note)
+    note = f"{note}; {products[1]} products, {products[2]} where nothing is kept"
+    return judge(checkpointed == plain and products[1] == products[2], note)
 
 
 # --- Check the custom operators that a variant runs, by torch's own `opcheck`

@@ -75,7 +75,7 @@ def find_reads(
         for name, others in _reads(node):
             values = found.setdefault(name, [])
             readers.setdefault(name, set()).add(node.name)
-            default = defaults.get(name, others.default)
+            default = defaults.get(name.rpartition(".")[2], others.default)
             values.extend(v for v in _values(name, default, others) if v not in values)
     inside = (each for node in changed for each in ast.walk(node))
     functions = (each for each in inside if isinstance(each, ast.FunctionDef))
@@ -234,7 +234,7 @@ def _values(name: str, default: Any, others: _Others) -> Iterator[Any]:
         elif default <= FEW:
             yield default + 1
     elif others.is_tested:
-        yield from (SMALL, True, 0)  # 0 is not None
+        yield from (SMALL, SMALL / 2, True, 0)  # an integer is no float, and 0 is not None
 
 
 # Names that other cases change, or that no case can: how the model is called, and its purpose.
@@ -254,22 +254,25 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
     known = [*PUBLISHED.get(family, ()), *(each for name in named for each in OF_PARTS[name])]
     met, drawn = {name for setting in known for name in setting.changes}, []
     for name, values in read_of(variant).values.items():
-        is_size = (name in SIZES or name in MORE_SIZES) and name not in VALUES
+        last = name.rpartition(".")[2]
+        is_size = (last in SIZES or last in MORE_SIZES) and last not in VALUES
         if not (is_size or name in met or ELSEWHERE.search(name)):
             drawn += [
-                Setting(f"{name}={value!r}", {name: value}, ("left",), drawn=True)
+                Setting(f"{name}={value!r}", {name: value}, ("left", "right"), drawn=True)
                 for value in values
             ]
     together = {name: value for each in drawn[::-1] for name, value in each.changes.items()}
     if len(together) > 1:  # one may do nothing without another
-        drawn.append(Setting("all of these", together, ("left",), drawn=True))
+        drawn.append(Setting("all of these", together, ("left", "right"), drawn=True))
     several = (each.changes for each in known if len(each.changes) > 1)  # one may hide another
     alone = {n: v for changes in several for n, v in changes.items() if n not in DECODING}
-    drawn += [Setting(f"{n}={v!r}", {n: v}, ("left",), drawn=True) for n, v in alone.items()]
+    drawn += [
+        Setting(f"{n}={v!r}", {n: v}, ("left", "right"), drawn=True) for n, v in alone.items()
+    ]
     if text and not any(
         "." in name for name in read_of(variant).values
     ):  # sizes inside have to fit
-        drawn.append(Setting("other sizes", OTHER_SIZES, ("left",), drawn=True))
+        drawn.append(Setting("other sizes", OTHER_SIZES, ("left", "right"), drawn=True))
     return (*known, *drawn)
 
 
@@ -306,8 +309,11 @@ def read_of(variant: Variant) -> Read:
     if diff.is_file():
         changes = diff.read_text(encoding="utf-8")
         lines, replaced = find_touched_lines(changes), find_touched_lines(changes, of_old=True)
+    return find_reads(flat.text, lines, defaults_of(variant), source_of(variant.parent), replaced)
+
+
+def defaults_of(variant: Variant) -> dict[str, Any]:
+    """Of the parent's configurations, and of the variant's own."""
     defaults = find_defaults(source_of(variant.parent.replace(".modeling_", ".configuration_")))
-    own = path.with_name(path.name.replace("modeling_", "configuration_"))
-    if own.is_file():
-        defaults |= find_defaults(own.read_text(encoding="utf-8"))
-    return find_reads(flat.text, lines, defaults, source_of(variant.parent), replaced)
+    own = variant.path.with_name(variant.path.name.replace("modeling_", "configuration_"))
+    return defaults | (find_defaults(own.read_text(encoding="utf-8")) if own.is_file() else {})

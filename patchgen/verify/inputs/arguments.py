@@ -107,18 +107,21 @@ def batch(padding: Padding = "none", *, rows: int = 3, length: int = 13, seed: i
 # --- ways to call
 
 IGNORED = 96  # a label that a caller says does not count
+PREDICTED = 4  # tokens, where not all are
 ITEMS = 7  # labels that a caller says are in the batch
 AS_TUPLE = "a tuple"
 FOUR_AXES = "mask of four axes"
 LOGITS = "logits that are asked for"
 MORE_OUTPUTS = "all outputs that it has"
 WHOLE_ENCODER = "an encoder without padding"  # every query sees all of its states
+TWO_STREAMS = "tokens that are predicted in another order"  # XLNet's
 # The arguments that the forward has to take for a way.
 _TAKEN = {
     "types of tokens": "token_type_ids",
     "embeddings": "inputs_embeds",
     "positions": "position_ids",
     "mask of ones": "attention_mask",
+    TWO_STREAMS: "target_mapping",
 }
 # The arguments that have to be given for a way, and what is missing where they are not.
 _GIVEN = {
@@ -194,6 +197,10 @@ def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:
         seen = given["attention_mask"].bool()[:, None, :] & (offset > 0) & (offset != 3)
         scores = torch.zeros(seen.shape, dtype=torch.float64)
         new["attention_mask"] = scores.masked_fill(~(seen | (offset == 0)), -1e9)[:, None]
+    elif way == TWO_STREAMS:  # some tokens, of which each sees earlier ones alone
+        new["perm_mask"] = (place[:, None] < place).double().expand(len(ids), -1, -1)
+        new["target_mapping"] = torch.eye(len(place)).double()[-PREDICTED:].expand(len(ids), -1, -1)
+        new |= {n: t[:, -PREDICTED:].clone() for n, t in given.items() if n == "labels"}
     elif way == "mask of ones":
         new["attention_mask"] = torch.ones_like(ids)
     elif way.startswith("mask of "):

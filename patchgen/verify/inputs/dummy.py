@@ -40,6 +40,7 @@ PACKED = {
 CHOOSING = ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")
 ONE_ROW = ("tvp",)  # their forward is right for one row only, and takes labels of its own
 MEMORY = 7  # tokens of an encoder whose states are given
+AS_MANY = ("megatron-bert",)  # whose cross-attention takes as many of them as there are tokens
 FRAMES = 24  # of speech, as features
 # Pixels each way where a configuration does not say how many; above a backbone.
 IMAGE, PYRAMID = 32, 96
@@ -145,8 +146,8 @@ def _text(
         given["labels" if is_label else "decoder_input_ids"] = answer.input_ids
     elif "labels" in names and scenario.labels and config.model_type not in ONE_ROW:
         given["labels"] = text.labels
-        if model_class.__name__.endswith("MaskedLM"):  # predicts the first token of a row too
-            given["labels"][0, 0] = text.input_ids[0, 0] if text.real[0, 0] else -100
+        # A head that predicts the next token ignores that of the first.
+        given["labels"][0, 0] = text.input_ids[0, 0] if text.real[0, 0] else -100
         if (places := given.get("position_ids")) is not None:  # as collators of packed texts do
             given["labels"] = text.labels.masked_fill(places == 0, -100)
     if "mc_token_ids" in names:  # of choices: the last token but one
@@ -166,8 +167,9 @@ def _text(
     elif _wants_image(model_class, config):
         given.update(images(config, seed).given)
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
-        given["encoder_hidden_states"] = _drawn(seed + 2, ROWS, MEMORY, config.hidden_size)
-        given["encoder_attention_mask"] = torch.ones(ROWS, MEMORY, dtype=torch.long)
+        memory = text.real.shape[1] if config.model_type in AS_MANY else MEMORY
+        given["encoder_hidden_states"] = _drawn(seed + 2, ROWS, memory, config.hidden_size)
+        given["encoder_attention_mask"] = torch.ones(ROWS, memory, dtype=torch.long)
         given["encoder_attention_mask"][1, -2:] = 0  # padding
     return Inputs(given, tuple(real))
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
+from torch import nn
 from transformers import PreTrainedModel, modeling_layers
 
 from patchgen.facts.modules import CHECKPOINTED
@@ -43,7 +44,10 @@ def norm_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
     fewer = parent.trace.functions["rsqrt"] - variant.trace.functions["rsqrt"]
     if calls != fewer:
         yield f"{calls} calls of rms_norm, where {fewer} norms are no longer written out"
-    layer_norms = [path[-1] for path in variant.paths if type(path[-1]).__name__ == LOW_PRECISION]
+    ran = [path[-1] for path in variant.paths]
+    layer_norms = [each for each in ran if type(each).__name__ == LOW_PRECISION]
+    if layer_norms and (left := sum(type(each) is nn.LayerNorm for each in ran)):
+        yield f"{left} LayerNorms are as they were beside {len(layer_norms)} of the part"
     if not calls and not layer_norms:
         yield "no norm of the part ran"
     # Elsewhere torch composes `rms_norm`, and keeps what the parent keeps; a norm without a
@@ -162,6 +166,8 @@ def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
         return
     if saved := rows_of(variant, words):
         yield f"logits of {saved} tokens are saved"
+    if held := sum(each.bytes for each in variant.saved_storages if 0 in each.shape):
+        yield f"{held} bytes are kept by tensors without elements"
     matrices = [each.shape for each in variant.saved_storages if len(each.shape) == 2]
     copies = [shape for shape in matrices if shape[0] == words]
     if copies and not any(each.shape in copies for each in parent.saved_storages):
