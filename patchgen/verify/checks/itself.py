@@ -231,7 +231,7 @@ def _cache_by_default(context: CheckContext) -> Both:
             suffix = "" if way is None else ", checkpointed"
             side.update({f"{name}{suffix}": tensor for name, tensor in observed.items()})
     given = context.given()
-    models = context.pair.models(context.pair.routes[0], context.dtype)
+    models = context.pair.models(context.pair.routes[0], context.dtype, fresh=True)
     for side, each in zip(found, models, strict=True):
         out = each.eval()(**given)
         is_there = any(getattr(out, name, None) is not None for name in CACHES)
