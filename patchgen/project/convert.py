@@ -10,16 +10,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from patchgen.project import lock
 from patchgen.project.check import Evidence, examine
 from patchgen.project.files import Project, Selection, confine
-from patchgen.project.lock import (
-    Record,
-    base_of,
-    load_records,
-    make_record,
-    read_lock,
-    render_lock,
-)
 from patchgen.project.outcome import Outcome, digest_of_file
 from patchgen.project.overrides import FILE as OVERRIDES
 from patchgen.project.overrides import load_overrides, render_overrides
@@ -74,7 +67,7 @@ def convert(
     try:
         with hold_write_locks(project, roots):
             # Another run may have written since `evidence` was collected.
-            records, overrides = load_records(project), load_overrides(project)
+            records, overrides = lock.load_records(project), load_overrides(project)
             current = replace(evidence, records=records, overrides=overrides)
             report = examine(project, selection, outcomes, current)
             return _write(project, report, evidence.made_by, roots, force=force, remove=remove)
@@ -168,9 +161,9 @@ def _require_unchanged(outcome: Outcome | None, digests: Mapping[str, str]) -> N
 
 def _records_after(
     project: Project, report: Report, repaired: Set[str], made_by: str, root: Path
-) -> dict[str, Record]:
+) -> dict[str, lock.Record]:
     """The records below `root` after the outputs in `repaired` have been written."""
-    records, base = read_lock(lock_of(project, root)), base_of(project, root)
+    records, base = lock.read_lock(lock_of(project, root)), lock.base_of(project, root)
     outcomes = {outcome.modular.display_path: outcome for outcome in report.outcomes}
     expected = {path for outcome in report.outcomes for path, _ in outcome.files}
     for verdict in report.verdicts:
@@ -195,7 +188,7 @@ def _records_after(
             name = path.relative_to(base).as_posix()
             if name not in records or not records[name].is_about(output):
                 settings = project.config.settings
-                records[name] = make_record(name, outcome, output, made_by, settings)
+                records[name] = lock.make_record(name, outcome, output, made_by, settings)
     return records
 
 
@@ -205,13 +198,13 @@ def _lock_change(
     """The change of the records; none where they stay the same, whatever the file's layout."""
     path = lock_of(project, root)
     records = _records_after(project, report, repaired, made_by, root)
-    if records == read_lock(path):
+    if records == lock.read_lock(path):
         return []
     # A checkout may bring a link in the place of the project's own file.
     if is_own(project, root):
         path = confine(project, path)
     # An edited record may hold half of a surrogate pair, which JSON writes as an escape.
-    text = render_lock(records.values())
+    text = lock.render_lock(records.values())
     return [Change(path, text.encode("utf-8", errors="backslashreplace"))]
 
 

@@ -16,14 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from patchgen.compiler.flat import (
-    FlatFile,
-    Flattened,
-    Note,
-    Override,
-    Summary,
-    UsedSymbol,
-)
+from patchgen.compiler import flat
 from patchgen.project.files import Modular
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.kept import recall
@@ -49,12 +42,12 @@ class Output:
     digest: str
     diff_digest: str
     size: int  # lines
-    notes: tuple[Note, ...]
-    summary: Summary
+    notes: tuple[flat.Note, ...]
+    summary: flat.Summary
     warnings: tuple[Problem, ...] = ()
     added: int = 0
     removed: int = 0
-    parents: tuple[UsedSymbol, ...] = field(default=(), repr=False)
+    parents: tuple[flat.UsedSymbol, ...] = field(default=(), repr=False)
 
     @property
     def diff_name(self) -> str:
@@ -92,7 +85,7 @@ class Outcome:
     problems: tuple[Problem, ...] = ()
     reads: tuple[Read, ...] = ()
     lookups: tuple[Lookup, ...] = ()
-    overrides: tuple[Override, ...] = ()
+    overrides: tuple[flat.Override, ...] = ()
     texts: Mapping[str, str] | None = field(default=None, repr=False)
 
     @functools.cached_property
@@ -104,7 +97,7 @@ class Outcome:
 def make_outcome(
     modular: Modular,
     digest: str,
-    flattened: Flattened,
+    flattened: flat.Flattened,
     reads: tuple[Read, ...],
     lookups: tuple[Lookup, ...],
 ) -> Outcome:
@@ -148,7 +141,7 @@ def _inside(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def _make_output(file: FlatFile, diff: str | None) -> Output:
+def _make_output(file: flat.FlatFile, diff: str | None) -> Output:
     """What is recorded of an output."""
     added, removed = (_added_to_new(file), 0) if diff is None else changed_lines(diff)
     return Output(
@@ -167,7 +160,7 @@ def _make_output(file: FlatFile, diff: str | None) -> Output:
     )
 
 
-def _added_to_new(file: FlatFile) -> int:
+def _added_to_new(file: flat.FlatFile) -> int:
     """Count the lines of a new model that are not its parent's; imports have no origin."""
     # The first one is the model that this one is made after.
     parent = file.summary.parents[0] if file.summary.parents else ""
@@ -181,7 +174,7 @@ def _added_to_new(file: FlatFile) -> int:
     )
 
 
-def variant_diff(file: FlatFile) -> str:
+def variant_diff(file: flat.FlatFile) -> str:
     """The diff from the parent to the output: what a reviewer reads instead of the output."""
     name, base = file.diff_base or ("", "")
     kept = recall("diff", base, file.text, name, file.name)

@@ -15,15 +15,8 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from patchgen.syntax import bound
 from patchgen.syntax.annotations import quoted_annotations
-from patchgen.syntax.bound import (
-    ComprehensionNode,
-    FunctionNode,
-    bound_by,
-    list_body,
-    outer_expressions,
-    parameters,
-)
 from patchgen.syntax.reads import Reference, Scope, mangle
 from patchgen.syntax.trees import Position, children, list_parameters
 
@@ -141,7 +134,7 @@ class _Walker:
 
     def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Visit a function: parts of it belong to the scope around it."""
-        self._visit_all(outer_expressions(node))
+        self._visit_all(bound.outer_expressions(node))
         outer = self._scope
         self._enter_type_parameters(node)
         for parameter in list_parameters(node.args):
@@ -152,15 +145,15 @@ class _Walker:
         self._bind(node.name)
 
     def _visit_lambda(self, node: ast.Lambda) -> None:
-        self._visit_all(outer_expressions(node))
+        self._visit_all(bound.outer_expressions(node))
         self._visit_body(node)
 
-    def _visit_body(self, node: FunctionNode) -> None:
+    def _visit_body(self, node: bound.FunctionNode) -> None:
         """Visit what a function runs, in a scope of its own."""
         outer = self._scope
-        self._scope = Scope(outer, "function", parameters(node))
+        self._scope = Scope(outer, "function", bound.parameters(node))
         self._lazy += 1
-        self._visit_all(list_body(node))
+        self._visit_all(bound.list_body(node))
         self._lazy -= 1
         self._scope = outer
 
@@ -205,7 +198,7 @@ class _Walker:
             self._visit_all(children(parameter))
         self._lazy -= 1
 
-    def _visit_comprehension(self, node: ComprehensionNode) -> None:
+    def _visit_comprehension(self, node: bound.ComprehensionNode) -> None:
         """Visit a comprehension, which binds its targets for itself alone."""
         first, *rest = node.generators
         self.visit(first.iter)  # evaluated in the enclosing scope
@@ -217,7 +210,7 @@ class _Walker:
 
     def _visit_import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
-            self._bind(bound_by(alias))
+            self._bind(bound.bound_by(alias))
 
     def _visit_handler(self, node: ast.ExceptHandler) -> None:
         """Visit `except E as e`, below which Python deletes the name."""

@@ -21,12 +21,13 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from patchgen.runtime.interpreter import complete_interpreter, is_interpreted
 from patchgen.runtime.tiny import tiny_config
 from patchgen.unpatching.capture import Difference, own_module
 from patchgen.verify.differences import differences as differences_of
 from patchgen.verify.differences import worst
 from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.models.build import build_parent, complete_interpreter, is_interpreted
+from patchgen.verify.models.build import build_parent
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import Scenario
 

@@ -15,24 +15,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.syntax.blocks import first_line
-from patchgen.upstream.tokens import (
-    STRING,
-    TRIPLE,
-    Item,
-    bracket_span,
-    colon_after,
-    end_of_block,
-    items,
-)
+from patchgen.upstream import tokens
 
 # A string or comment, which may hold anything, or the start of a line one level down that closes no
 # bracket.
-_START = re.compile(rf"{STRING}|#[^\n]*|^    (?=[^\s)\]}}#])", re.MULTILINE | re.DOTALL)
+_START = re.compile(rf"{tokens.STRING}|#[^\n]*|^    (?=[^\s)\]}}#])", re.MULTILINE | re.DOTALL)
 _DEF = re.compile(r"^    (?:async )?def (\w+)", re.MULTILINE)
 _SIMPLE_KEY = re.compile(r"    (\w+)(?: = |: )")
 # The comments between the decorators and `def`.
 _BETWEEN = re.compile(r"(?:^ *(?:#.*)?\n)*\Z", re.MULTILINE)
-_FIRST = re.compile(rf"\s*[a-zA-Z]*(?:{TRIPLE})[^\n]*\n", re.DOTALL)
+_FIRST = re.compile(rf"\s*[a-zA-Z]*(?:{tokens.TRIPLE})[^\n]*\n", re.DOTALL)
 _COMMENT = re.compile("#.*")
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 
@@ -62,7 +54,7 @@ class Members:
     """
 
     decorators: str
-    arguments: tuple[Item, ...]
+    arguments: tuple[tokens.Item, ...]
     docstring: Member | None
     attributes: dict[str, Member]
     methods: dict[str, Member]
@@ -139,9 +131,9 @@ def cut_class(text: str) -> Members:
     """The parts of the class whose text is `text`."""
     # The decorators stand above the class line.
     decorated = 0 if text.startswith("class ") else text.index("\nclass ") + 1
-    span = bracket_span(text, decorated)
-    colon = colon_after(text, span[1] + 1 if span else decorated)
-    arguments = items(text[span[0] + 1 : span[1]]) if span else ()
+    span = tokens.bracket_span(text, decorated)
+    colon = tokens.colon_after(text, span[1] + 1 if span else decorated)
+    arguments = tokens.items(text[span[0] + 1 : span[1]]) if span else ()
     docstring: Member | None = None
     attributes: dict[str, Member] = {}
     methods: dict[str, Member] = {}
@@ -167,7 +159,7 @@ def _members(text: str, body: int) -> Iterator[Member]:
         # A decorated method begins with the first of its decorators.
         first = start if decorated < 0 else decorated
         decorated = -1
-        last = end_of_block(text, start, end, "    ")
+        last = tokens.end_of_block(text, start, end, "    ")
         line += text.count("\n", above, first)
         yield Member(text[above:first], text[first:last], line)
         line += text.count("\n", first, last)
@@ -234,9 +226,9 @@ def cut_method(member: Member) -> Method:
     start = match.start()
     between = _BETWEEN.search(text, 0, start)
     above = between.start() if between else start
-    span = bracket_span(text, start)
+    span = tokens.bracket_span(text, start)
     assert span is not None
-    colon = colon_after(text, span[1] + 1)
+    colon = tokens.colon_after(text, span[1] + 1)
     end = text.find("\n", colon) + 1
     tail, body = text[colon + 1 : end], text[end:]
     if not body:  # It stands behind the colon.

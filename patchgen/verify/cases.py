@@ -19,13 +19,7 @@ from patchgen.facts.published import Setting
 from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.itself import WAYS
 from patchgen.verify.checks.numbers import ALONE
-from patchgen.verify.configs.read import (
-    changed_heads,
-    defaults_of,
-    find_settings,
-    head_for,
-    read_of,
-)
+from patchgen.verify.configs import read
 from patchgen.verify.inputs.arguments import LOGITS, MORE_OUTPUTS, TWO_STREAMS, WHOLE_ENCODER
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN, LEARNING, OF_MODELS
@@ -56,16 +50,16 @@ def compare_numbers(
 # --- ways to call a model
 
 # All run in float64, the most sensitive dtype.
-_OF_TOKENS = ("types of tokens", "positions", "embeddings")
 CALLS: Mapping[str, Scenario] = {
     "typed": Scenario(rows="right", ways=("types of tokens",)),
     "embedded": Scenario(rows="right", ways=("embeddings",)),
     "placed": Scenario(ways=("positions",)),
     "placed, padded": Scenario(rows="left", ways=("positions",)),
-    "typed, placed, embedded": Scenario("left", ways=_OF_TOKENS),
+    "typed, placed, embedded": Scenario(
+        "left", ways=("types of tokens", "positions", "embeddings")
+    ),
     "mask of ones": Scenario(ways=("mask of ones",)),
     "mask of floats": Scenario(rows="right", ways=("mask of floats",)),
-    "mask of floats, left": Scenario(rows="left", ways=("mask of floats",)),
     "mask of bools": Scenario(rows="left", ways=("mask of bools",)),
     "mask of four axes": Scenario(rows="right", ways=("mask of four axes",)),
     "as a tuple": Scenario(rows="left", ways=("a tuple",)),
@@ -74,7 +68,6 @@ CALLS: Mapping[str, Scenario] = {
     # In eval mode dropout must do nothing, whatever its rate.
     "eval, dropout set": Scenario(rows="left", dropout=DROPOUT),
     "one token": Scenario(length=1, labels=False),
-    "long": Scenario(length=LONG),
     "long, padded": Scenario(rows="left", length=LONG),
 }
 _HOOKED = "a head with a hook"
@@ -153,7 +146,7 @@ class _Selection:
         for check in self.checks:
             yield self.case(f"effect of {check.part}", "effect", detail=check.part)
         yield from self.operations()
-        yield from self.promises(self.head, read_of(self.variant).classes)
+        yield from self.promises(self.head, read.read_of(self.variant).classes)
         for dtype in self.plan.dtypes:
             for rows in ROWS:
                 for route, called in enumerate(("closest", "independent")):
@@ -164,7 +157,7 @@ class _Selection:
         to_set = (self.padding_and_dropout, self.settings, self.lengths_and_heads, self.together)
         for select in (self.planted, *to_train, *to_set, self.usage, self.itself, self.declared):
             yield from select()
-        changed = {*self.variant.heads[1:2], *changed_heads(self.variant)}
+        changed = {*self.variant.heads[1:2], *read.changed_heads(self.variant)}
         for head in self.variant.heads[1:]:
             if self.plan.full or head in changed:
                 yield from self.other_head(head)
@@ -256,7 +249,7 @@ class _Selection:
         for rows in ROWS[1:3] if self.has("flash") else ():
             scenario = Scenario(rows=rows)
             yield self.case(f"{rows} gives zeros at padding", "zeros", "float64", scenario=scenario)
-        for rate in (name for name in defaults_of(self.variant) if "drop" in name):
+        for rate in (name for name in read.defaults_of(self.variant) if "drop" in name):
             for rows in ROWS[:2]:
                 how: Any = {"scenario": Scenario(rows=rows, labels=False), "detail": rate}
                 yield self.case(f"{rows} drops by {rate}", "drops", **how)
@@ -326,8 +319,8 @@ class _Selection:
         """Settings of checkpoints, and what changed lines read."""
         decoders = (head for head in self.variant.heads if head.endswith(DECODERS))
         decoder = next(decoders, self.head)
-        for each in find_settings(self.variant):
-            head = decoder if "is_decoder" in each.changes else head_for(self.variant, each)
+        for each in read.find_settings(self.variant):
+            head = decoder if "is_decoder" in each.changes else read.head_for(self.variant, each)
             for case in self.of_setting(each, head):
                 changes = tuple(each.changes.items())
                 yield replace(case, changes=changes, drawn=each.drawn)
@@ -364,12 +357,12 @@ class _Selection:
 
     def lengths_and_heads(self) -> Iterator[Case]:
         """Texts longer than each integer of the changed lines; what changed heads read."""
-        for number in read_of(self.variant).lengths:
+        for number in read.read_of(self.variant).lengths:
             scenario = self.training("right", length=number + 3)
             more: Any = {"changes": (("max_position_embeddings", number + 8),)}
             label = f"longer than {number}"
             yield compare_numbers(self.head, "float64", label, scenario, **more)
-        for head in changed_heads(self.variant):
+        for head in read.changed_heads(self.variant):
             for ending, settings in OF_HEADS.items():
                 for name, changes in settings.items() if head.endswith(ending) else ():
                     training = self.training("right", dropout=DROPOUT)
@@ -379,7 +372,9 @@ class _Selection:
     def together(self) -> Iterator[Case]:
         """Two settings, a way to call and dropout at a time: what each alone does not show."""
         draw, calls = random.Random(self.variant.name), list(TRAINING_CALLS.values())
-        settings = [each for each in find_settings(self.variant) if FRACTION not in each.changes]
+        settings = [
+            each for each in read.find_settings(self.variant) if FRACTION not in each.changes
+        ]
         for number in range(TOGETHER if settings else 0):
             pair = draw.sample(settings, min(2, len(settings)))
             changes = {name: value for each in pair for name, value in each.changes.items()}
@@ -430,7 +425,7 @@ class _Selection:
         for dtype in self.plan.dtypes if self.variant.equal_if else ():
             for case in self.numbers(dtype, ROWS, "{} at its neutral point"):
                 yield replace(case, neutral=True)
-        settings = find_settings(self.variant)
+        settings = read.find_settings(self.variant)
         is_drawn = any(setting.drawn for setting in settings)
         own = Pair(self.variant, self.head).own_settings if is_drawn else frozenset()
         for setting in settings:

@@ -19,15 +19,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from patchgen import system
-from patchgen.verify.report import (
-    LinesRun,
-    MutantResult,
-    Result,
-    describe,
-    make_left_out_result,
-    make_lines_result,
-    make_mutants_result,
-)
+from patchgen.verify import report
 from patchgen.verify.variants import Plan, Variant
 
 if TYPE_CHECKING:
@@ -43,7 +35,7 @@ FOR_CASES = 0.7
 FOR_ONE = 0.03  # for one of these, where the most telling cases do not see it
 _SPAWN = get_context("spawn")  # a forked child would share what torch has initialised
 
-Progress = Callable[[Result], None]
+Progress = Callable[[report.Result], None]
 # A variant, what is run of it now, how much of it has ended, and how many cases there are.
 Began = Callable[[str, str, int, int], None]
 
@@ -74,7 +66,7 @@ class Work:
     def without(self, name: str) -> Work:
         return replace(self, skip=(*self.skip, name))
 
-    def with_result(self, result: Result) -> Work:
+    def with_result(self, result: report.Result) -> Work:
         well = (result.case,) if result.status in ("PASS", "WARN") else ()
         return replace(self.without(result.case), compared=(*self.compared, *well))
 
@@ -85,12 +77,12 @@ def verify(
     jobs: int = 0,
     progress: Progress = lambda result: None,
     began: Began = lambda variant, case, done, todo: None,
-) -> tuple[Result, ...]:
+) -> tuple[report.Result, ...]:
     """The results in the order of `variants`, of which `jobs` run at a time (0: as many as fit)."""
     several = jobs or (system.processors() if wanted.device == "cpu" else 1)
     lock = threading.Lock()
 
-    def results_of(variant: Variant) -> list[Result]:
+    def results_of(variant: Variant) -> list[report.Result]:
         results = []
         for result in run_work(Work(variant, wanted.plan, wanted.device), wanted.limits, began):
             results.append(result)
@@ -104,14 +96,14 @@ def verify(
 
 def run_work(
     work: Work, limits: Limits, began: Began = lambda variant, case, done, todo: None
-) -> Iterator[Result]:
+) -> Iterator[report.Result]:
     """Each result of `work` as it comes, from as many children as it takes."""
-    variant, todo, fates = work.variant.name, 0, list[MutantResult]()
-    lines: LinesRun | None = None
-    yield from describe(work.variant)
+    variant, todo, fates = work.variant.name, 0, list[report.MutantResult]()
+    lines: report.LinesRun | None = None
+    yield from report.describe(work.variant)
     while True:
         at: str | None = None
-        mutant: MutantResult | None = None
+        mutant: report.MutantResult | None = None
         fault = "the process died"
         for answer in _answers(work, limits):
             match answer:
@@ -131,22 +123,22 @@ def run_work(
                 case {"left": name}:
                     work, at, mutant = work.without(name), None, None
                 case {"refused": reason}:
-                    yield Result(variant, "all", "FAIL", note=reason)
+                    yield report.Result(variant, "all", "FAIL", note=reason)
                     return
                 case {"fault": fault}:
                     pass
                 case {"left_out": cases, "unplanted": mutants}:
                     if lines is not None:
-                        yield make_lines_result(variant, lines)
+                        yield report.make_lines_result(variant, lines)
                     if fates:
-                        yield make_mutants_result(variant, tuple(fates), lines)
+                        yield report.make_mutants_result(variant, tuple(fates), lines)
                     if cases or mutants:
-                        yield make_left_out_result(variant, cases, mutants)
+                        yield report.make_left_out_result(variant, cases, mutants)
                     return
         if mutant is not None:
             fates.append(replace(mutant, outcome="crashed", note=fault))
         elif at is None or not at.startswith("lines of "):
-            yield Result(variant, at or "all", "FAIL", note=fault)
+            yield report.Result(variant, at or "all", "FAIL", note=fault)
         if at is None:
             return  # it would die again
         work = work.without(at)

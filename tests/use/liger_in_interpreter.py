@@ -15,7 +15,7 @@ import importlib
 import torch
 from torch import Tensor
 
-from patchgen.verify.models.build import complete_interpreter
+from patchgen.runtime.interpreter import complete_interpreter
 
 
 def compare(ours: Tensor, theirs: Tensor) -> float:

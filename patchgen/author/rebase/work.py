@@ -18,18 +18,10 @@ from functools import cached_property
 from pathlib import Path
 
 from patchgen.author.align.file import File, read_file
+from patchgen.author.rebase import releases
 from patchgen.author.rebase.code import Clash, Code, Three
 from patchgen.author.rebase.meaning import changed_uses, doubts_of
 from patchgen.author.rebase.merge import Merge, merge
-from patchgen.author.rebase.releases import (
-    Declared,
-    Given,
-    Parent,
-    Prover,
-    Tree,
-    declared_changes,
-    without_bases,
-)
 from patchgen.author.rebase.write import OUT, Rewritten, Writer, replaced, without_comments
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals
@@ -65,13 +57,13 @@ class Result:
     say now, `parent` is the new one.
     """
 
-    change: Declared
+    change: releases.Declared
     state: State = State.UNCHANGED
     clashes: tuple[Clash, ...] = ()
     before: str = ""
     after: str = ""
     merge: Merge | None = None
-    parent: Parent | None = None
+    parent: releases.Parent | None = None
     merged: str = ""
 
     @property
@@ -138,10 +130,10 @@ class Rebase:
     """A modular file with the two releases; `old` and `new` are their folders."""
 
     source: File
-    prover: Prover
+    prover: releases.Prover
     old: Path | None
     new: Path | None
-    trees: tuple[Tree, Tree]
+    trees: tuple[releases.Tree, releases.Tree]
 
     @cached_property
     def modular(self) -> File:
@@ -158,7 +150,7 @@ class Rebase:
         given = self.prover.flatten(self.modular.source.text, self.old)
         if given.problems:
             raise Refusals(list(given.problems))
-        changes = list(declared_changes(self.modular))
+        changes = list(releases.declared_changes(self.modular))
         every = [self._result(change, given) for change in changes]
         whole = {change.owner: change for change in changes if change.is_whole and change.owner}
         every += map(self._added_to, whole.values())
@@ -174,7 +166,7 @@ class Rebase:
 
     # What is known before anything is tried
 
-    def _result(self, change: Declared, given: Given) -> Result | None:
+    def _result(self, change: releases.Declared, given: releases.Given) -> Result | None:
         """A change by its three versions; None for what the parent does not have."""
         output = given.file_of(change.module)
         before = self.trees[0].parent_of(change, output) if output is not None else None
@@ -204,7 +196,7 @@ class Rebase:
             result.merge = merge(three)
         return result
 
-    def _added_to(self, change: Declared) -> Result | None:
+    def _added_to(self, change: releases.Declared) -> Result | None:
         """What upstream added to a class that the declaration writes out; None for nothing."""
         before, after = (tree.definition(change.module, change.parent) for tree in self.trees)
         if before is None or after is None or "class" not in (before[1].kind, after[1].kind):
@@ -219,17 +211,19 @@ class Rebase:
 
     # What fits, as it is or written anew
 
-    def _settle(self, results: Collection[Result]) -> dict[Declared, Rewritten]:
+    def _settle(self, results: Collection[Result]) -> dict[releases.Declared, Rewritten]:
         """The first text of each change that gives the merged member among the others.
 
         What is left to a person is left out, and what upstream does by itself now.
         """
         writer = Writer(self.modular, self.prover.settings)
-        texts: dict[Declared, Rewritten] = {r.change: OUT for r in results if _is_left_out(r)}
+        texts: dict[releases.Declared, Rewritten] = {
+            r.change: OUT for r in results if _is_left_out(r)
+        }
         waiting = {r: _ways(r, writer) for r in results if r.merge is not None}
         while True:
             text = replaced(self.modular, texts)
-            given = self.prover.flatten(without_bases(text, self.trees[1]), self.new)
+            given = self.prover.flatten(releases.without_bases(text, self.trees[1]), self.new)
             failing = _failing(given.problems, text)
             wrong: dict[Result, tuple[Clash, ...]] = {}
             for result in results:
@@ -302,7 +296,7 @@ def _is_left_out(result: Result) -> bool:
 def _failing(problems: Iterable[Problem], text: str) -> set[str]:
     """The names of the changes at whose lines the compiler found problems."""
     try:
-        changes = [*declared_changes(read_file(make_source(text, "modular.py")))]
+        changes = [*releases.declared_changes(read_file(make_source(text, "modular.py")))]
     except PatchgenError:
         return set()
     lines = [problem.at.line for problem in problems]
@@ -314,7 +308,7 @@ def _text(code: Code) -> str:
     return "\n".join(map(ast.unparse, code.nodes))
 
 
-def _where_it_is(change: Declared, member: Code, tree: Tree) -> str:
+def _where_it_is(change: releases.Declared, member: Code, tree: releases.Tree) -> str:
     """What upstream did with a member that is gone: moved it, or took it out."""
     file = tree.file(change.module)
     if file is None:

@@ -13,15 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from patchgen.compiler.edits.pattern import (
-    Argument,
-    Match,
-    Rest,
-    Run,
-    arguments,
-    is_ellipsis,
-    suites,
-)
+from patchgen.compiler.edits import pattern
 from patchgen.compiler.edits.signature import Changes, change_arguments
 from patchgen.syntax.fragments import Fragment
 from patchgen.syntax.same import Function
@@ -37,7 +29,7 @@ class Replacement:
     With "before" or "after" as the `word`, they stand there beside what matched.
     """
 
-    match: Match
+    match: pattern.Match
     code: Fragment
     part: ast.With
     word: str
@@ -90,14 +82,14 @@ def build_meant(
             assert value is not None
             holes[id(site)] = value
         dots: dict[int, list[_NewRun]] = {}
-        for suite in suites(change.part) if bound.run else ():
+        for suite in pattern.suites(change.part) if bound.run else ():
             rest = list(bound.run.nodes) if bound.run else []
-            at = [number for number, node in enumerate(suite) if is_ellipsis(node)]
+            at = [number for number, node in enumerate(suite) if pattern.is_ellipsis(node)]
             dots[id(suite)] = [(n, n + 1, rest) for n in at]
         build = _Build(holes, dots, bound.rest, copies)
         statements = [] if change.deletes else build.all(new)
         place = change.match.place
-        if isinstance(place, Run):
+        if isinstance(place, pattern.Run):
             start = place.stop if change.word == "after" else place.start
             stop = place.start if change.word == "before" else place.stop
             # What is put behind a statement comes before what is put above the next.
@@ -109,7 +101,7 @@ def build_meant(
         assert isinstance(statement, ast.Expr)
         places[id(place)] = statement.value
     build = _Build(places, runs, None, copies)
-    for suite in suites(node):
+    for suite in pattern.suites(node):
         only = suite[0] if id(suite) in runs and len(suite) == 1 else None
         # An `if` alone under `else:` that is written as `elif`.
         if isinstance(only, ast.If) and method.source(only).startswith("elif"):
@@ -126,7 +118,7 @@ class _Build:
         self,
         places: Mapping[int, ast.AST],
         runs: Mapping[int, list[_NewRun]],
-        rest: Rest | None,
+        rest: pattern.Rest | None,
         copies: dict[int, ast.AST],
     ) -> None:
         self.places, self.runs, self.rest, self.copies = places, runs, rest, copies
@@ -142,7 +134,7 @@ class _Build:
             for name, value in fields.items()
             if isinstance(value, ast.AST | list)
         }
-        if isinstance(node, ast.Call) and self.rest and any(map(is_ellipsis, node.args)):
+        if isinstance(node, ast.Call) and self.rest and any(map(pattern.is_ellipsis, node.args)):
             every = [self.node(argument) for argument in order_arguments(node, self.rest)]
             changed["args"] = [each for each in every if not isinstance(each, ast.keyword)]
             changed["keywords"] = [each for each in every if isinstance(each, ast.keyword)]
@@ -166,22 +158,22 @@ class _Build:
         return nodes if is_same else done
 
 
-def order_arguments(call: ast.Call, rest: Rest) -> list[Argument]:
+def order_arguments(call: ast.Call, rest: pattern.Rest) -> list[pattern.Argument]:
     """The arguments of `call` with those of `rest` in the place of its `...`.
 
     Arguments by position come before those by name, and `**` is last, unless `rest` has arguments
     by name behind it.
     """
 
-    def rank(argument: Argument) -> int:
+    def rank(argument: pattern.Argument) -> int:
         if not isinstance(argument, ast.keyword):
             return 0
         return 2 if argument.arg is None and stars_are_last else 1
 
     stars_are_last = True
     stars_are_last = list(rest.arguments) == sorted(rest.arguments, key=rank)
-    every: list[Argument] = []
-    for argument in arguments(call):
-        every += rest.arguments if is_ellipsis(argument) else [argument]
+    every: list[pattern.Argument] = []
+    for argument in pattern.arguments(call):
+        every += rest.arguments if pattern.is_ellipsis(argument) else [argument]
     # The sort is stable, so that arguments of one kind keep their order.
     return sorted(every, key=rank)

@@ -34,17 +34,9 @@ from patchgen.compiler.emit.parsed import (
 from patchgen.compiler.emit.release import absolute, find_base, may_be_missing
 from patchgen.facts.bases import NOT_SET_BY_DEFAULT, SET_BY_DEFAULT, SET_ON_MODULES
 from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE
+from patchgen.syntax import trees
 from patchgen.syntax.blocks import imports_of, references_in
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.trees import (
-    called_function,
-    global_names,
-    list_parameters,
-    mentions,
-    parse_once,
-    position_of,
-    walk,
-)
 
 # The name of a parent's method that is kept beside the one that calls it.
 _KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")
@@ -110,7 +102,7 @@ def _find_unbound(parsed: Parsed) -> Iterator[Finding]:
     # A function may bind a global name before another one reads it.
     for part in parsed.parts:
         if "global" in part.text:
-            bound |= global_names(part.tree)
+            bound |= trees.global_names(part.tree)
     for part in parsed.parts:
         for read in references_in(part.text):
             # Nothing evaluates a quoted annotation, which may be no type: `Float[Tensor, "batch"]`.
@@ -166,7 +158,7 @@ def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Findi
     # The positions at which a name is the one of the module, and not a local one.
     certain = {read.position for read in references_in(part.text) if not read.quoted}
     for call in inside.calls:
-        if not isinstance(call.func, ast.Name) or position_of(call.func) not in certain:
+        if not isinstance(call.func, ast.Name) or trees.position_of(call.func) not in certain:
             continue
         name = call.func.id
         if name in parsed.functions:
@@ -220,7 +212,7 @@ def _check_class(
 
 
 def _decorators(node: Function | ast.ClassDef) -> set[str]:
-    return {ast.unparse(called_function(decorator)) for decorator in node.decorator_list}
+    return {ast.unparse(trees.called_function(decorator)) for decorator in node.decorator_list}
 
 
 def _check(
@@ -244,7 +236,7 @@ def _check(
         hint = "change the call, or keep the parameters that it passes"
         yield Finding(line, "PG406", what, hint, why)
     elif signature.kwarg is not None:
-        named = {parameter.arg for parameter in list_parameters(signature)}
+        named = {parameter.arg for parameter in trees.list_parameters(signature)}
         for keyword in call.keywords:
             if keyword.arg and keyword.arg not in named:
                 yield Swallowed(line, name, keyword.arg, callee)
@@ -295,10 +287,10 @@ def _spell_as_super(call: str, callee: str, method: str, owner: Class | None) ->
 
 def find_parameters(text: str, method: str) -> dict[str, bool]:
     """The parameters of the parent's `method` in `text`, each with whether it is read."""
-    for node in walk(parse_once(text)):
+    for node in trees.walk(trees.parse_once(text)):
         if isinstance(node, Function) and node.name == method:
             names = (parameter.arg for parameter in (*node.args.args, *node.args.kwonlyargs))
-            return {name: any(mentions(line, name) for line in node.body) for name in names}
+            return {name: any(trees.mentions(line, name) for line in node.body) for name in names}
     return {}
 
 
@@ -306,7 +298,7 @@ def passes_on(function: Function, keyword: str, parsed: Parsed) -> bool:
     """Whether a function does something with a keyword that its `**kwargs` takes."""
     assert function.args.kwarg is not None
     kwargs = function.args.kwarg.arg
-    for node in walk(function):
+    for node in trees.walk(function):
         match node:
             # `kwargs.pop("cache")`
             case ast.Constant(value=value) if value == keyword:
@@ -320,7 +312,7 @@ def passes_on(function: Function, keyword: str, parsed: Parsed) -> bool:
                 if not isinstance(callee, ast.Name):
                     return True
                 called = parsed.functions.get(callee.id)
-                if called and keyword in {item.arg for item in list_parameters(called.args)}:
+                if called and keyword in {item.arg for item in trees.list_parameters(called.args)}:
                     return True
     return False
 

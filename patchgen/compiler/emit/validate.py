@@ -18,16 +18,7 @@ from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
-from patchgen.compiler.emit.checks import (
-    Finding,
-    Swallowed,
-    check_calls,
-    find_mistakes,
-    find_parameters,
-    find_unset,
-    list_questions,
-    passes_on,
-)
+from patchgen.compiler.emit import checks
 from patchgen.compiler.emit.parsed import Parsed, imports_in, parse_output, read_parts
 from patchgen.compiler.emit.release import explain_missing, list_members
 from patchgen.compiler.flat import FlatFile, Override
@@ -81,7 +72,7 @@ def validate(
     parents = [(override.name, override.text) for override in overrides if override.text]
     kept = recall("valid", file.text, declared.path, base, parents)
     output = _Output(file, declared.path, file.text, base)
-    findings: list[Finding] = []
+    findings: list[checks.Finding] = []
     problems: list[Problem] = []
     # Only what the release has to be asked is kept, of a text in which nothing is wrong: problems
     # and warnings are found again, with the places that they have now.
@@ -90,12 +81,12 @@ def validate(
         problem = _find_fault_of_the_whole(output, declared)
         if problem is not None:
             return (problem,)
-        parsed, questions = parse_output(file.text), list_questions(file.text)
-        findings += find_mistakes(file.text)
+        parsed, questions = parse_output(file.text), checks.list_questions(file.text)
+        findings += checks.find_mistakes(file.text)
         problems += _find_patchgen_imports(parsed, output.modular)
         problems += _find_swallowed(parsed, output, overrides)
         problems += _find_unknown_layers(parsed, output)
-        for line, what, hint in find_unset(file.text, base) if base is not None else ():
+        for line, what, hint in checks.find_unset(file.text, base) if base is not None else ():
             problems.append(Problem(output.locate(line), "PG421", what, hint, "warning"))
         if not findings and not problems:
             kept.keep(questions)
@@ -127,21 +118,21 @@ def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
             texts[module] = env.source(module, Location(path)).text
     pairs: set[tuple[str, str]] = set()
     for module, text in texts.items():
-        asked = _ask_release(list_questions(text, module.rpartition(".")[0]), env)
-        for finding in (*find_mistakes(text), *asked):
+        asked = _ask_release(checks.list_questions(text, module.rpartition(".")[0]), env)
+        for finding in (*checks.find_mistakes(text), *asked):
             # A name that nothing binds may be bound while that module runs, and so not here.
             if not module or finding.code != "PG402":
                 pairs.add((finding.code, finding.detail))
     return pairs
 
 
-def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[Finding]:
+def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[checks.Finding]:
     """The names and methods that the release lacks, of those that `list_questions` gives."""
     imports, methods = questions
     for line, module, name in imports:
         missing = explain_missing(module, name, env)
         if missing is not None:
-            yield Finding(line, "PG411", *missing, f"{module} {name}")
+            yield checks.Finding(line, "PG411", *missing, f"{module} {name}")
     for line, call, owner, name, bases, near in methods:
         inherited = [list_members(tuple(base), env) for base in bases]
         if None not in inherited:
@@ -149,7 +140,7 @@ def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[Findi
             if name not in members:
                 what = f"{call}(...) finds no method: {owner} has no {name}"
                 hint = did_you_mean(name, members) or "define it, or call what the release has"
-                yield Finding(line, "PG412", what, hint, name)
+                yield checks.Finding(line, "PG412", what, hint, name)
 
 
 def _find_fault_of_the_whole(output: _Output, declared: Location) -> Problem | None:
@@ -184,8 +175,8 @@ def _find_swallowed(
     whose caller stands in the modular file too.
     """
     reported = set()
-    for call in check_calls(output.text):
-        if not isinstance(call, Swallowed):
+    for call in checks.check_calls(output.text):
+        if not isinstance(call, checks.Swallowed):
             continue
         owner, _, method = call.callee.rpartition(".")
         for override in overrides:
@@ -193,9 +184,9 @@ def _find_swallowed(
             key = (override.name, call.keyword)
             if override.name not in (call.callee, owner) or key in reported:
                 continue
-            parents = find_parameters(override.text, method)
+            parents = checks.find_parameters(override.text, method)
             is_used = parents.get(call.keyword, False)
-            if not is_used or passes_on(call.function, call.keyword, parsed):
+            if not is_used or checks.passes_on(call.function, call.keyword, parsed):
                 continue
             reported.add(key)
             own = {each.arg for each in (*call.function.args.args, *call.function.args.kwonlyargs)}

@@ -230,10 +230,9 @@ def _cache_by_default(context: CheckContext) -> Both:
             observed = observe_step(model, given, replace(plain, checkpointing=way))
             suffix = "" if way is None else ", checkpointed"
             side.update({f"{name}{suffix}": tensor for name, tensor in observed.items()})
-    given = context.given()
     models = context.pair.models(context.pair.routes[0], context.dtype, fresh=True)
     for side, each in zip(found, models, strict=True):
-        out = each.eval()(**given)
+        out = each.eval()(**context.given())
         is_there = any(getattr(out, name, None) is not None for name in CACHES)
         side["whether there is a cache in an evaluation"] = torch.tensor(float(is_there))
     return found

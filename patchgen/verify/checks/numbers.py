@@ -177,9 +177,8 @@ TIMES = 2
 def check_loss_beside_logits(context: CheckContext) -> Verdict:
     """Compare the variant's loss with its loss from logits, which `loss_chunk_size = 0` gives.
 
-    The states of both are equal bit for bit, whatever the dtype.  Beside the parent's loss, the
-    noise of a narrow dtype would hide a loss that is summed in it.  The truth is the loss of the
-    same states with a head in float32.  The gradients of the states are compared as well.
+    And the gradients of states, which are equal bit for bit.  Beside the parent, the noise of a
+    narrow dtype would hide what is summed in it.  The truth is that of a head in float32.
     """
     pair, scenario = context.pair, context.case.scenario
     require_scenario(pair, scenario)
@@ -189,7 +188,7 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
         raise NothingToCompare("it has no loss here, or computes logits of the labelled tokens")
     states, at_head = list[Tensor](), list[Tensor]()
 
-    def note(module: nn.Module, given: Any, out: Any) -> None:
+    def keep(module: nn.Module, given: Any, out: Any) -> None:
         states.append(out[0])
         out[0].retain_grad()
 
@@ -205,7 +204,7 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
         losses = [observe_step(model, inputs, scenario)["loss"] for inputs in drawn]
         return [(loss, each.grad.double()) for loss, each in zip(losses, states, strict=True)]
 
-    variant.base_model.register_forward_hook(note)
+    variant.base_model.register_forward_hook(keep)
     without = measure(variant, 1)
     head.register_forward_pre_hook(lambda _, given: at_head.append(given[0].detach()))
     wide.get_output_embeddings().register_forward_pre_hook(widen)

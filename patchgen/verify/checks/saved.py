@@ -21,12 +21,8 @@ from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdi
 from patchgen.verify.differences import EQUAL, REORDERED, Bound
 from patchgen.verify.models.build import draw_weights, silence_progress
 from patchgen.verify.observe.step import run
-from patchgen.verify.parts.part_check import (
-    DoesNotLoad,
-    load_strictly,
-    nan_where_not_drawn,
-    reload,
-)
+from patchgen.verify.parts import part_check
+from patchgen.verify.parts.part_check import load_strictly, reload
 
 Observed = Mapping[str, Tensor]
 Both = tuple[Observed, Observed]
@@ -45,7 +41,11 @@ def of_both(
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder, silence_progress(), nan_where_not_drawn():
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        silence_progress(),
+        part_check.nan_where_not_drawn(),
+    ):
         yield Path(folder)
 
 
@@ -156,7 +156,7 @@ def _new_weights(context: CheckContext) -> Both:
         pair.plain_parent.save_pretrained(folder / "parent")
         state = dict(_load(type(model), folder / "parent", model).named_parameters())
         if unset := [name for name in new if not state[name].isfinite().all()]:
-            raise DoesNotLoad({"missing_keys": unset}, unset)
+            raise part_check.DoesNotLoad({"missing_keys": unset}, unset)
         model.save_pretrained(folder / "variant")
         again = _load(type(model), folder / "variant", model).state_dict()
         ours = model.state_dict()

@@ -257,22 +257,15 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
         last = name.rpartition(".")[2]
         is_size = (last in SIZES or last in MORE_SIZES) and last not in VALUES
         if not (is_size or name in met or ELSEWHERE.search(name)):
-            drawn += [
-                Setting(f"{name}={value!r}", {name: value}, ("left", "right"), drawn=True)
-                for value in values
-            ]
+            drawn += [Setting(f"{name}={each!r}", {name: each}, drawn=True) for each in values]
     together = {name: value for each in drawn[::-1] for name, value in each.changes.items()}
     if len(together) > 1:  # one may do nothing without another
-        drawn.append(Setting("all of these", together, ("left", "right"), drawn=True))
+        drawn.append(Setting("all of these", together, drawn=True))
     several = (each.changes for each in known if len(each.changes) > 1)  # one may hide another
     alone = {n: v for changes in several for n, v in changes.items() if n not in DECODING}
-    drawn += [
-        Setting(f"{n}={v!r}", {n: v}, ("left", "right"), drawn=True) for n, v in alone.items()
-    ]
-    if text and not any(
-        "." in name for name in read_of(variant).values
-    ):  # sizes inside have to fit
-        drawn.append(Setting("other sizes", OTHER_SIZES, ("left", "right"), drawn=True))
+    drawn += [Setting(f"{n}={v!r}", {n: v}, drawn=True) for n, v in alone.items()]
+    if text and "." not in "".join(read_of(variant).values):  # sizes inside have to fit
+        drawn.append(Setting("other sizes", OTHER_SIZES, drawn=True))
     return (*known, *drawn)
 
 

@@ -125,13 +125,9 @@ _TAKEN = {
 }
 # The arguments that have to be given for a way, and what is missing where they are not.
 _GIVEN = {
-    "mask of floats": ("attention_mask", "padding"),
-    "mask of bools": ("attention_mask", "padding"),
-    FOUR_AXES: ("attention_mask", "padding"),
-    "ignore_index": ("labels", "label for each token"),
-    "shift_labels": ("labels", "label for each token"),
-    "num_items_in_batch": ("labels", "label"),
-    LOGITS: ("labels", "label"),
+    **dict.fromkeys(("mask of floats", "mask of bools", FOUR_AXES), ("attention_mask", "padding")),
+    **dict.fromkeys(("ignore_index", "shift_labels"), ("labels", "label for each token")),
+    **dict.fromkeys(("num_items_in_batch", LOGITS), ("labels", "label")),
     WHOLE_ENCODER: ("encoder_attention_mask", "encoder's mask"),
 }
 OPTIONS: Mapping[str, dict[str, Any]] = {

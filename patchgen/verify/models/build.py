@@ -4,14 +4,12 @@ With transformers' own initialization attention is almost uniform: scores deviat
 and even a doubled scale disappears in rounding.  With these weights scores deviate by more than
 one, norm weights are not one, and biases are not zero.
 
-Also the attention functions that a CPU does not have, and Triton's interpreter, in which Liger's
-kernels run on a CPU: `TRITON_INTERPRET=1`.
+Also the attention functions that a CPU does not have.
 """
 
 from __future__ import annotations
 
 import functools
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,36 +66,6 @@ def _scaled(normal: Tensor, owner: nn.Module, *, is_bias: bool) -> Tensor:
     elif isinstance(owner, nn.modules.conv._ConvNd):  # else each layer would be larger
         inputs = normal.shape[1:].numel()
     return GAIN * inputs**-0.5 * normal
-
-
-def is_interpreted() -> bool:
-    return os.environ.get("TRITON_INTERPRET") == "1"
-
-
-@functools.cache  # once: it wraps a function of the interpreter
-def complete_interpreter() -> None:
-    """Give the interpreter what Liger's kernels need and it lacks, before a kernel runs."""
-    import liger_kernel.ops.cross_entropy
-    import liger_kernel.ops.geglu
-    import liger_kernel.ops.rms_norm
-    import numpy
-    import triton.language as tl
-    from triton.runtime import autotuner, interpreter
-
-    # There is no driver to time kernels with.
-    autotuner.Autotuner.prune_configs = lambda self, kwargs: self.configs[:1]
-    convert = interpreter._implicit_cvt
-
-    def with_floats(value: Any) -> Any:
-        if not isinstance(value, float):
-            return convert(value)
-        handle = interpreter.TensorHandle(numpy.array([value], dtype=numpy.float32), tl.float32)
-        return tl.tensor(handle, tl.float32)
-
-    interpreter._implicit_cvt = with_floats
-    liger_kernel.ops.rms_norm.rsqrt = lambda x: tl.rsqrt(x)
-    for module in (liger_kernel.ops.cross_entropy, liger_kernel.ops.geglu):
-        module.tanh = lambda x: 2 * tl.sigmoid(2 * x) - 1
 
 
 def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> PreTrainedModel:

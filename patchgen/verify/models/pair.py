@@ -31,6 +31,7 @@ from transformers import (
     modeling_layers,
 )
 
+from patchgen.runtime.interpreter import complete_interpreter, is_interpreted
 from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
@@ -320,8 +321,8 @@ def module_of(variant: Variant) -> ModuleType:
         raise CannotBuild(str(error)) from error  # kernels that this machine need not have
     finally:
         sys.path.remove(variant.home)
-    if of_weights.is_interpreted() and "liger_kernel" in sys.modules:
-        of_weights.complete_interpreter()
+    if is_interpreted() and "liger_kernel" in sys.modules:
+        complete_interpreter()
     if path.exists() and Path(module.__file__ or "").resolve() != path:
         raise CannotBuild(f"{variant.module} is imported from {module.__file__}, not from {path}")
     return module

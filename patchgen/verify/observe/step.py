@@ -204,18 +204,18 @@ LEARNING: Mapping[str, Callable[[str, bool], bool]] = {
     "biases and norms alone that learn": lambda name, is_inner: bool(VECTORS.search(name)),
 }
 BY_CONFIGURATION = "weights by configuration"
+
+
+def _halve(head: nn.Module, gradients: tuple[Tensor, ...], *_: Any) -> tuple[Tensor, ...]:
+    return tuple(gradient / 2 for gradient in gradients)
+
+
 # Hooks that change their inputs: it shows if a head is not called, or its hook is skipped.
 _HOOKS: Mapping[str, tuple[str, Callable[..., Any]]] = {
     "a head with a hook": ("forward_hook", lambda head, given, logits: logits / 2),
     "a head with a hook before it": ("forward_pre_hook", lambda head, given: given[0] / 2),
-    "a head with a hook at its gradient": (
-        "full_backward_hook",
-        lambda head, of_states, of_logits: tuple(gradient / 2 for gradient in of_states),
-    ),
-    "a head with a hook before its gradient": (
-        "full_backward_pre_hook",
-        lambda head, of_logits: tuple(gradient / 2 for gradient in of_logits),
-    ),
+    "a head with a hook at its gradient": ("full_backward_hook", _halve),
+    "a head with a hook before its gradient": ("full_backward_pre_hook", _halve),
 }
 _HEADS = ("a wrapped head", "a head of another class", "a head with a bias", FROZEN, *_HOOKS)
 OF_MODELS = frozenset({"a loss function of one's own", BY_CONFIGURATION, *LEARNING, *_HEADS})

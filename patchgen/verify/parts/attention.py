@@ -29,27 +29,19 @@ from patchgen.verify.differences import EQUAL, REORDERED
 from patchgen.verify.inputs.arguments import FOUR_AXES
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.observe.evidence import Evidence, sdpa_call
-from patchgen.verify.parts.part_check import (
-    PairFacts,
-    PartCheck,
-    PlantedError,
-    Route,
-    Rows,
-    Scenario,
-    replaced,
-)
+from patchgen.verify.parts import part_check
 
 _EAGER, _SDPA = {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}
-_OF_EAGER = Route("eager", REORDERED, _EAGER, _SDPA)
+_OF_EAGER = part_check.Route("eager", REORDERED, _EAGER, _SDPA)
 
 
-def sdpa_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+def sdpa_routes(parent_class: type[PreTrainedModel]) -> tuple[part_check.Route, ...]:
     """Bit for bit transformers' own "sdpa" if it has that; "eager" up to rounding."""
-    same = Route("sdpa", EQUAL, _SDPA, _SDPA)
+    same = part_check.Route("sdpa", EQUAL, _SDPA, _SDPA)
     return (same, _OF_EAGER) if parent_class._supports_sdpa else (_OF_EAGER,)
 
 
-def sdpa_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+def sdpa_effect(parent: Evidence, variant: Evidence, facts: part_check.PairFacts) -> Iterator[str]:
     """As many calls of SDPA as the parent has attentions, and no softmax over scores."""
     calls = variant.trace.sdpa
     # Attention over patches, or over every other token, has lengths that only its calls tell of, or
@@ -105,11 +97,11 @@ def _wrong(error: str, sdpa: Callable[..., Tensor], *args: Any, **named: Any) ->
 
 def _plant(error: str, model: PreTrainedModel) -> AbstractContextManager[None]:
     wrong = partial(partial, _wrong, error)
-    return replaced(nn.functional, "scaled_dot_product_attention", wrong)
+    return part_check.replaced(nn.functional, "scaled_dot_product_attention", wrong)
 
 
 # A causal query before the padding on the right does not see it anyway.
-_ERRORS: tuple[tuple[str, str, Rows, bool | None], ...] = (
+_ERRORS: tuple[tuple[str, str, part_check.Rows, bool | None], ...] = (
     ("scale", "scores are twice as large", "full", None),
     ("forgotten mask", "padding on the left is attended to", "left", None),
     ("forgotten padding", "padding on the right is attended to", "right", False),
@@ -118,16 +110,16 @@ _ERRORS: tuple[tuple[str, str, Rows, bool | None], ...] = (
     ("heads swapped", "queries read others' keys", "full", None),
 )
 ERRORS = tuple(
-    PlantedError(
+    part_check.PlantedError(
         name,
         says,
         partial(_plant, name),
-        Scenario(rows=rows),
+        part_check.Scenario(rows=rows),
         lambda facts, causal=causal: causal in (None, facts.causal),  # type: ignore[misc]
     )
     for name, says, rows, causal in _ERRORS
 )
-SDPA = PartCheck(
+SDPA = part_check.PartCheck(
     part="sdpa",
     routes=sdpa_routes,
     effect=sdpa_effect,
@@ -135,7 +127,7 @@ SDPA = PartCheck(
     planted_errors=ERRORS,
 )
 # The parent's own scores.  Another case checks that "eager" equals them bit for bit.
-INTERFACE = PartCheck(
+INTERFACE = part_check.PartCheck(
     part="attention_interface",
     routes=lambda parent_class: (_OF_EAGER,),
     effect=sdpa_effect,
@@ -147,26 +139,26 @@ INTERFACE = PartCheck(
 
 # --- flash
 
-PADDED = Scenario(rows="right", train=True, states=False)
+PADDED = part_check.Scenario(rows="right", train=True, states=False)
 VARLEN = {"attn_implementation": patchgen.runtime.varlen.NAME}
 
 
-def flash_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+def flash_routes(parent_class: type[PreTrainedModel]) -> tuple[part_check.Route, ...]:
     """An encoder always drops padding, a decoder only if its attention takes text lengths."""
     encodes = hasattr(sys.modules[parent_class.__module__], "create_bidirectional_mask")
     if parent_class.__name__.endswith("ForQuestionAnswering"):
         # It reads padding, where each attention has its own.
-        same = Route("sdpa", REORDERED, _SDPA, _SDPA)
+        same = part_check.Route("sdpa", REORDERED, _SDPA, _SDPA)
         if encodes:
             return same, _OF_EAGER
-        return Route("its kernels", REORDERED, VARLEN, VARLEN), same
-    written_out = Route("eager", REORDERED, _EAGER, VARLEN)
+        return part_check.Route("its kernels", REORDERED, VARLEN, VARLEN), same
+    written_out = part_check.Route("eager", REORDERED, _EAGER, VARLEN)
     if not parent_class._supports_sdpa:
         return (written_out,)
-    return Route("sdpa", REORDERED, _SDPA, _SDPA if encodes else VARLEN), written_out
+    return part_check.Route("sdpa", REORDERED, _SDPA, _SDPA if encodes else VARLEN), written_out
 
 
-def flash_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+def flash_effect(parent: Evidence, variant: Evidence, facts: part_check.PairFacts) -> Iterator[str]:
     """Each layer and its products ran on the real tokens, with one attention call."""
     real = make_inputs(facts.parent_class, facts.config, PADDED).real[0]
     tokens, places = int(real.sum()), real.numel()
@@ -196,7 +188,7 @@ def flash_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Itera
         yield f"an attention ran over {wide[0]} keys, and no text has more than {longest} tokens"
 
 
-FLASH = PartCheck(
+FLASH = part_check.PartCheck(
     part="flash",
     routes=flash_routes,
     effect=flash_effect,

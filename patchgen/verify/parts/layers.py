@@ -20,9 +20,9 @@ from transformers import PreTrainedModel, modeling_layers
 
 from patchgen.facts.modules import CHECKPOINTED
 from patchgen.runtime.checkpointing import keep_products
+from patchgen.runtime.interpreter import is_interpreted
 from patchgen.verify.differences import EQUAL, IN_FLOAT32, REFORMULATED, REORDERED
 from patchgen.verify.inputs.arguments import LOGITS
-from patchgen.verify.models.build import is_interpreted
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import PairFacts, PartCheck, Route, Scenario, beside_eager
 
