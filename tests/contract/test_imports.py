@@ -172,7 +172,7 @@ OUTSIDE = {
     "safetensors": {"rescuing", "training"},
     "torch": {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"},
     "transformers": {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"},
-    "triton": {"verify"},
+    "triton": {"runtime"},
 }
 
 FILES = sorted((REPOSITORY / "patchgen").rglob("*.py"))

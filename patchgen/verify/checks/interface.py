@@ -104,8 +104,7 @@ def check_attn_implementation(context: CheckContext) -> Verdict:
     if not declared:
         theirs = _tried(pair, pair.parent_class, name)
         why, right = f"the parent: {_outcome(theirs)}", type(theirs)
-        # The parent needs a package that is not here, and the variant says by its flags that it
-        # does not take it: a restriction, and no error.
+        # The parent needs a package that is not here, and the variant's flags do not take it.
         restricted = isinstance(theirs, ImportError) and not supports(pair.variant_class, name)
         if restricted and type(ours) is not type(theirs):
             return Verdict("WARN", f"{_outcome(ours)}; {why}")

@@ -166,8 +166,8 @@ def check_planted_error(context: CheckContext) -> Verdict:
 # --- Check that a loss without logits is as exact as the loss of the logits
 
 # Both sum the same products in float32, and round a logit to the other side here and there.  Where
-# logits are capped, the parent rounds each once more, and is itself so far from the truth: up to
-# 7e-4 in twelve seeds of Gemma 2.  A loss that is summed in bfloat16 is some 2e-3 away.
+# logits are capped, the parent rounds each once more, and is up to 7e-4 off in twelve seeds of
+# Gemma 2.  A loss that is summed in bfloat16 is some 2e-3 away.
 CLOSE = 2e-4
 CHUNK = "loss_chunk_size"
 # A gradient of states that is summed in bfloat16, over chunks of two words, is three times as far.
@@ -292,35 +292,32 @@ def check_padding(context: CheckContext) -> Verdict:
 # --- Check that each dropout rate drops as much as in the parent
 
 RATE = 0.3
-DRAWING = ("bernoulli_", "native_dropout")
 
 
 class _Drops(Listener):
-    """How many elements are drawn for dropout."""
+    """How many elements dropout leaves out, on average."""
 
-    elements = 0
+    elements = 0.0
 
     def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
-        self.elements += args[0].numel() if operation.overloadpacket.__name__ in DRAWING else 0
+        if operation.overloadpacket.__name__ in ("bernoulli_", "native_dropout"):
+            is_kept = operation.overloadpacket.__name__ == "bernoulli_"
+            self.elements += args[0].numel() * (1 - args[1] if is_kept else args[1])
 
 
 def check_dropout(context: CheckContext) -> Verdict:
-    """As many random elements as in the parent, with padding those of real tokens at least."""
+    """As many elements as in the parent; with padding those of real tokens at least."""
     pair, name = context.pair, context.case.detail
-    if all(part_check.same_rng_order for part_check in pair.part_checks):
-        raise NothingToCompare("it draws as the parent does, and is compared step by step")
-    if name not in pair.config().to_dict():
-        raise NothingToCompare(f"the configuration has no {name}")
     with_dropout = Pair(pair.variant, pair.head, pair.device, {**pair.changes, name: RATE})
     inputs = with_dropout.inputs(context.case.scenario, torch.float32)
-    drawn = list[int]()
+    dropped = list[int]()
     for model in with_dropout.models(pair.routes[0], torch.float32):
         with torch.no_grad(), listening(drops := _Drops()):
             model.train()(**inputs.given)
-        drawn.append(drops.elements)
-    theirs, ours = drawn
+        dropped.append(round(drops.elements))
+    theirs, ours = dropped
     if not theirs:
         raise NothingToCompare(f"{name} drops nothing in the parent")
-    note = f"{name} drops from {ours} elements, the parent's from {theirs}"
+    note = f"{name} drops {ours} elements, the parent's {theirs}"
     least = theirs * float(inputs.real[0].double().mean()) ** 2  # attention is over pairs
-    return judge(ours == theirs if least == theirs else ours >= least, note)
+    return judge(least <= ours <= theirs, note)

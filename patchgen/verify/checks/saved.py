@@ -22,7 +22,7 @@ from patchgen.verify.differences import EQUAL, REORDERED, Bound
 from patchgen.verify.models.build import draw_weights, silence_progress
 from patchgen.verify.observe.step import run
 from patchgen.verify.parts import part_check
-from patchgen.verify.parts.part_check import load_strictly, reload
+from patchgen.verify.parts.part_check import load_strictly, nan_where_not_drawn, reload
 
 Observed = Mapping[str, Tensor]
 Both = tuple[Observed, Observed]
@@ -44,7 +44,7 @@ def _folder() -> Iterator[Path]:
     with (
         tempfile.TemporaryDirectory() as folder,
         silence_progress(),
-        part_check.nan_where_not_drawn(),
+        nan_where_not_drawn(),
     ):
         yield Path(folder)
 

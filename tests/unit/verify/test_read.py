@@ -25,7 +25,7 @@ def read(text: str, line: int, **defaults):
         ("config.share > 1", 4, (5, 0)),
         ("config.share > 0", -1, (0, 3)),
         ("x < config.share", 0.5, (0.25,)),
-        ("config.share is None", None, (3, True, 0)),
+        ("config.share is None", None, (3, 1.5, True, 0)),
     ],
 )
 def test_a_test_names_what_it_reads(test, default, values):
@@ -41,8 +41,8 @@ def test_a_configuration_inside_and_a_local_name_are_read():
         "    return x if folds and self.config.ffn_config.kind == 'sum' else -x\n"
     )
     assert read(text, 3).values == {
-        "ffn_config.folds": (3, True, 0),
-        "ffn_config.kind": (3, True, 0),
+        "ffn_config.folds": (3, 1.5, True, 0),
+        "ffn_config.kind": (3, 1.5, True, 0),
     }
     assert getattr(tiny_config("dbrx", **{"ffn_config.folds": 3}).ffn_config, "folds", None) == 3
 
