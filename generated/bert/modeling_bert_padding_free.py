@@ -616,7 +616,7 @@ def bounds_of_texts(batch, mask, position_ids, lengths=None):
     if position_ids is None:
         raise ValueError("cu_seq_lens_q is taken together with position_ids")
     places_T = torch.arange(batch.numel(), device=position_ids.device)
-    places_T = places_T if mask is None else places_T[mask.bool().flatten()]
+    places_T = places_T if mask is None else places_T[mask[:, -batch[1] :].bool().flatten()]
     steps, gaps = position_ids.expand(batch).flatten()[places_T].diff(), places_T.diff()
     follows = (places_T // batch[1]).diff() == 0
     follows &= (steps == 1) | (steps == gaps)  # positions count tokens, or places

@@ -361,7 +361,7 @@ def bounds_of_texts(batch, mask, position_ids, lengths=None):
     if position_ids is None:
         raise ValueError("cu_seq_lens_q is taken together with position_ids")
     places_T = torch.arange(batch.numel(), device=position_ids.device)
-    places_T = places_T if mask is None else places_T[mask.bool().flatten()]
+    places_T = places_T if mask is None else places_T[mask[:, -batch[1] :].bool().flatten()]
     steps, gaps = position_ids.expand(batch).flatten()[places_T].diff(), places_T.diff()
     follows = (places_T // batch[1]).diff() == 0
     follows &= (steps == 1) | (steps == gaps)  # positions count tokens, or places
@@ -470,7 +470,8 @@ def labels_within_texts(labels, position_ids):
     """`labels` without those of first tokens, which nothing of their text is before."""
     if labels is None or getattr(position_ids, "ndim", 0) != 2:
         return labels
-    return labels.masked_fill(nn.functional.pad(position_ids.expand_as(labels).diff() != 1, (1, 0)), -100)
+    places = position_ids[:, -labels.shape[-1] :].expand_as(labels)  # some may keep no logits
+    return labels.masked_fill(nn.functional.pad(places.diff() != 1, (1, 0)), -100)
 
 
 class NoLogits(tuple[Any, ...]):

@@ -34,7 +34,6 @@ from patchgen.verify.variants import SETTING, Variant
 CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "numbers": numbers.check_numbers,
     "planted": numbers.check_planted_error,
-    "zeros": numbers.check_padding,
     "drops": numbers.check_dropout,
     "loss beside logits": numbers.check_loss_beside_logits,
     "norms": numbers.check_norms,

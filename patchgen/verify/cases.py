@@ -20,7 +20,7 @@ from patchgen.verify.checks.context import Case
 from patchgen.verify.checks.itself import WAYS
 from patchgen.verify.checks.numbers import ALONE
 from patchgen.verify.configs import read
-from patchgen.verify.inputs.arguments import LOGITS, MORE_OUTPUTS, TWO_STREAMS, WHOLE_ENCODER
+from patchgen.verify.inputs import arguments
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN, LEARNING, OF_MODELS
 from patchgen.verify.parts.combine import training_scenario
@@ -61,10 +61,12 @@ CALLS: Mapping[str, Scenario] = {
     "mask of ones": Scenario(ways=("mask of ones",)),
     "mask of floats": Scenario(rows="right", ways=("mask of floats",)),
     "mask of bools": Scenario(rows="left", ways=("mask of bools",)),
+    "mask with a hole": Scenario(rows="right", ways=(arguments.HOLE, "positions")),
     "mask of four axes": Scenario(rows="right", ways=("mask of four axes",)),
     "as a tuple": Scenario(rows="left", ways=("a tuple",)),
-    "asked for all": Scenario(rows="right", ways=(MORE_OUTPUTS,)),
-    "in two streams": Scenario("right", train=True, ways=(TWO_STREAMS,)),
+    "asked for all": Scenario(rows="right", ways=(arguments.MORE_OUTPUTS,)),
+    "of few logits": Scenario("left", train=True, ways=(arguments.FEW, "positions")),
+    "in two streams": Scenario("right", train=True, ways=(arguments.TWO_STREAMS,)),
     # In eval mode dropout must do nothing, whatever its rate.
     "eval, dropout set": Scenario(rows="left", dropout=DROPOUT),
     "one token": Scenario(length=1, labels=False),
@@ -154,7 +156,7 @@ class _Selection:
             for rows in EVAL_ROWS:
                 yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
         to_train = (self.ways_to_train, self.calls, self.interface)
-        to_set = (self.padding_and_dropout, self.settings, self.lengths_and_heads, self.together)
+        to_set = (self.dropout, self.settings, self.lengths_and_heads, self.together)
         for select in (self.planted, *to_train, *to_set, self.usage, self.itself, self.declared):
             yield from select()
         changed = {*self.variant.heads[1:2], *read.changed_heads(self.variant)}
@@ -242,13 +244,10 @@ class _Selection:
         how = {"scenario": Scenario(rows="left"), "detail": "eager"}
         yield self.case("float32 left by eager", "interface", **how)
 
-    def padding_and_dropout(self) -> Iterator[Case]:
+    def dropout(self) -> Iterator[Case]:
         """Dropout of layers that draw in another order, so that no single step can be compared."""
         if all(check.same_rng_order for check in self.checks):
             return
-        for rows in ROWS[1:3] if self.has("flash") else ():
-            scenario = Scenario(rows=rows)
-            yield self.case(f"{rows} gives zeros at padding", "zeros", "float64", scenario=scenario)
         for rate in (name for name in read.defaults_of(self.variant) if "drop" in name):
             for rows in ROWS[:2]:
                 how: Any = {"scenario": Scenario(rows=rows, labels=False), "detail": rate}
@@ -288,8 +287,8 @@ class _Selection:
         for name, scenario in CALLS.items():
             yield compare_numbers(self.head, "float64", name, scenario)
         if self.has("loss"):
-            asked = self.training("right", ways=(LOGITS,))
-            yield compare_numbers(self.head, "float64", f"trained with {LOGITS}", asked)
+            asked = self.training("right", ways=(arguments.LOGITS,))
+            yield compare_numbers(self.head, "float64", f"trained with {arguments.LOGITS}", asked)
         checkpointing = self.training().checkpointing
         for name, (rows, ways) in TRAINING_CALLS.items():
             scenario = Scenario(rows, True, 0.0, checkpointing, ways=ways)
@@ -336,7 +335,7 @@ class _Selection:
             scenarios[f"{last} eval, dropout set"] = Scenario(rows=last, dropout=DROPOUT)
             scenarios[f"{last} dropout"] = self.training(last, dropout=DROPOUT)
         if "add_cross_attention" in setting.changes:
-            scenarios[WHOLE_ENCODER] = self.training(ways=(WHOLE_ENCODER,))
+            scenarios[arguments.WHOLE_ENCODER] = self.training(ways=(arguments.WHOLE_ENCODER,))
             yield self.case(f"float64 attention weights{named}", "weights", "float64", head=head)
         for label, scenario in scenarios.items():
             yield compare_numbers(head, "float64", f"{label}{named}", scenario, route)
@@ -439,7 +438,7 @@ class _Selection:
 
 # What a case of each kind costs, in steps of a tiny model.
 COSTS: Mapping[str, float] = {
-    **{"weights": 1.2, "cache": 2, "effect": 2, "choices": 3, "operators": 3, "zeros": 1},
+    **{"weights": 1.2, "cache": 2, "effect": 2, "choices": 3, "operators": 3},
     **{"work": 2, "loss beside logits": 2, "attention": 3},
     **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 2, "compiled": 60, "itself": 3},
 }

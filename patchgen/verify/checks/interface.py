@@ -26,7 +26,7 @@ from patchgen.verify.checks.context import (
 )
 from patchgen.verify.checks.itself import generate
 from patchgen.verify.differences import EQUAL, REORDERED, Difference, differences
-from patchgen.verify.inputs.arguments import Inputs
+from patchgen.verify.inputs.arguments import Inputs, takes
 from patchgen.verify.models.build import flash_reference, flex_on_cpu, registered, silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.recorder import compute_in_float64
@@ -221,6 +221,8 @@ def _in_chunks(
 
     def read(first: int, last: int, **asked: Any) -> tuple[Tensor, Any]:
         seen = {} if mask is None else {"attention_mask": mask[:, :last]}
+        if static and mask is not None and "position_ids" in takes(type(model)):
+            seen["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, first:last]
         out = model(**given, **{name: ids[:, first:last]}, **seen, return_dict=True, **asked)
         logits = next(out[each] for each in ("logits", "last_hidden_state") if each in out)
         return logits, getattr(out, "past_key_values", None)

@@ -274,21 +274,6 @@ def _values_of(module: nn.Module, *given: Tensor) -> list[Tensor]:
     return [each for each in tree_leaves(module.eval()(*given)) if isinstance(each, Tensor)]
 
 
-# --- Check the outputs at padding in a variant that does not compute it
-
-
-def check_padding(context: CheckContext) -> Verdict:
-    pair = context.pair
-    variant, inputs = context.model(), context.inputs()
-    if not pair.is_causal and not bool(inputs.real[0][:, 0].all()):
-        raise NothingToCompare("heads read the first place of each row, which is padding here")
-    given = {name: inputs.given[name] for name in ("input_ids", "attention_mask")}
-    with torch.no_grad():
-        out = variant.base_model.eval()(**given, use_cache=False, return_dict=True)
-    wrong = int(out.last_hidden_state[~inputs.real[0]].count_nonzero())
-    return judge(not wrong, f"{wrong} values are not zero at padding")
-
-
 # --- Check that each dropout rate drops as much as in the parent
 
 RATE = 0.3

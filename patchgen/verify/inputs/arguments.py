@@ -110,11 +110,12 @@ IGNORED = 96  # a label that a caller says does not count
 PREDICTED = 4  # tokens, where not all are
 ITEMS = 7  # labels that a caller says are in the batch
 AS_TUPLE = "a tuple"
-FOUR_AXES = "mask of four axes"
+FOUR_AXES, HOLE = "mask of four axes", "mask with a hole"
 LOGITS = "logits that are asked for"
 MORE_OUTPUTS = "all outputs that it has"
 WHOLE_ENCODER = "an encoder without padding"  # every query sees all of its states
 TWO_STREAMS = "tokens that are predicted in another order"  # XLNet's
+FEW = "logits and labels of the last tokens alone"
 # The arguments that the forward has to take for a way.
 _TAKEN = {
     "types of tokens": "token_type_ids",
@@ -122,11 +123,14 @@ _TAKEN = {
     "positions": "position_ids",
     "mask of ones": "attention_mask",
     TWO_STREAMS: "target_mapping",
+    FEW: "logits_to_keep",
 }
 # The arguments that have to be given for a way, and what is missing where they are not.
 _GIVEN = {
-    **dict.fromkeys(("mask of floats", "mask of bools", FOUR_AXES), ("attention_mask", "padding")),
-    **dict.fromkeys(("ignore_index", "shift_labels"), ("labels", "label for each token")),
+    **dict.fromkeys(
+        ("mask of floats", "mask of bools", FOUR_AXES, HOLE), ("attention_mask", "padding")
+    ),
+    **dict.fromkeys(("ignore_index", "shift_labels", FEW), ("labels", "label for each token")),
     **dict.fromkeys(("num_items_in_batch", LOGITS), ("labels", "label")),
     WHOLE_ENCODER: ("encoder_attention_mask", "encoder's mask"),
 }
@@ -197,8 +201,17 @@ def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:
         new["perm_mask"] = (place[:, None] < place).double().expand(len(ids), -1, -1)
         new["target_mapping"] = torch.eye(len(place)).double()[-PREDICTED:].expand(len(ids), -1, -1)
         new |= {n: t[:, -PREDICTED:].clone() for n, t in given.items() if n == "labels"}
+    elif way == FEW:
+        new["labels"] = given["labels"][:, -PREDICTED:].clone()
+        drawn = replace(drawn, options={**drawn.options, "logits_to_keep": PREDICTED})
     elif way == "mask of ones":
         new["attention_mask"] = torch.ones_like(ids)
+    elif way == HOLE:  # a token that none sees, and whose output is not looked at
+        kept = (place != 2).expand_as(ids)
+        drawn = replace(drawn, real=(drawn.real[0] & kept, *drawn.real[1:]))
+        new["attention_mask"] = given["attention_mask"] * kept
+        labels = {name: t for name, t in given.items() if name == "labels" and t.shape == ids.shape}
+        new |= {n: t.masked_fill((place == 2) | (place == 3), -100) for n, t in labels.items()}
     elif way.startswith("mask of "):
         dtype = torch.float64 if way == "mask of floats" else torch.bool
         new["attention_mask"] = given["attention_mask"].to(dtype)
