@@ -87,7 +87,7 @@ def test_nothing_is_made_again_for_a_second_release(tree, tmp_path, monkeypatch)
         raise AssertionError("made again")
 
     monkeypatch.setattr(subprocess, "run", refuse)
-    monkeypatch.setattr("patchgen.compiler.emit.validate.find_mistakes", refuse)
+    monkeypatch.setattr("patchgen.compiler.emit.checks.find_mistakes", refuse)
     monkeypatch.setattr("patchgen.project.outcome.unified", refuse)
     assert main(["check", "-q", "--package-root", str(tmp_path / "release")]) == 0
     assert main(["check", "-q", "--no-cache"]) == 2
