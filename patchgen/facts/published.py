@@ -101,6 +101,7 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
             "upcast", {"reorder_and_upcast_attn": True, "scale_attn_by_inverse_layer_idx": True}
         ),
         Setting("gelu", {"activation_function": "gelu"}),
+        Setting("gelu by its formula", {"activation_function": "gelu_python"}),
         Setting("relu", {"activation_function": "relu"}),
         Setting("behind an encoder", {"add_cross_attention": True}),
         Setting("wider", {"n_inner": 40, "tie_word_embeddings": False}),

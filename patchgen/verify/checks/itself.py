@@ -299,13 +299,18 @@ def _counted(times: int, context: CheckContext) -> Both:
     parent, _ = context.pair.models(context.pair.routes[0], context.dtype)
     total, mean = (observe_step(parent, each, training)["loss"] for each in (of(1), inputs))
     # BERT's own loss does not heed it, and losses of routers beside it may.
-    labelled = (
-        round(float(total / mean)) if total != mean else (inputs.given["labels"] != -100).sum()
+    is_heeded, labels = bool(total != mean), (inputs.given["labels"] != -100).sum()
+    items = times * int(round(float(total / mean)) if is_heeded else labels)
+    models = _with_router_losses(context), context.model()
+    plain, part = (
+        [observe_step(m, each, training) for m in models] for each in (inputs, of(items))
     )
-    items, model = times * int(labelled), _with_router_losses(context)
-    plain, part = (observe_step(model, each, training) for each in (inputs, of(items)))
-    names = [name for name in plain if name == "loss" or name.startswith("gradient of ")]
-    return {name: plain[name] for name in names}, {name: times * part[name] for name in names}
+    names = [n for n in plain[0] if is_heeded and (n == "loss" or n.startswith("gradient of "))]
+    routers = [both[0]["loss"] - both[1]["loss"] for both in (plain, part)]
+    wanted = {"losses of routers": routers[0]} | {name: plain[0][name] for name in names}
+    return wanted, {"losses of routers": times * routers[1]} | {
+        n: times * part[0][n] for n in names
+    }
 
 
 def _evaluated(context: CheckContext) -> Both:

@@ -276,8 +276,6 @@ def _values_of(module: nn.Module, *given: Tensor) -> list[Tensor]:
 
 # --- Check that each dropout rate drops as much as in the parent
 
-RATE = 0.3
-
 
 class _Drops(Listener):
     """How many elements dropout leaves out, on average."""
@@ -293,7 +291,7 @@ class _Drops(Listener):
 def check_dropout(context: CheckContext) -> Verdict:
     """As many elements as in the parent; with padding those of real tokens at least."""
     pair, name = context.pair, context.case.detail
-    with_dropout = Pair(pair.variant, pair.head, pair.device, {**pair.changes, name: RATE})
+    with_dropout = Pair(pair.variant, pair.head, pair.device, {**pair.changes, name: 0.3})
     inputs = with_dropout.inputs(context.case.scenario, torch.float32)
     dropped = list[int]()
     for model in with_dropout.models(pair.routes[0], torch.float32):

@@ -31,7 +31,7 @@ MOST_LENGTHS = 3
 SMALL = 3  # a value for a number of which nothing is known
 TINY = 1e-3
 ACTIVATION = re.compile(r"act(ivation)?(_fn|_function)?$|_act_")
-ACTIVATIONS = ("relu", "silu")
+ACTIVATIONS = ("relu", "silu", "gelu_python")
 # What some names may be, of which no default says it.
 VALUES: Mapping[str, tuple[Any, ...]] = {
     "rope_parameters": (

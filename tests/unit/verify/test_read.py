@@ -74,8 +74,8 @@ def test_what_is_read_without_a_test_may_be_something_else():
     assert read(text, 5, a=False, b=1e-5, hidden_act="silu").values == {
         "a": (True,),
         "b": (0.5,),
-        "hidden_act": ("relu",),
-        "ffn_config.act_fn": ({"name": "relu"}, {"name": "silu"}),
+        "hidden_act": ("relu", "gelu_python"),
+        "ffn_config.act_fn": ({"name": "relu"}, {"name": "silu"}, {"name": "gelu_python"}),
     }
 
 
