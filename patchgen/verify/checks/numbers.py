@@ -54,7 +54,7 @@ def check_numbers(context: CheckContext) -> Verdict:
 def _of_other_draws(
     context: CheckContext, gaps: tuple[Difference, ...], view: View
 ) -> tuple[Difference, ...]:
-    """What rounding makes, such as a token at another expert, is of one draw, an error is in all."""
+    """What rounding makes, as a token at another expert, is of one draw, an error is in all."""
     for seed in DRAWS[1:]:
         bound = view.allowed if gaps[0].largest <= view.allowed else view.measure_bound()
         if gaps[0].largest <= bound or (math.isinf(gaps[0].largest) and not gaps[0].missing):
