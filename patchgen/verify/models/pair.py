@@ -393,7 +393,7 @@ def _give_own_inner_model(head: type, module: ModuleType) -> None:
     def init(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
         def make(registered: Any) -> Any:
             name = MODEL_MAPPING[type(config)].__name__
-            return lambda config, **options: getattr(module, name)(config)
+            return lambda config, **options: getattr(module, name)._from_config(config)
 
         with replaced(AutoModel, "from_config", make):
             build(self, config, *args, **kwargs)
