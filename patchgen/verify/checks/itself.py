@@ -306,11 +306,11 @@ def _counted(times: int, context: CheckContext) -> Both:
         [observe_step(m, each, training) for m in models] for each in (inputs, of(items))
     )
     names = [n for n in plain[0] if is_heeded and (n == "loss" or n.startswith("gradient of "))]
-    routers = [both[0]["loss"] - both[1]["loss"] for both in (plain, part)]
-    wanted = {"losses of routers": routers[0]} | {name: plain[0][name] for name in names}
-    return wanted, {"losses of routers": times * routers[1]} | {
-        n: times * part[0][n] for n in names
-    }
+    wanted = {name: plain[0][name] for name in names}
+    ours = {name: times * part[0][name] for name in names}
+    routers = part[0]["loss"] - part[1]["loss"]  # beside the loss of labels, which rounds more
+    both = {"all losses": plain[0]["loss"]}, {"all losses": plain[1]["loss"] + times * routers}
+    return wanted | both[0], ours | both[1]
 
 
 def _evaluated(context: CheckContext) -> Both:

@@ -33,6 +33,7 @@ from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.evidence import Work, compiling, gather_evidence
 from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 from patchgen.verify.observe.step import observe_step, takes_cache
+from patchgen.verify.parts.mixture import GROUPED_PRODUCTS, PRODUCTS
 from patchgen.verify.parts.part_check import Scenario, load_strictly, nan_where_not_drawn, reload
 from patchgen.verify.report import shorten
 
@@ -106,7 +107,6 @@ def _work_of(pair: Pair, side: int, scenario: Scenario) -> Work:
 # What a modeling file imports to keep them.
 KEEPS = "create_selective_checkpoint_contexts"
 CHOICE = "aten.topk"
-PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten._grouped_mm")
 NOTHING_KEPT = {"context_fn": lambda: (nullcontext(), nullcontext())}
 
 
@@ -121,7 +121,7 @@ def check_choices(context: CheckContext) -> Verdict:
         with gather_evidence(variant) as evidence:
             observe_step(variant, context.inputs(asked), asked)
         counts.append(evidence.kernels[CHOICE])
-        products.append(sum(evidence.kernels[name] for name in PRODUCTS))
+        products.append(sum(evidence.kernels[name] for name in (*PRODUCTS, *GROUPED_PRODUCTS)))
     plain, checkpointed, _ = counts
     if not plain:
         raise NothingToCompare("no router chooses in it")

@@ -41,11 +41,7 @@ def of_both(
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        silence_progress(),
-        nan_where_not_drawn(),
-    ):
+    with tempfile.TemporaryDirectory() as folder, silence_progress(), nan_where_not_drawn():
         yield Path(folder)
 
 

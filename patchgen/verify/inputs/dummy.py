@@ -40,7 +40,7 @@ PACKED = {
 CHOOSING = ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")
 ONE_ROW = ("tvp",)  # their forward is right for one row only, and takes labels of its own
 MEMORY = 7  # tokens of an encoder whose states are given
-AS_MANY = ("megatron-bert",)  # whose cross-attention takes as many of them as there are tokens
+ONE_LENGTH = ("megatron-bert",)  # whose cross-attention takes as many of them as there are tokens
 FRAMES = 24  # of speech, as features
 # Pixels each way where a configuration does not say how many; above a backbone.
 IMAGE, PYRAMID = 32, 96
@@ -167,7 +167,7 @@ def _text(
     elif _wants_image(model_class, config):
         given.update(images(config, seed).given)
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
-        memory = text.real.shape[1] if config.model_type in AS_MANY else MEMORY
+        memory = text.real.shape[1] if config.model_type in ONE_LENGTH else MEMORY
         given["encoder_hidden_states"] = _drawn(seed + 2, ROWS, memory, config.hidden_size)
         given["encoder_attention_mask"] = torch.ones(ROWS, memory, dtype=torch.long)
         given["encoder_attention_mask"][1, -2:] = 0  # padding
