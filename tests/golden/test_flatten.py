@@ -124,6 +124,8 @@ IN_PLACE = [
     "fill(module)",
     "for part in module.weight.chunk(2): nn.init.zeros_(part)",
     "[nn.init.zeros_(part) for part in module.weight.chunk(2)]",
+    "part = module.weight.T; part[0] = 0.0",
+    "module.weight *= 2",
 ]
 
 
@@ -133,3 +135,21 @@ def test_initialisation_that_writes_over_loaded_weights(line: str, tmp_path: Pat
     modular = entry.texts["modular modular_gpt2_x.py"].replace("module.weight[0] = 0.0", line)
     changed = dataclasses.replace(entry, texts={"modular modular_gpt2_x.py": modular})
     assert [problem.code for problem in _flatten(changed, tmp_path).problems] == ["PG414"]
+
+
+# Tensors that the method makes, and not those of the module.
+OF_ITS_OWN = [
+    "local = torch.ones(3); local[-1] = module.eps; nn.init.zeros_(local)",
+    "local: object = torch.ones(3); local[0] = 1.0; local.fill_(2.0)",
+    "local = torch.ones(3); local.data *= 2; local.data = local",
+    "a, b = torch.chunk(torch.ones(4), 2); a.zero_(); b[0] = 1.0",
+    "(local := module.weight.clone()).fill_(1.0); local[0] = 1.0",
+]
+
+
+@pytest.mark.parametrize("line", OF_ITS_OWN)
+def test_initialisation_with_a_tensor_of_its_own(line: str, tmp_path: Path) -> None:
+    entry = sections.read(Path(__file__).with_name("flatten") / "error_initialisation_in_place_store.py")[0]
+    modular = entry.texts["modular modular_gpt2_x.py"].replace("module.weight[0] = 0.0", line)
+    changed = dataclasses.replace(entry, texts={"modular modular_gpt2_x.py": modular})
+    assert not _flatten(changed, tmp_path).problems

@@ -45,8 +45,9 @@ from patchgen.facts.modules import (
     MODELING_UTILS,
     MODELS,
 )
+from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.trees import names_within, parse_class, parse_once, statements_within, walk
+from patchgen.syntax.trees import parse_class, parse_once, statements_within, walk
 
 _GET = "get_checkpoint_conversion_mapping"
 _REGISTER = "register_checkpoint_conversion_mapping"
@@ -166,11 +167,13 @@ def _find_writes(function: ast.FunctionDef, block: FlatBlock) -> Iterator[ast.AS
     symbols = {dependency.name: dependency.symbol for dependency in block.dependencies}
     for node in walk(function):
         match node:
-            case ast.Assign(targets=[ast.Attribute(attr=name)], value=value):
-                if name == "data" or re.match(r"(\w+\.)*Parameter\(", ast.unparse(value)):
+            case ast.Assign(targets=[ast.Attribute(value=owner, attr=name)], value=value):
+                is_parameter = re.match(r"(\w+\.)*Parameter\(", ast.unparse(value))
+                if (name == "data" or is_parameter) and _is_view(owner, function) is not None:
                     yield node
-            case ast.AugAssign(target=ast.Attribute()):
-                yield node
+            case ast.AugAssign(target=ast.Attribute(value=owner)):
+                if _is_view(owner, function) is not None:
+                    yield node
             case (
                 ast.Assign(targets=[ast.Subscript() as part])
                 | ast.AugAssign(target=ast.Subscript() as part)
@@ -213,18 +216,22 @@ def _is_view(value: ast.expr, function: ast.FunctionDef, seen: str = "") -> bool
             kinds = [_is_view(owner, function, seen) for owner in (*owners, *arguments)]
             return name in _VIEWS and any(kind is not None for kind in kinds) or None
         case ast.Name(id=name) if name != seen:
-            sources = []
+            kinds = []
             for node in walk(function):
                 match node:
                     case (
-                        ast.Assign(targets=[target], value=source)
-                        | ast.For(target, source)
-                        | ast.comprehension(target, source)
+                        ast.Assign(targets=[target], value=ast.expr() as source)
+                        | ast.AnnAssign(target=target, value=ast.expr() as source)
+                        | ast.NamedExpr(target=target, value=source)
+                        | ast.For(target=target, iter=source)
+                        | ast.comprehension(target=target, iter=source)
                     ):
-                        if name in {each.id for each in names_within(target)}:
-                            sources.append(_is_view(source, function, name))
-            # A parameter of the function is what it was called with.
-            kinds = sources or [False]
+                        # `name[0] = source` binds nothing.
+                        if name in bound_names([target]):
+                            kinds.append(_is_view(source, function, name))
+                    # A parameter of the function is what it was called with.
+                    case ast.arg(arg=parameter) if parameter == name:
+                        kinds.append(False)
             return True if True in kinds else False if False in kinds else None
     return None
 
