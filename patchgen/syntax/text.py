@@ -91,9 +91,14 @@ def read_source(
     """The file at `path`; `display_path` is the path that messages print.
 
     Raises PatchgenError PG001 to PG006 for what is not a readable, plain Python text in UTF-8 or
-    the encoding that it declares.
+    the encoding that it declares, PG506 for a path that could not stand in a comment or a message.
     """
     name = display_path or str(path)
+    # Generated files name the file that they are made from, on one line.
+    if not name.isprintable():
+        shown = name.encode("unicode_escape").decode("ascii")
+        what = "has a line break or another invisible character in its path"
+        raise PatchgenError("PG506", Location(shown), what, "rename the file or its folder")
     return make_source(decode(read_bytes(path, name), name, allow_bidi=allow_bidi), name, module)
 
 

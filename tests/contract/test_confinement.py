@@ -93,6 +93,34 @@ def test_name_that_no_module_can_have(name, tree, outside, capsys):
     )
 
 
+FOLDERS = [
+    "x\nimport os; os.system('touch run')  #y",
+    "x\r::error::stop",
+    "x\x0cy",
+    "x\x1b[2Jy",
+    "x\u2028y",
+    "x\u202ey",
+    "x\x85y",
+]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=repr)
+@pytest.mark.parametrize("form", ["text", "github", "json"])
+def test_name_of_a_folder_is_no_line_of_an_output(form, folder, tree, outside, capsys):
+    """The first comment of an output names its modular file: a line break would end it."""
+    modular = tree("modular/one/modular_one.py").read_text()
+    tree.write(f"modular/{folder}/modular_one.py", modular)
+    before = set(tree.files())
+    refused(outside, "convert", "--output-format", form)
+    out = capsys.readouterr().out
+    assert "PG506" in out
+    assert not any(
+        "os.system" in line[:20] or line.startswith("::error::stop") for line in out.splitlines()
+    )
+    assert all(letter.isprintable() or letter == "\n" for letter in out)
+    assert not [new for new in set(tree.files()) - before if new.startswith(f"generated/{folder}/")]
+
+
 def test_output_that_is_a_link_to_the_outside(tree, outside, capsys):
     tree("generated/one").mkdir(parents=True)
     tree("generated/one/modeling_one.py").symlink_to(outside("keep/modeling_one.py"))
