@@ -146,7 +146,8 @@ def _rebase_and_convert(home: Path, version: str, options: argparse.Namespace) -
 
 
 def _patchgen(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "patchgen", *words]
+    # Isolated: a folder patchgen/ of the checkout, or its PYTHONPATH, must not be what runs.
+    command = [sys.executable, "-I", "-m", "patchgen", *words]
     # The form of findings must not depend on where this runs.
     env = {name: value for name, value in os.environ.items() if name != "GITHUB_ACTIONS"}
     return subprocess.run(command, cwd=home, env=env, capture_output=True, text=True, check=False)

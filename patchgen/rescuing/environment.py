@@ -27,7 +27,8 @@ def make_environment(version: str, cache: Path, wheels: Path | None) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as temporary:
         new = Path(temporary, "new")
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"]
+        # Isolated, so that a pip.py of the current folder is not what runs.
+        command = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--no-compile"]
         command += ["--target", str(new), f"transformers=={version}"]
         command += ["--find-links", str(wheels)] if wheels is not None else []
         done = subprocess.run(command, capture_output=True, text=True, check=False)

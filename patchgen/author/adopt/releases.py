@@ -122,7 +122,8 @@ def chosen(
 def _downloaded(version: str, cache: Path) -> Path:
     """The wheel of a release, from the index that pip is set up for."""
     cache.mkdir(parents=True, exist_ok=True)
-    wanted = "-m pip download --quiet --no-deps --only-binary=:all:".split()
+    # Isolated, so that a pip.py of the current folder is not what runs.
+    wanted = "-I -m pip download --quiet --no-deps --only-binary=:all:".split()
     command = [sys.executable, *wanted, f"transformers=={version}", "--dest", str(cache)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wheel = next(cache.glob(f"transformers-{version}-*.whl"), None)
