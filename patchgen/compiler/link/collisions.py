@@ -8,8 +8,8 @@ modeling_b.py:  def scale(x): return x * 3
 
 class NewAttention of modeling_a, of modeling_b    NewAttention, and BAttention for the code of b
 
-Of two models, the one that gives more to the file has the names.  Where a modular file or an import
-has the name as well, it is PG401.
+A modular file has the first right to a name, then the model whose file it changes, then imports.
+Of two other models, the one that gives more to the file has the names.
 
 Of modular files that are combined, one may define a public function or constant of another again,
 for that file's code too, and a class may derive from the one of its name.  Elsewhere two
@@ -29,12 +29,11 @@ from patchgen.compiler.link.flatblock import (
     Builder,
     Dependency,
     FlatBlock,
-    NameClash,
-    is_copied_freely,
-    mean_the_same,
 )
 from patchgen.compiler.plan.lineage import bases_of
 from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.naming import NameClash
+from patchgen.compiler.plan.same import is_copied_freely, mean_the_same
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.scopes import references
@@ -54,10 +53,7 @@ def _is_modular(block: FlatBlock) -> bool:
 def remove_duplicates(
     blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency], builder: Builder
 ) -> tuple[FlatBlock, ...]:
-    """`blocks`, each text once.
-
-    Raises NameClash, a PG401, with the definitions of models that could keep their own names.
-    """
+    """`blocks`, each text once; raises NameClash where two definitions have one name."""
     _refuse_hidden_builtins(blocks, imports)
     read = {dependency.name for block in blocks for dependency in block.dependencies}
     owner: dict[str, FlatBlock] = {}
@@ -88,13 +84,10 @@ def remove_duplicates(
             continue
         # A guarded statement, or one that changes a name, may bind it beside the import.
         if block.kind not in ("guard", "other", "import"):
-            _refuse_imported(block, imports)
+            _refuse_imported(block, imports, builder)
         kept.append(block)
     if clashes:
-        sizes = Counter(block.block_id.module for block in kept)
-        lesser = [min(pair, key=lambda block: sizes[block.block_id.module]) for _, *pair in clashes]
-        symbols = frozenset(block.rewritten[0].symbol for block in lesser)
-        _raise_collision(*clashes[0], builder, symbols)
+        _raise_first(clashes, Counter(block.block_id.module for block in kept), builder)
     return tuple(kept)
 
 
@@ -109,6 +102,20 @@ def _will_stay_subclass(block: FlatBlock, other: FlatBlock, builder: Builder) ->
         if declaration is not None and declaration.is_merged and parent in declaration.parents:
             return not declaration.rewrites
     return False
+
+
+def _raise_first(
+    clashes: list[tuple[str, FlatBlock, FlatBlock]], sizes: Counter[str], builder: Builder
+) -> None:
+    """Raise the first clash that no other name ends, else the first of all."""
+    symbols: frozenset[Symbol] = frozenset()
+    for name, other, block in clashes:
+        pair = sorted((other, block), key=lambda each: -sizes[each.block_id.module])
+        lesser = builder.naming.lesser(*(each.rewritten[0].symbol for each in pair))
+        if not lesser:
+            _raise_collision(name, other, block, builder, lesser)
+        symbols |= lesser
+    _raise_collision(*clashes[0], builder, symbols)
 
 
 def _raise_collision(
@@ -126,11 +133,14 @@ def _raise_collision(
     raise NameClash(symbols, reported.rewritten[0].at(1, 0), what, hint)
 
 
-def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency]) -> None:
+def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency], builder: Builder) -> None:
     for name in [name for name in block.defines if name in imports]:
         origin = f"imported as {imports[name].symbol} for {imports[name].home}"
         what = f"{name} is defined in {block.block_id.module} and {origin}"
-        raise PatchgenError("PG401", block.rewritten[0].at(1, 0), what, "rename one of them")
+        first = block.rewritten[0]
+        raise NameClash(
+            builder.naming.lesser(first.symbol), first.at(1, 0), what, "rename one of them"
+        )
 
 
 def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]) -> None:
@@ -194,7 +204,7 @@ def _may_replace(name: str, nearer: ModuleIndex, further: ModuleIndex, builder: 
     assert block is not None and copy is not None
     # The same text may read different things in two files.
     if block.text == copy.text and mean_the_same(
-        block.uses - {name}, nearer, further, builder.naming.bindings
+        block.uses - {name}, nearer, further, builder.naming
     ):
         return True
     # Two classes of one name are two classes, and a private name is not meant to be replaced.

@@ -15,21 +15,21 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.link.strings import quote_own_name
-from patchgen.compiler.plan.bindings import PARTS, Bindings, is_kept
+from patchgen.compiler.plan.bindings import PARTS, is_kept
 from patchgen.compiler.plan.declare import Declaration, check_language
 from patchgen.compiler.plan.lineage import Lineages, bases_of
 from patchgen.compiler.plan.model import ClassPlan, MergedClass, RewrittenBlock, Symbol
-from patchgen.compiler.plan.naming import Naming
+from patchgen.compiler.plan.naming import NameClash, Naming
 from patchgen.compiler.plan.outside import outside
+from patchgen.compiler.plan.same import is_same_definition
 from patchgen.syntax.blocks import Block, ModuleIndex, references_in
-from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.statements import changed_names, is_plain
+from patchgen.syntax.errors import Location
+from patchgen.syntax.statements import changed_names
 from patchgen.syntax.trees import parse_class
 
 Merge = Callable[[ClassPlan], MergedClass]
@@ -49,22 +49,14 @@ class Dependency:
     eager: bool
 
 
-class NameClash(PatchgenError):
-    """A PG401 that is none if the definitions `symbols` keep names of their own."""
-
-    def __init__(self, symbols: frozenset[Symbol], at: Location, what: str, hint: str) -> None:
-        self.symbols = symbols
-        super().__init__("PG401", at, what, hint)
-
-
 def find_dependencies(
-    text: str, rewritten_blocks: tuple[RewrittenBlock, ...], bindings: Bindings
+    text: str, rewritten_blocks: tuple[RewrittenBlock, ...], naming: Naming
 ) -> tuple[Dependency, ...]:
     """What the global names of `text` stand for; raises PG401 where two of its blocks disagree."""
     dependencies: dict[str, Dependency] = {}
     for reference in references_in(text):
         name = reference.name
-        known = dependencies.get(name) or _find_meaning(name, rewritten_blocks, bindings)
+        known = dependencies.get(name) or _find_meaning(name, rewritten_blocks, naming)
         # None for a builtin; of many reads, one eager one is enough.
         if known is not None:
             dependencies[name] = replace(known, eager=known.eager or reference.eager)
@@ -72,7 +64,7 @@ def find_dependencies(
 
 
 def _find_meaning(
-    name: str, rewritten_blocks: tuple[RewrittenBlock, ...], bindings: Bindings
+    name: str, rewritten_blocks: tuple[RewrittenBlock, ...], naming: Naming
 ) -> Dependency | None:
     """What `name` stands for in the first block that reads it; the others have to agree."""
     reading = [rewritten for rewritten in rewritten_blocks if name in rewritten.dependencies]
@@ -86,90 +78,13 @@ def _find_meaning(
             break
         if is_kept(symbol):
             chosen = rewritten
-        elif not is_same_definition(known, symbol, bindings):
+        elif not is_same_definition(known, symbol, naming):
             paths = chosen.source.path, rewritten.source.path
             what = f"{name} means {known} in {paths[0]} and {symbol} in {paths[1]}"
             hint = f"define {name} in {rewritten_blocks[0].source.path}, where it counts for both, "
             hint += "or give one of them another name there"
-            raise NameClash(frozenset({symbol}), rewritten_blocks[0].at(1, 0), what, hint)
+            raise NameClash(naming.lesser(known, symbol), rewritten_blocks[0].at(1, 0), what, hint)
     return Dependency(name, chosen.dependencies[name], chosen.symbol.module, eager=False)
-
-
-_NOWHERE = Location("")
-_MAX_RE_EXPORTS = 8  # deeper than any chain of imports in transformers
-
-Pairs = frozenset[tuple[Symbol, Symbol]]
-
-
-def is_same_definition(
-    a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs = frozenset()
-) -> bool:
-    """Whether `a` and `b` have one definition, or two of the same text that mean the same.
-
-    `assumed` holds the pairs that are being compared already: functions may call each other.
-    """
-    if a.is_same(b) or (a, b) in assumed:
-        return True
-    first, second = _follow_re_exports(a, bindings), _follow_re_exports(b, bindings)
-    return first.is_same(second) or _are_copies(first, second, bindings, assumed | {(a, b)})
-
-
-def _follow_re_exports(symbol: Symbol, bindings: Bindings) -> Symbol:
-    # A bound in place of a record of what was seen: no chain is that long, and a cycle ends.
-    for _ in range(_MAX_RE_EXPORTS):
-        is_theirs = symbol.name and symbol.module.partition(".")[0] == "transformers"
-        if not is_theirs or bindings.env.path(symbol.module) is None:
-            break
-        index = bindings.env.index(symbol.module, _NOWHERE)
-        item = index.imported(symbol.name)
-        if item is None or index.definition(symbol.name):
-            break
-        symbol = bindings.imported_symbol(index, item)
-    return symbol
-
-
-def _are_copies(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool:
-    """Whether two functions or constants have one text, and read the same things."""
-    for symbol in (a, b):
-        is_flattened = bindings.flatten_scope.flattens(symbol.module)
-        if not is_flattened or not bindings.env.path(symbol.module):
-            return False
-    first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)
-    one, other = first.definition(a.name), second.definition(b.name)
-    # Two classes of one text are still two: `isinstance` tells them apart.
-    if one is None or other is None or one.text != other.text or one.kind == "class":
-        return False
-    names = one.uses - {a.name}
-    return is_copied_freely(one) and mean_the_same(names, first, second, bindings, assumed)
-
-
-def mean_the_same(
-    names: Iterable[str],
-    first: ModuleIndex,
-    second: ModuleIndex,
-    bindings: Bindings,
-    assumed: Pairs = frozenset(),
-) -> bool:
-    """Whether each of `names` stands for the same thing in both modules."""
-    for name in names:
-        one, other = bindings.meaning(first, name), bindings.meaning(second, name)
-        if one != other and not (
-            one and other and is_same_definition(one, other, bindings, assumed)
-        ):
-            return False
-    return True
-
-
-def is_copied_freely(block: Block) -> bool:
-    """Whether one object does for two that `block` would make in two modules.
-
-    So it is for an import under a condition, a number, and a function or a class that keeps nothing
-    between calls; `CACHE = {}` in two modules is two dictionaries.
-    """
-    if block.kind not in ("class", "def"):
-        return block.kind == "guard" or is_plain(block)
-    owner = rf"(?:\b(?:{block.name}|cls)|type\(self\))"
-    return not re.search(rf"{owner}\.\w+(?:\[.*\])? *[-+*/|]?=|cache\b", block.text)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -271,7 +186,7 @@ class Builder:
             else:
                 made = self._make_copied(block_id, qualify_names(index, block, key, self.naming))
             if key in self.naming.apart:
-                note = f"{made.name} is that of {key.module}: another model has its new name"
+                note = f"{made.name} is {key}: something else has its name"
                 made = replace(made, notes=(*made.notes, note))
             # A parent whose name its subclass takes has a private one.
             self._made[block_id] = replace(made, aside=self.naming.aside(key) is not None)
@@ -288,7 +203,7 @@ class Builder:
             name=rewritten.name,
             leading=rewritten.leading,
             text=rewritten.text,
-            dependencies=find_dependencies(rewritten.text, (rewritten,), self.naming.bindings),
+            dependencies=find_dependencies(rewritten.text, (rewritten,), self.naming),
             defines=rewritten.defines,
             rewritten=(rewritten,),
         )
@@ -319,7 +234,7 @@ class Builder:
             name=plan.name,
             leading=[*comments, rewritten_blocks[-1].leading][0],
             text=text,
-            dependencies=find_dependencies(text, rewritten_blocks, self.naming.bindings),
+            dependencies=find_dependencies(text, rewritten_blocks, self.naming),
             defines=(plan.name,),
             rewritten=rewritten_blocks,
             notes=notes,

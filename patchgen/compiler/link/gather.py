@@ -19,11 +19,11 @@ from patchgen.compiler.link.flatblock import (
     Builder,
     Dependency,
     FlatBlock,
-    is_same_definition,
 )
 from patchgen.compiler.plan.bindings import is_kept
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import MODELING
+from patchgen.compiler.plan.same import is_same_definition
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.kept import recall
@@ -168,7 +168,7 @@ class _Closure:
             if dependency.name in rewritten.dependencies:
                 self.homes.add((dependency.name, rewritten.symbol.module))
         known = self.imports.setdefault(dependency.name, dependency)
-        if not is_same_definition(known.symbol, dependency.symbol, self._bindings):
+        if not is_same_definition(known.symbol, dependency.symbol, self._builder.naming):
             what = f"{dependency.name} is {known.symbol} for {known.home} "
             what += f"and {dependency.symbol} for {dependency.home}"
             hint = "import one of them under another name"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.collisions import find_conflicts
-from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock, NameClash
+from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock
 from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
 from patchgen.compiler.link.gather import Gathered, gather_blocks, list_kinds
 from patchgen.compiler.link.header import (
@@ -30,6 +30,7 @@ from patchgen.compiler.link.header import (
 from patchgen.compiler.link.heads import drop_kernels, rebind_heads, rebind_submodels
 from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.naming import NameClash
 from patchgen.compiler.plan.prefixes import MODELING, output_name
 from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, Refusals, problems_of
@@ -245,8 +246,7 @@ def link_modules(
             subclasses = merge_classes(builder)
             modules = () if subclasses else _link_all(builder)
         except NameClash as clash:
-            sources = {symbol.module for symbol in clash.symbols}
-            if clash.symbols <= apart or not sources <= builder.naming.plan.prefixes.keys():
+            if not clash.symbols:
                 raise
             apart |= clash.symbols
             continue

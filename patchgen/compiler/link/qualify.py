@@ -23,7 +23,8 @@ from collections.abc import Iterator
 from patchgen.compiler.link.strings import TextChange, apply_changes, rename_in_text, rename_words
 from patchgen.compiler.plan.declare import is_edit
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
-from patchgen.compiler.plan.naming import Naming, Resolution
+from patchgen.compiler.plan.naming import NameClash, Naming, Resolution
+from patchgen.compiler.plan.same import is_same_definition
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.reads import Reference
@@ -134,12 +135,12 @@ class _Qualifier:
         if resolution.key is None:
             imported = self._name_in_parent(reference, symbol, used)
             if imported is not None:
-                self._needs[imported] = symbol
+                self._need(imported, symbol, reference)
                 self._replace(reference, used, imported)
             else:
                 # In `mistral.MistralMLP`, of a module that is no parent, the module stays imported.
                 module = self._bindings.meaning(self._module, reference.name) if used else None
-                self._needs[reference.name] = module or symbol
+                self._need(reference.name, module or symbol, reference)
             return
         self._refuse_replaced(symbol, resolution, reference, used)
         if name in reference.hidden:
@@ -147,13 +148,23 @@ class _Qualifier:
             what = f"{written} is {name} in the flat file, but a local name here hides that"
             hint = f"give the local {name} another name"
             raise PatchgenError("PG120", self._locate(reference), what, hint)
-        # Strings may name the class too.
-        if name not in (symbol.name, self._naming.aside(symbol)):
+        # Strings may name the class too; of two things of one name, they mean the other.
+        names = (symbol.name, self._naming.aside(symbol))
+        if name not in names and symbol not in self._naming.apart:
             self._renamed[symbol.name] = name
         marked = self._mark_parent(symbol, reference, used)
         if marked is None:
-            self._needs[name] = resolution.key
+            self._need(name, resolution.key, reference)
         self._replace(reference, used, marked or name)
+
+    def _need(self, name: str, symbol: Symbol, reference: Reference) -> None:
+        """Record what `name` stands for in the flat file; raises NameClash for a second thing."""
+        known = self._needs.setdefault(name, symbol)
+        if not is_same_definition(known, symbol, self._naming):
+            what = f"{name} is both {known} and {symbol} in the flat file"
+            lesser = self._naming.lesser(known, symbol)
+            hint = f"give one of them another name in {self._module.source.path}"
+            raise NameClash(lesser, self._locate(reference), what, hint)
 
     def _resolve_name(self, reference: Reference) -> Symbol | None:
         """The symbol that the name stands for; None where nothing at module level binds it."""

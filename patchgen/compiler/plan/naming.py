@@ -17,7 +17,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import kind_of_module
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import ModuleIndex
-from patchgen.syntax.errors import Location
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import per_object
 
 _NOWHERE = Location("")
@@ -37,6 +37,14 @@ class Resolution:
     kind: str | None = None
 
 
+class NameClash(PatchgenError):
+    """A PG401 that is none if the definitions `symbols` get names with those of their models."""
+
+    def __init__(self, symbols: frozenset[Symbol], at: Location, what: str, hint: str) -> None:
+        self.symbols = symbols
+        super().__init__("PG401", at, what, hint)
+
+
 @dataclass(frozen=True, eq=False)
 class Naming:
     """The names of one plan's flat files."""
@@ -52,6 +60,35 @@ class Naming:
         above = self.plan.layer(home) < self.plan.layer(symbol.module)
         # Only these facts about `home` matter, so few results are computed.
         return self._resolve(symbol, home in self._layer_modules, home == symbol.module, above)
+
+    def meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
+        """The definition that code of `module` finds under its global `name` in the flat files."""
+        replaced = self.replaced_imports(module).get(name)
+        symbol = replaced or self.bindings.meaning(module, name)
+        if symbol is None:
+            return None
+        return self.resolve(symbol, module.source.module).key or symbol
+
+    def lesser(self, *symbols: Symbol) -> frozenset[Symbol]:
+        """Of definitions that clash, the one that gets a name with that of its model, if one can.
+
+        A parent's keeps its name rather than that of a model that is only used.
+        """
+        movable = [symbol for symbol in reversed(symbols) if self._may_be_apart(symbol)]
+        movable.sort(key=lambda symbol: symbol.module in self.plan.parents)
+        return frozenset(movable[:1])
+
+    def _may_be_apart(self, symbol: Symbol) -> bool:
+        module = symbol.module
+        # What the modular file defines, and the file that it changes, have the first right.
+        is_followed = module in {*self._layer_modules, *self.plan.bases.values()}
+        is_carried = self.bindings.flatten_scope.flattens(module) and symbol not in self.apart
+        if is_followed or not is_carried:
+            return False
+        binders = self.bindings.env.index(module, _NOWHERE).blocks_that_bind(symbol.name)
+        # A statement of another form, or one that binds more, cannot be renamed alone.
+        kinds = {"class", "def", "assign"}
+        return all(b.kind in kinds and b.defines == (symbol.name,) for b in binders)
 
     @per_object
     def _resolve(
@@ -154,7 +191,7 @@ class Naming:
         is_of_other_model = module.startswith(f"{MODELS}.") and not from_its_own
         if is_of_other_model and (not from_layer or self._is_class(symbol)):
             return imported
-        return Resolution(symbol, name)
+        return Resolution(symbol, self._spell_apart(symbol) if symbol in self.apart else name)
 
     def _spell_apart(self, symbol: Symbol) -> str:
         """`MistralAttention`, `mistral_rotate_half`."""
