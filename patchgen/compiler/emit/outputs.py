@@ -26,10 +26,11 @@ from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.header import find_origins
 from patchgen.compiler.link.module import FlatModule, link_module
 from patchgen.compiler.link.unused import find_ancestors, find_unused
-from patchgen.compiler.plan.declare import Declaration, ModulePlan, is_edit, removed_name
+from patchgen.compiler.plan.declare import Declaration, ModulePlan
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.plan.prefixes import output_name
+from patchgen.compiler.plan.words import is_edit, removed_name
 from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import Request, Unformatted
 from patchgen.syntax.blocks import Block, ModuleIndex, first_line

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, replace
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.link.strings import quote_own_name
 from patchgen.compiler.plan.bindings import PARTS, is_kept
-from patchgen.compiler.plan.declare import Declaration, check_language
+from patchgen.compiler.plan.declare import Declaration
+from patchgen.compiler.plan.gate import check_language
 from patchgen.compiler.plan.lineage import Lineages, bases_of
 from patchgen.compiler.plan.model import ClassPlan, MergedClass, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import NameClash, Naming

@@ -21,10 +21,10 @@ import unicodedata
 from collections.abc import Iterator
 
 from patchgen.compiler.link.strings import TextChange, apply_changes, rename_in_text, rename_words
-from patchgen.compiler.plan.declare import is_edit
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import NameClash, Naming, Resolution
 from patchgen.compiler.plan.same import is_same_definition
+from patchgen.compiler.plan.words import is_edit
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.reads import Reference

@@ -25,10 +25,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.plan.declare import Declaration, is_edit, removed_name
+from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.outside import outside
 from patchgen.compiler.plan.prefixes import MODELING
+from patchgen.compiler.plan.words import is_edit, removed_name
 from patchgen.facts.bases import CALLED_BY_NAME, FOR_USERS
 from patchgen.syntax.blocks import Block
 from patchgen.syntax.bound import bound_names

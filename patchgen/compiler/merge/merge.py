@@ -23,8 +23,8 @@ from patchgen.compiler.merge.head import make_class_head
 from patchgen.compiler.merge.members import ClassBody, Function, Statement, lay, read_class_body
 from patchgen.compiler.merge.supers import resolve_supers
 from patchgen.compiler.merge.text import INDENT
-from patchgen.compiler.plan.declare import removed_name
 from patchgen.compiler.plan.model import ClassPlan, MergedClass
+from patchgen.compiler.plan.words import removed_name
 from patchgen.syntax.bound import names_in, parameters
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals, did_you_mean
 

@@ -41,7 +41,7 @@ class FlattenScope:
 
         Nothing but the flat file would run its statements.
         """
-        if _is_inside(module, MODELS) or _is_inside(module, PARTS):
+        if _is_inside(module, MODELS) or is_part(module):
             return False
         return self.flattens(module)
 
@@ -75,6 +75,11 @@ def _flattens(module: str, own: str, extra: tuple[str, ...]) -> bool:
     if own != "transformers":
         packages.append(own)
     return any(_is_inside(module, package) for package in packages)
+
+
+def is_part(module: str) -> bool:
+    """Whether `module` is one of patchgen's parts, whose classes keep their names."""
+    return _is_inside(module, PARTS)
 
 
 def _is_inside(module: str, package: str) -> bool:

@@ -14,13 +14,13 @@ classes use is copied from it under one new prefix.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from patchgen.compiler.language import check_classes, check_file, check_shared
-from patchgen.compiler.plan.bindings import PARTS, Bindings
+from patchgen.compiler.language import check_classes, check_shared
+from patchgen.compiler.plan.bindings import Bindings, is_part
+from patchgen.compiler.plan.gate import check_language
 from patchgen.compiler.plan.lineage import Base, Lineages, bases_of, check_class_statement, split
 from patchgen.compiler.plan.mentions import find_mentions, find_named_definitions
 from patchgen.compiler.plan.model import Symbol
@@ -33,8 +33,8 @@ from patchgen.compiler.plan.prefixes import (
     kind_of_module,
     model_prefix,
 )
-from patchgen.facts.modules import MODELS
-from patchgen.syntax.blocks import Block, Import, ModuleIndex
+from patchgen.compiler.plan.words import is_edit, removed_name
+from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import (
     Location,
@@ -44,7 +44,7 @@ from patchgen.syntax.errors import (
     did_you_mean,
     problems_of,
 )
-from patchgen.syntax.trees import called_function, list_arguments, parse_class
+from patchgen.syntax.trees import parse_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,41 +150,6 @@ def make_plan(
     return ModulePlan(modular, layers, tuple(declared), bases, prefixes, named)
 
 
-def check_language(index: ModuleIndex, bindings: Bindings) -> None:
-    """Raise PG100 for what a file that is flattened has that is not in the language.
-
-    transformers' own files are on the page as they are, and patchgen's parts by a test.
-    """
-    module, scope = index.source.module, bindings.flatten_scope
-    if module.startswith(f"{MODELS}.") or _is_part(module) or not scope.flattens(module):
-        return
-    if module in bindings.checked:
-        return
-
-    def is_carried(item: Import) -> bool:
-        symbol = Symbol(item.module, "")
-        if item.name or item.level:
-            at = index.source.at(item.line, item.column)
-            symbol = bindings.canonical(bindings.imported_symbol(index, item), at)
-        return scope.flattens(symbol.module) and bindings.env.path(symbol.module) is not None
-
-    problems = [*check_file(index, is_carried)]
-    read = {name for block in index.blocks for name in block.uses}.union(index.exports or ())
-    for block in index.blocks:
-        for item in block.imports if block.kind == "import" else ():
-            at = index.source.at(item.line, item.column)
-            owner = bindings.canonical(bindings.imported_symbol(index, item), at).module
-            # An import may say which model is followed; what other modules do is not carried.
-            is_helper = scope.is_own(owner) and kind_of_module(owner) is None
-            if is_helper and item.bound not in read and is_carried(item):
-                what = f"{item.bound} is imported, and nothing reads it"
-                what += ": this is not in the language of modular files"
-                problems.append(Problem(at, "PG100", what, "leave it out, or read what it defines"))
-    if problems:
-        raise Refusals(problems)
-    bindings.checked.add(module)
-
-
 def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:
     """`modular` and the modular files whose classes it extends, nearest first."""
     layers: dict[str, ModuleIndex] = {modular.source.module: modular}
@@ -221,11 +186,7 @@ class _Context:
 
     def is_model_file(self, module: str) -> bool:
         """Whether a module is flattened and is no part, whose classes keep their names."""
-        return self.bindings.flatten_scope.flattens(module) and not _is_part(module)
-
-
-def _is_part(module: str) -> bool:
-    return module == PARTS or module.startswith(f"{PARTS}.")
+        return self.bindings.flatten_scope.flattens(module) and not is_part(module)
 
 
 def _declare_all(context: _Context) -> list[Declaration]:
@@ -442,7 +403,7 @@ def list_parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIn
         # A module that may be missing is imported under a condition.
         is_missing = bindings.env.path(module) is None and item in guarded
         # A modular file declares a variant of a third file; a part adds to a model.
-        is_model = not module.rpartition(".")[2].startswith("modular_") and not _is_part(module)
+        is_model = not module.rpartition(".")[2].startswith("modular_") and not is_part(module)
         if is_missing or not is_model or not bindings.flatten_scope.flattens(module):
             continue
         # A misspelt import is an error of its own.
@@ -450,50 +411,3 @@ def list_parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIn
             bindings.require(symbol, at)
         parents[module] = bindings.env.index(module, at)
     return parents
-
-
-MODULE = "patchgen.edits"
-
-
-def is_edit(index: ModuleIndex, statement: ast.stmt, bindings: Bindings) -> bool:
-    """Whether a statement of a class body edits a method: `@edit("forward")` stands above it."""
-    # The words of an edit have to be imported, so most files need no look.
-    if "patchgen" not in index.source.text:
-        return False
-    for decorator in getattr(statement, "decorator_list", []):
-        written = ast.unparse(called_function(decorator))
-        if bindings.dotted(index, written, index.source.at(1)) == Symbol(MODULE, "edit"):
-            return True
-    return False
-
-
-def removed_name(node: ast.stmt) -> str | None:
-    """The name that a statement of a class body removes."""
-    match node:
-        # `def x(self): raise AttributeError`, with or without a docstring that says why.
-        case ast.FunctionDef(name=name, decorator_list=[], body=body):
-            if ast.get_docstring(node, clean=False) is not None:
-                body = body[1:]
-            match body:
-                case [ast.Raise(exc=exc, cause=None)] if _is_attribute_error(exc):
-                    return name
-        # `x = AttributeError()`, for what is no method.
-        case (
-            ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value)
-            | ast.AnnAssign(target=ast.Name(id=name), value=ast.Call() as value)
-        ):
-            if _is_attribute_error(value):
-                return name
-    return None
-
-
-def _is_attribute_error(node: ast.expr | None) -> bool:
-    """Whether an expression is `AttributeError`, called or not, with no more than a fixed text.
-
-    `raise AttributeError(name)` is the body of a method, such as `__getattr__`.
-    """
-    arguments = list_arguments(node) if isinstance(node, ast.Call) else []
-    if node is None or not all(isinstance(argument, ast.Constant) for argument in arguments):
-        return False
-    called = called_function(node)
-    return isinstance(called, ast.Name) and called.id == "AttributeError"

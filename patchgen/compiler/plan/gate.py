@@ -1,0 +1,51 @@
+"""Refuse what is not in the language of modular files, before it is planned or carried.
+
+    from .tables import SIZES       PG100 where nothing reads SIZES
+
+`patchgen/compiler/language.py` looks at one file by itself; here its imports are followed too.
+"""
+
+from __future__ import annotations
+
+from patchgen.compiler.language import check_file
+from patchgen.compiler.plan.bindings import Bindings, is_part
+from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.prefixes import kind_of_module
+from patchgen.facts.modules import MODELS
+from patchgen.syntax.blocks import Import, ModuleIndex
+from patchgen.syntax.errors import Problem, Refusals
+
+
+def check_language(index: ModuleIndex, bindings: Bindings) -> None:
+    """Raise PG100 for what a file that is flattened has that is not in the language.
+
+    transformers' own files are on the page as they are, and patchgen's parts by a test.
+    """
+    module, scope = index.source.module, bindings.flatten_scope
+    if module.startswith(f"{MODELS}.") or is_part(module) or not scope.flattens(module):
+        return
+    if module in bindings.checked:
+        return
+
+    def is_carried(item: Import) -> bool:
+        symbol = Symbol(item.module, "")
+        if item.name or item.level:
+            at = index.source.at(item.line, item.column)
+            symbol = bindings.canonical(bindings.imported_symbol(index, item), at)
+        return scope.flattens(symbol.module) and bindings.env.path(symbol.module) is not None
+
+    problems = [*check_file(index, is_carried)]
+    read = {name for block in index.blocks for name in block.uses}.union(index.exports or ())
+    for block in index.blocks:
+        for item in block.imports if block.kind == "import" else ():
+            at = index.source.at(item.line, item.column)
+            owner = bindings.canonical(bindings.imported_symbol(index, item), at).module
+            # An import may say which model is followed; what other modules do is not carried.
+            is_helper = scope.is_own(owner) and kind_of_module(owner) is None
+            if is_helper and item.bound not in read and is_carried(item):
+                what = f"{item.bound} is imported, and nothing reads it"
+                what += ": this is not in the language of modular files"
+                problems.append(Problem(at, "PG100", what, "leave it out, or read what it defines"))
+    if problems:
+        raise Refusals(problems)
+    bindings.checked.add(module)
