@@ -22,6 +22,7 @@ from patchgen.compiler.link.flatblock import Builder
 from patchgen.compiler.link.module import FlatModule, Kept, link_modules
 from patchgen.compiler.plan.bindings import Bindings, FlattenScope
 from patchgen.compiler.plan.declare import make_plan
+from patchgen.compiler.plan.implied import drop_implied_bases
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass, Symbol
 from patchgen.compiler.plan.naming import Naming
@@ -121,6 +122,7 @@ def _link(path: Path, env: Environment, settings: Settings) -> Steps:
             raise _explain_edit(error) from error
         bindings = Bindings(env, FlattenScope(module.partition(".")[0], settings.flatten))
         plan = make_plan(modular, bindings, kept, [name for name, _ in settings.decorators])
+        plan = drop_implied_bases(plan, bindings)
         return Builder(Naming(plan, bindings, apart), Lineages(bindings), merge)
 
     return Steps(*link_modules(make_builder), texts, merged)

@@ -32,6 +32,7 @@ from patchgen.compiler.emit.parsed import (
     parse_output,
 )
 from patchgen.compiler.emit.release import absolute, find_base, may_be_missing
+from patchgen.compiler.plan.lineage import c3
 from patchgen.facts.bases import NOT_SET_BY_DEFAULT, SET_BY_DEFAULT, SET_ON_MODULES
 from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE
 from patchgen.syntax import trees
@@ -87,7 +88,8 @@ def find_mistakes(text: str) -> tuple[Finding, ...]:
     """What the text alone shows to be wrong."""
     parsed = parse_output(text)
     misfits = (result for result in check_calls(text) if isinstance(result, Finding))
-    return (*_find_unbound(parsed), *_find_early(parsed), *misfits)
+    disordered = _find_disordered(parsed)
+    return (*_find_unbound(parsed), *_find_early(parsed), *disordered, *misfits)
 
 
 # Names
@@ -136,6 +138,26 @@ def _find_early(parsed: Parsed) -> Iterator[Finding]:
                     bound.update(bound_names(node.orelse))
                 case _:
                     bound.update(bound_names([node]))
+
+
+# Bases
+
+
+def _find_disordered(parsed: Parsed) -> Iterator[Finding]:
+    """The classes whose bases Python cannot put in one order."""
+    lines: dict[str, tuple[str, ...]] = {}
+    for part, inside in parsed.contents:
+        for item in inside.classes:
+            name = item.node.name
+            # A base from elsewhere stands for itself.
+            rows = [lines.get(base, (base,)) for base in item.bases]
+            merged = c3([*rows, item.bases])
+            if merged is None:
+                what = f"the bases {', '.join(item.bases)} of {name} have no consistent order "
+                what += "in the flat file"
+                hint = "leave out a base that another one derives from there"
+                yield Finding(part.locate(item.node.lineno), "PG107", what, hint, name)
+            lines[name] = (name, *(merged or ()))
 
 
 # Calls

@@ -14,11 +14,14 @@ import builtins
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -121,9 +124,9 @@ def _make_cycle_error(symbol: Symbol, below: tuple[Symbol, ...], at: Location) -
     return PatchgenError("PG106", at, what, hint)
 
 
-def c3(sequences: Sequence[Sequence[Symbol]]) -> tuple[Symbol, ...] | None:
+def c3(sequences: Sequence[Sequence[T]]) -> tuple[T, ...] | None:
     """Python's merge of linearisations, or None when there is none."""
-    merged: list[Symbol] = []
+    merged: list[T] = []
     rows = [row for row in sequences if row]
     while rows:
         # A class comes only after all that stand before it in any row.
@@ -131,7 +134,7 @@ def c3(sequences: Sequence[Sequence[Symbol]]) -> tuple[Symbol, ...] | None:
         if not heads:
             return None
         merged.append(heads[0])
-        rows = [[symbol for symbol in row if symbol != heads[0]] for row in rows]
+        rows = [[each for each in row if each != heads[0]] for row in rows]
         rows = [row for row in rows if row]
     return tuple(merged)
 
@@ -185,10 +188,17 @@ def split(
             before = f"stands before {chain[-1]} in the method resolution order"
             return chain, (), f"{stays} stays a base and {before}"
     # The merged class names the bases of its classes that stay, but for bases of other such bases.
-    direct = {base.symbol for member in chain for base in lineages.direct_bases(member, at) or ()}
-    named = [ancestor for ancestor in behind if ancestor in direct]
-    inherited = {ancestor for base in named for ancestor in lineages.mro(base, at)[1:]}
-    rest = tuple(base for base in named if base not in inherited)
+    statements = [
+        {base.symbol for base in lineages.direct_bases(member, at) or ()} for member in chain
+    ]
+    named = [ancestor for ancestor in behind if any(ancestor in bases for bases in statements)]
+
+    def is_said(ancestor: Symbol) -> bool:
+        heirs = {base for base in named if ancestor in lineages.mro(base, at)[1:]}
+        # One that a class names beside its heir is there to be read: `GenerationMixin`.
+        return not heirs or any(ancestor in bases and bases & heirs for bases in statements)
+
+    rest = tuple(filter(is_said, named))
     # Python computes the MRO of the flat class from the bases that are written there.
     if c3([*(lineages.mro(base, at) for base in rest), rest]) == behind:
         return chain, rest, ""
