@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.link.qualify import qualify_names
@@ -212,11 +212,13 @@ class Builder:
     def _make_merged(self, block_id: BlockId, declaration: Declaration) -> FlatBlock:
         chain = declaration.chain
         rewritten_blocks = tuple(self._rewrite_class(symbol, chain) for symbol in chain)
+        bases = self._spell_bases(declaration, rewritten_blocks)
         plan = ClassPlan(
             name=self.naming.aside(declaration.symbol) or declaration.symbol.name,
             chain=rewritten_blocks,
-            bases=self._spell_bases(declaration, rewritten_blocks),
+            bases=tuple(bases.values()),
             own_names=tuple(symbol.name for symbol in chain),
+            searches=tuple(self._find_search(symbol, declaration, bases) for symbol in chain),
             beyond=functools.partial(self._find_beyond, declaration),
         )
         merged = self.merge(plan)
@@ -262,7 +264,7 @@ class Builder:
 
     def _spell_bases(
         self, declaration: Declaration, rewritten_blocks: tuple[RewrittenBlock, ...]
-    ) -> tuple[str, ...]:
+    ) -> dict[Symbol, str]:
         """The expressions of the bases that stay, as the rewritten blocks write them."""
         spelled: dict[Symbol, str] = {}
         for symbol, rewritten in zip(declaration.chain, rewritten_blocks, strict=True):
@@ -270,4 +272,18 @@ class Builder:
             known = bases_of(self.naming.bindings, self.index(symbol.module), symbol.name)
             for base, expression in zip(known, written, strict=True):
                 spelled.setdefault(base.symbol, ast.unparse(expression))
-        return tuple(spelled[symbol] for symbol in declaration.rest if symbol in spelled)
+        return {symbol: spelled[symbol] for symbol in declaration.rest if symbol in spelled}
+
+    def _find_search(
+        self, symbol: Symbol, declaration: Declaration, bases: Mapping[Symbol, str]
+    ) -> tuple[tuple[int, ...], str | None]:
+        """Where Python looks for what the class `symbol` of a chain has."""
+        chain, at = declaration.chain, declaration.at
+        mro = self.lineages.mro(symbol, at)
+        inside = tuple(chain.index(ancestor) for ancestor in mro if ancestor in chain)
+        behind = mro[len(inside) :]
+        if not behind:
+            return inside, "object"
+        # One base goes on for several only if it has all of them behind it.
+        is_whole = self.lineages.mro(behind[0], at) == behind
+        return inside, bases.get(behind[0]) if is_whole else None

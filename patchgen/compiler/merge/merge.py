@@ -23,6 +23,7 @@ from patchgen.compiler.merge.head import make_class_head
 from patchgen.compiler.merge.members import ClassBody, Function, Statement, lay, read_class_body
 from patchgen.compiler.merge.supers import resolve_supers
 from patchgen.compiler.merge.text import INDENT
+from patchgen.compiler.merge.values import write_out_values
 from patchgen.compiler.plan.model import ClassPlan, MergedClass
 from patchgen.compiler.plan.words import removed_name
 from patchgen.syntax.bound import names_in, parameters
@@ -56,6 +57,7 @@ def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedC
     _require_none(impossible)
     trace("removals", _write_chain(bodies))
 
+    bodies = write_out_values(plan, bodies)
     bodies, edited, matches, failed = apply_edits(bodies)
     fields = read_fields(plan, bodies)
     _require_none(failed or find_field_problems(bodies, fields))

@@ -31,13 +31,12 @@ from patchgen.compiler.merge.fields import Fields
 from patchgen.compiler.merge.inline import find_call_site, inline
 from patchgen.compiler.merge.members import ClassBody, Function, Statement, group_by_name
 from patchgen.compiler.merge.text import Splice, splice
-from patchgen.compiler.merge.uses import Misuse, SuperUse, find_super_uses
+from patchgen.compiler.merge.uses import Misuse, SuperUse, find_super_uses, is_written_at
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.facts.decorators import GIVEN_BY_STRICT
 from patchgen.syntax.bound import local_names
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import called_function, decorator_names, find_name, walk
 
 # These decorate the class's own method; a private copy of the parent's method does without.
@@ -137,23 +136,13 @@ class _Resolver:
 
     def _find_target(self, use: SuperUse) -> tuple[int | None, str | None]:
         """The level in the chain of the class that answers `use`, or the base that goes on."""
-        level = use.start
         if not use.by_name:
             levels = range(use.start, len(self._bodies))
             return next((n for n in levels if use.name in self._bodies[n].members), None), None
         # `Parent.m` searches the bases of Parent, not the rest of the chain.
-        while use.name not in self._bodies[level].members:
-            bases = [ast.unparse(base) for base in self._bodies[level].node.bases] or ["object"]
-            # With several bases, the order in which Python searches them is not looked for here.
-            if len(bases) > 1:
-                return None, None
-            name = bases[0].rpartition(".")[2]
-            behind = enumerate(self._bodies[level + 1 :], start=level + 1)
-            inside = [at for at, body in behind if name in (body.own_name, body.block.name)]
-            if not inside:
-                return None, bases[0]
-            level = inside[0]
-        return level, None
+        inside, base = self._plan.searches[use.start]
+        target = next((n for n in inside if use.name in self._bodies[n].members), None)
+        return target, base
 
     def _keep(
         self, use: SuperUse, base: str | None, statement: Statement, at: Location
@@ -201,7 +190,7 @@ class _Resolver:
     def _refer(self, asked: _Asked) -> Splice:
         """Refer to the member, which is kept under a private name unless it has its own."""
         use, code = asked.use, asked.statement.fragment
-        if not _is_written_at(code, use.node):
+        if not is_written_at(code, use.node):
             what = f"{use.what} stands in a string, where it cannot be replaced"
             raise PatchgenError("PG211", asked.at, what, "bind it to a name on a line before")
         if use.by_name and decorator_names(asked.group[0].node) & {"staticmethod", "classmethod"}:
@@ -290,17 +279,6 @@ def _read_receiver(node: ast.stmt) -> str:
     """What a method that uses `super()` calls its object."""
     assert isinstance(node, Function)
     return [*node.args.posonlyargs, *node.args.args][0].arg
-
-
-def _is_written_at(code: Fragment, node: ast.expr) -> bool:
-    """Whether the text at the position of `node` is its own.
-
-    Inside f-strings, Python before 3.12 gives wrong positions.
-    """
-    try:
-        return is_same_code(ast.parse(code.source(node), mode="eval").body, node)
-    except SyntaxError:
-        return False
 
 
 @functools.lru_cache(maxsize=128)  # Each member that is kept asks for those of the same classes.

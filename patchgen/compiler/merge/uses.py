@@ -17,11 +17,14 @@ from dataclasses import dataclass
 
 from patchgen.compiler.merge.members import Function, Statement
 from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_names, list_body
+from patchgen.syntax.fragments import Fragment
+from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import children, decorator_names, walk
 
 _MARKER = re.compile(r"__parent_(\d+)__")
 # Beside `super`, these see a local variable `__class__`.
 SEES_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
+_WRITE_OUT = "write the value out, as it is no literal"
 # Where in a method a node stands: in its own statements, in a function, or in a class in it.
 METHOD, NESTED, CLASS = range(3)
 
@@ -70,6 +73,17 @@ def marker_index(node: ast.AST) -> int | None:
     return int(marker.group(1)) if marker else None
 
 
+def is_written_at(code: Fragment, node: ast.expr) -> bool:
+    """Whether the text at the position of `node` is its own.
+
+    Inside f-strings, Python before 3.12 gives wrong positions.
+    """
+    try:
+        return is_same_code(ast.parse(code.source(node), mode="eval").body, node)
+    except SyntaxError:
+        return False
+
+
 def calls_inherited(override: ast.stmt, method: str) -> bool:
     """Whether `super().method` or `Parent.method` occurs in `override`."""
     for node in walk(override):
@@ -106,7 +120,7 @@ def _find_in_class_body(node: ast.AST) -> Iterator[Misuse]:
             continue
         if marker_index(inner) is not None:
             what = "a parent that is merged is named in the class body, where no class is made yet"
-            yield Misuse(inner, "PG212", what, "write the value out", False)
+            yield Misuse(inner, "PG212", what, _WRITE_OUT, False)
         elif inner.id == "super":
             what = "super() stands outside the methods of the class"
             yield Misuse(inner, "PG210", what, "write a method", True)

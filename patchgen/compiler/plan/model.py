@@ -79,6 +79,8 @@ class ClassPlan:
     `bases` are the base expressions of the flat class, in flat names: what follows the chain.
     `own_names[i]` is the class name of `chain[i]` in its own module, which decides how Python
     mangles `__private` names.
+    `searches[i]` says where Python looks for what `chain[i]` has: in which classes of the chain,
+    itself first, and then in which base; None where it is none that the flat class names.
     `beyond(module, name)` is all that `super()` in code of `module` can find behind the chain, if
     `name` is surely not among it, else None.
     """
@@ -87,6 +89,7 @@ class ClassPlan:
     chain: tuple[RewrittenBlock, ...]
     bases: tuple[str, ...]
     own_names: tuple[str, ...]
+    searches: tuple[tuple[tuple[int, ...], str | None], ...]
     beyond: Callable[[str, str], frozenset[str] | None] = field(
         default=lambda module, name: None, repr=False, compare=False
     )

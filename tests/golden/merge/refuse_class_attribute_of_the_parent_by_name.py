@@ -1,4 +1,4 @@
-"""`Parent.keys` in the class body is written out by hand."""
+"""`Parent.keys` in the class body is taken over where it is a literal, and refused elsewhere."""
 # --- bases
 class Base:
     pass
@@ -16,9 +16,7 @@ class C(P):
     table = {**P.table, "b": 2}
     g = P.f
 # --- error
-# modular.py:2:12: PG212 a parent that is merged is named in the class body, where no class is made yet
-#     hint: write the value out
 # modular.py:3:16: PG212 a parent that is merged is named in the class body, where no class is made yet
-#     hint: write the value out
+#     hint: write the value out, as it is no literal
 # modular.py:4:9: PG212 a parent that is merged is named in the class body, where no class is made yet
-#     hint: write the value out
+#     hint: write the value out, as it is no literal

@@ -69,7 +69,8 @@ def plan_of(golden: Golden) -> ClassPlan:
         classes_of(text) for text in (golden.parent, golden.modular, golden.bases)
     )
     name = list(declared)[-1]
-    mro = linearise(("modular", name), {"parent": parents, "modular": declared, "bases": kept})
+    modules = {"parent": parents, "modular": declared, "bases": kept}
+    mro = linearise(("modular", name), modules)
     chain = [key for key in mro if key[0] in ("parent", "modular")]
     # What follows the first kept base stays behind it.
     first_kept = next((i for i, key in enumerate(mro) if key[0] == "bases"), len(mro))
@@ -90,7 +91,17 @@ def plan_of(golden: Golden) -> ClassPlan:
         )
         for module, cls in chain
     )
-    return ClassPlan(name, rewritten, bases, tuple(cls for _, cls in chain))
+    own_names = tuple(cls for _, cls in chain)
+    searches = tuple(search_of(linearise(key, modules), chain, modules) for key in chain)
+    return ClassPlan(name, rewritten, bases, own_names, searches)
+
+
+def search_of(mro, chain, modules):
+    inside = tuple(chain.index(key) for key in mro if key in chain)
+    behind = mro[len(inside) :]
+    if not behind:
+        return inside, "object"
+    return inside, behind[0][1] if linearise(behind[0], modules) == behind else None
 
 
 def classes_of(text: str) -> dict[str, ast.ClassDef]:

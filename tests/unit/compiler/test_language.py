@@ -53,7 +53,9 @@ def test_the_forms_of_the_page_are_flattened(tmp_path: Path) -> None:
     ):
         assert form in modeling
     assert "extra_repr" not in modeling.split("class LlamaRMSNorm(")[1].split("\nclass ")[0]
-    assert "gate_limit: float = 7.0" in texts["configuration_llama_clamped.py"]
+    configuration = texts["configuration_llama_clamped.py"]
+    assert "gate_limit: float = 7.0" in configuration
+    assert '"layers.*.mlp.down_proj": "rowwise",\n        "norm": "rep",' in configuration
 
 
 @pytest.mark.parametrize("text", [FILE, CLASS], ids=["file", "class"])

@@ -26,6 +26,7 @@ def plan(child, parent, bases=("Base",)):
         (rewrite_block(child, "C", "modular"), rewrite_block(parent, "P", "parent")),
         bases,
         ("C", "P"),
+        (((0, 1), "Base"), ((1,), "Base")),
     )
 
 

@@ -1,0 +1,264 @@
+"""Class attributes over the parent's, of every literal of every model: the value that Python gives.
+
+Each list, table, tuple and set in the class bodies of transformers' files is taken by a form of
+`Parent.name`, and the flat class's attribute is compared with what Python makes of the parent's
+statement and of the form.  Names of the file stand for themselves: nothing is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
+
+FORMS = {
+    ast.List: (
+        '{0} + ["x"]',
+        '["x"] + {0}',
+        '[*{0}, "x"]',
+        '["x", *{0}, *{0}]',
+        "list({0})",
+        "{0}.copy()",
+        "copy.deepcopy({0})",
+        "{0}",
+        '[each for each in {0} if each != "x"]',
+        "{0}[:1]",
+        "tuple({0})",
+        'sorted({0}, key=str) + ["x"]',
+        '{0} + (["x"] + {0})',
+        "{0} or []",
+        "set(map(str, {0}))",
+    ),
+    ast.Dict: (
+        '{{**{0}, "x": "y"}}',
+        '{{"x": "y", **{0}}}',
+        '{0} | {{"x": "y"}}',
+        '{{"x": "y"}} | {0}',
+        "dict({0})",
+        'dict({0}, x="y")',
+        "{0}.copy()",
+        "copy.copy({0})",
+        "copy.deepcopy({0})",
+        "{{**{0}, {1}: None}}",
+        "{{key: value for key, value in {0}.items()}}",
+        "{{{1}: [1, 2], **{0}, **{{'z': 3}}}}",
+        '{{"of": {0}, "keys": list({0})}}',
+        "{0}",
+    ),
+    ast.Tuple: ('{0} + ("x",)', '(*{0}, "x")', "tuple({0})", "list({0})", "{0}[0]", "({0}, 1)"),
+    ast.Set: ('{0} | {{"x"}}', '{{*{0}, "x"}}', "set({0})", "{0}.copy()", "frozenset({0})"),
+}
+NEW = "made_of_the_parents"
+
+
+def find_files() -> list[Path]:
+    spec = importlib.util.find_spec("transformers")
+    assert spec is not None and spec.origin is not None
+    models = Path(spec.origin).parent / "models"
+    return sorted([*models.glob("*/modeling_*.py"), *models.glob("*/configuration_*.py")])
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """`name`, a literal in the body of class `owner`; `reader` is it, or a class over it."""
+
+    reader: str
+    owner: str
+    name: str
+    statement: str
+    value: ast.expr
+
+    def form(self, number: int) -> str:
+        forms = FORMS[type(self.value)]
+        keys = self.value.keys if isinstance(self.value, ast.Dict) else []
+        key = ast.unparse(keys[0]) if keys and keys[0] is not None else "'x'"
+        return forms[number % len(forms)].format(f"parent.{self.reader}.{self.name}", key)
+
+
+def find_attributes(tree: ast.Module) -> Iterator[Attribute]:
+    """One attribute of each class, and of each class that inherits it from one of its file."""
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    for node in classes.values():
+        bases = [ast.unparse(base) for base in node.bases]
+        owners = [
+            node,
+            *(classes[base] for base in bases[:1] if base in classes and len(bases) == 1),
+        ]
+        for owner in owners:
+            for statement in owner.body:
+                target = (
+                    getattr(statement, "target", None) or [*getattr(statement, "targets", []), 0][0]
+                )
+                value = getattr(statement, "value", None)
+                if (
+                    type(value) in FORMS
+                    and isinstance(target, ast.Name)
+                    and getattr(value, "elts", True) != []
+                ):
+                    found = Attribute(
+                        node.name, owner.name, target.id, ast.unparse(statement), value
+                    )
+                    # What the class binds itself hides what it inherits.
+                    own = {ast.unparse(each).split(":")[0].split(" =")[0] for each in node.body}
+                    if owner is node or target.id not in own:
+                        yield found
+
+
+class Name:
+    """What a name of the file stands for: itself."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __getattr__(self, name: str) -> Name:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Name(f"{self.text}.{name}")
+
+    def __call__(self, *args: object, **kwargs: object) -> Name:
+        return Name(f"{self.text}{args}{kwargs}")
+
+    def __getitem__(self, key: object) -> Name:
+        return Name(f"{self.text}[{key}]")
+
+    def __or__(self, other: object) -> Name:
+        return Name(f"{self.text} | {other}")
+
+    __ror__ = __or__
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(())
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Name) and self.text == other.text
+
+
+def run(text: str, known: dict[str, object]) -> dict[str, object]:
+    """What Python makes of statements in which each free name stands for itself."""
+    tree = ast.parse(text)
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    free = {name: Name(name) for name in names if not hasattr(builtins, name)}
+    space: dict[str, object] = {**free, **known, "copy": copy, "__name__": "shown"}
+    exec(compile("from __future__ import annotations\n" + text, "<shown>", "exec"), space)
+    return space
+
+
+class Parents:
+    """`parent.Toy`: the classes that a modular file imports."""
+
+    def __init__(self, space: dict[str, object]) -> None:
+        self.__dict__.update(space)
+
+
+def check(path: Path, number: int, folder: Path) -> tuple[int, int, list[str]]:
+    """How many attributes of a file were written and refused, and what is wrong."""
+    module = f"transformers.models.{path.parent.name}.{path.stem}"
+    package = folder / "made"
+    package.mkdir(exist_ok=True)
+    (package / "__init__.py").touch()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    chosen: dict[str, Attribute] = {}
+    for attribute in find_attributes(tree):
+        # One of each class: a class that inherits comes with the other parity.
+        chosen.setdefault(attribute.reader, attribute)
+    written = refused = 0
+    wrong: list[str] = []
+    for place, attribute in enumerate(chosen.values()):
+        form = attribute.form(number + place)
+        new = attribute.name if (number + place) % 2 else NEW
+        text = f"import copy\nfrom {module.rpartition('.')[0]} import {path.stem} as parent\n"
+        text += f"class {attribute.reader}(parent.{attribute.reader}):\n    {new} = {form}\n"
+        modular = package / f"modular_{path.parent.name}_made.py"
+        modular.write_text(text)
+        result = flatten(modular, make_environment(folder, search=sys.path), Settings())
+        if result.problems:
+            refused += 1
+            wrong += [
+                f"{attribute.reader}: {form}: {p}"
+                for p in result.problems
+                if p.code not in ("PG212", "PG408")
+            ]
+            continue
+        written += 1
+        parents = f"class {attribute.owner}:\n    {attribute.statement}\n"
+        if attribute.reader != attribute.owner:
+            parents += f"class {attribute.reader}({attribute.owner}): pass\n"
+        try:
+            space = run(parents, {})
+            python = run(f"{new} = {form}", {"parent": Parents(space)})[new]
+        except TypeError:
+            continue  # a form that Python does not take for this value
+        flat = next(f.text for f in result.files if f.name.startswith(path.stem.partition("_")[0]))
+        made = read_flat(flat, attribute, new)
+        if made != python or type(made) is not type(python):
+            wrong.append(f"{attribute.reader}.{new} = {form}: {made} and not {python}")
+    return written, refused, wrong
+
+
+def read_flat(flat: str, attribute: Attribute, new: str) -> object:
+    """The value of the flat class's attribute, with what its bases in the file have."""
+    classes = {node.name: node for node in ast.parse(flat).body if isinstance(node, ast.ClassDef)}
+    texts: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        bases = [base for base in map(ast.unparse, classes[name].bases) if base in classes]
+        for base in bases:
+            add(base)
+        wanted = {attribute.name, new}
+        body = [
+            ast.unparse(statement)
+            for statement in classes[name].body
+            if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None
+            if wanted & {part.id for part in ast.walk(statement) if isinstance(part, ast.Name)}
+            if ast.unparse(statement).partition(" ")[0].strip(":") in wanted
+        ]
+        texts.setdefault(
+            name, f"class {name}({', '.join(bases)}):\n    " + "\n    ".join(["pass", *body])
+        )
+
+    add(attribute.reader)
+    return getattr(run("\n".join(texts.values()), {})[attribute.reader], new)
+
+
+FILES = find_files()
+
+
+def check_all(files: list[Path], number: int, folder: Path) -> None:
+    counts = [0, 0]
+    wrong: list[str] = []
+    for path in files:
+        written, refused, found = check(path, number, folder)
+        counts[0] += written
+        counts[1] += refused
+        wrong += [f"{path.stem}: {line}" for line in found]
+    print(counts)
+    assert not wrong, f"{len(wrong)} of {counts}\n" + "\n".join(wrong[:40])
+    assert counts[0] >= 0.9 * sum(counts) > 0
+
+
+def test_a_sample(tmp_path: Path) -> None:
+    check_all(FILES[5::120], 0, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("part", range(8))
+def test_every_model(part: int, tmp_path: Path) -> None:
+    check_all(FILES[part::8], part, tmp_path)
