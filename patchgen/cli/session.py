@@ -32,7 +32,7 @@ from patchgen.project.outcome import Outcome, with_warnings_as_errors
 from patchgen.project.overrides import load_overrides
 from patchgen.project.run import Progress, run
 from patchgen.project.verdict import Report, Status
-from patchgen.project.versions import versions
+from patchgen.project.versions import describe_versions
 from patchgen.project.write import hold_write_locks
 from patchgen.syntax.errors import Location, PatchgenError, Refusals, did_you_mean
 
@@ -66,9 +66,7 @@ class Session:
     @property
     def made_by(self) -> str:
         """The releases that make the outputs of this run, as they are recorded."""
-        env = self.project.environment()
-        releases = versions(env, self.project.config.settings.formatter)
-        return ", ".join(f"{name} {version}" for name, version in releases)
+        return describe_versions(self.project.environment(), self.project.config.settings.formatter)
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """The outcome of flattening each modular file."""

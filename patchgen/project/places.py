@@ -6,9 +6,11 @@ the project or tree.  None lies in the project: what came with a checkout would 
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -46,6 +48,20 @@ def is_own(project: Project, root: Path) -> bool:
 def user_folder() -> Path:
     """The user's folder for files that belong to no project."""
     return _make_folder(os.environ.get("PATCHGEN_CACHE_DIR") or _cache_of_user())
+
+
+def private_folder(name: str) -> Path:
+    """A folder in the user's for what is run: only the user may write there.
+
+    Raises OSError where it cannot be made, and where others may write.
+    """
+    folder = user_folder() / name
+    folder.mkdir(mode=0o700, exist_ok=True)
+    about = folder.lstat()
+    is_private = stat.S_ISDIR(about.st_mode) and not about.st_mode & 0o022
+    if hasattr(os, "getuid") and not (is_private and about.st_uid == os.getuid()):
+        raise PermissionError(errno.EACCES, "others may write there", str(folder))
+    return folder
 
 
 @functools.cache

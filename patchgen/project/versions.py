@@ -46,16 +46,22 @@ def release_of(package: str, env: Environment) -> str:
     return match[1] if match else ""
 
 
-def versions(env: Environment, formatter: str) -> tuple[tuple[str, str], ...]:
+def describe_versions(env: Environment, formatter: str) -> str:
     """Name and release of patchgen, of the tools in use and of the parents' package, sorted."""
     tools = tool_versions()
     used = {"patchgen": patchgen.__version__, "transformers": release_of("transformers", env)}
     used |= {name: tools.get(name, "") for name in ("libcst", formatter)}
-    return tuple(sorted((name, release) for name, release in used.items() if release))
+    return ", ".join(f"{name} {release}" for name, release in sorted(used.items()) if release)
+
+
+def release_in(made_by: str) -> str:
+    """The release of transformers that `describe_versions` named; "" if it named none."""
+    release = re.search(r"\btransformers (\S+?)(?:,|$)", made_by)
+    return release[1] if release else ""
 
 
 # The packages that no output depends on.
-_NOT_COMPILED = {"author", "cli", "runtime", "training", "verify"}
+_NOT_COMPILED = {"author", "cli", "gallery", "runtime", "training", "verify"}
 
 
 @functools.cache

@@ -112,6 +112,11 @@ def _versions(variant: Variant) -> Iterator[str]:
     tools = variant.made_by or f"patchgen {patchgen.__version__}"
     here = ", ".join(f"{package} {metadata.version(package)}" for package in _RAN_WITH)
     yield f"Made by {tools}. Exported with {here}; other releases may lack what the code imports."
+    if variant.transformers:
+        yield (
+            f"`{variant.path.name}` warns under a release of transformers whose file of the parent "
+            f"is not that of {variant.transformers}."
+        )
 
 
 def _licence(variant: Variant, source: Path | None) -> Iterator[str]:

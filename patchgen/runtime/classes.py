@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import transformers
 from transformers import PreTrainedModel
 
+from patchgen.runtime.release import warn_of_another_release
 from patchgen.runtime.variants import Variant
 
 ModelClass: TypeAlias = "type[PreTrainedModel]"
@@ -35,6 +36,7 @@ def module_of(variant: Variant) -> ModuleType:
         if variant.transformers in ("", transformers.__version__):
             raise
         raise ImportError(_made_for_another(variant, error)) from error
+    warn_of_another_release(variant)
     if module.__file__ is None or Path(module.__file__).resolve() != variant.path.resolve():
         raise ValueError(
             f"{variant.module} is {module.__file__} in this process, and not {variant.path}"

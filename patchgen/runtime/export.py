@@ -25,6 +25,7 @@ from patchgen.runtime.classes import (
     module_of,
 )
 from patchgen.runtime.load import chosen_class, load
+from patchgen.runtime.release import release_check
 from patchgen.runtime.variants import Variant, find_variant
 
 CONFIG = "config.json"
@@ -98,6 +99,9 @@ def _source(checkpoint: str) -> Path:
 def _fill(folder: Path, variant: Variant, source: Path | None) -> None:
     for path in code_files(variant):
         shutil.copyfile(path, folder / path.name)
+    if variant.transformers:
+        with (folder / variant.path.name).open("a", encoding="utf-8", newline="\n") as file:
+            file.write(release_check(variant))
     diff = variant.path.with_suffix(".diff")
     if diff.exists():
         shutil.copyfile(diff, folder / diff.name)

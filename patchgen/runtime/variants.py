@@ -9,15 +9,17 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from patchgen import gallery
+from patchgen.gallery.fitting import fit
 from patchgen.project.config import find_config
-from patchgen.project.lock import RecordedOutput, read_outputs
+from patchgen.project.lock import RecordedOutput, read_lock, read_outputs
 from patchgen.project.places import LOCK
+from patchgen.project.versions import release_in
 from patchgen.syntax.errors import did_you_mean
 
-INSTALLED = "patchgen.gallery"
 _PARENT = re.compile(
     r"^# Modified from (?P<module>transformers\.\S+?\.modeling_\w+)(?P<followed>;)?", re.MULTILINE
 )
@@ -33,12 +35,24 @@ class Variant:
     home: Path  # the folder that `module` is imported from
     modular: str = ""  # its display path
     made_by: str = ""
+    _reads: tuple[tuple[str, str], ...] = ()  # of an installed one
 
     @property
     def transformers(self) -> str:
         """The release of transformers that it was made from; "" if no lock records it."""
-        release = re.search(r"\btransformers (\S+?)(?:,|$)", self.made_by)
-        return release[1] if release else ""
+        return release_in(self.made_by)
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether it is the gallery's, and no project's."""
+        return self.module.startswith(gallery.__name__)
+
+    def made_from(self) -> dict[str, str]:
+        """The modules that were read to make it, with the digests of their files as they were."""
+        if self.is_installed:
+            return dict(self._reads)
+        record = read_lock(self.home / LOCK).get(self.path.relative_to(self.home).as_posix())
+        return dict(record.reads) if record else {}
 
     def text(self) -> str:
         """The module's source."""
@@ -50,19 +64,25 @@ class Variant:
 
         Raises ValueError if the banner names none, as in a file without a parent in transformers.
         """
-        parents = list(_PARENT.finditer(self.text()))
-        if not parents:
+        if not self.parents:
             raise ValueError(
                 f"{self.path}: names no modeling module of transformers that it was made from"
             )
-        return next((match for match in parents if match["followed"]), parents[0])["module"]
+        return self.parents[0]
+
+    @property
+    def parents(self) -> list[str]:
+        """The modeling modules that the banner names, the one it follows first."""
+        matches = sorted(_PARENT.finditer(self.text()), key=lambda match: not match["followed"])
+        return [match["module"] for match in matches]
 
 
 def find_variant(name: str, start: Path | None = None) -> Variant:
     """The variant of that name or module, seen from `start` (default: the current folder).
 
     Raises ValueError, with the nearest names, if there is none, and with the modules if there are
-    several.  Raises FileNotFoundError if it is recorded and its file is gone.
+    several; FileNotFoundError if it is recorded and its file is gone; ImportError for one of the
+    gallery that does not fit the installed transformers.
     """
     variants = tuple(known_variants(start or Path.cwd()))
     matches = [variant for variant in variants if name in (variant.name, variant.module)]
@@ -70,7 +90,7 @@ def find_variant(name: str, start: Path | None = None) -> Variant:
         names = sorted({variant.name for variant in variants})
         hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none, here'}"
         raise ValueError(
-            f"{name} is no variant that {LOCK} or the installed {INSTALLED} has; {hint}"
+            f"{name} is no variant that {LOCK} or the installed {gallery.__name__} has; {hint}"
         )
     if len(matches) > 1:
         raise ValueError(
@@ -80,7 +100,7 @@ def find_variant(name: str, start: Path | None = None) -> Variant:
         recorded = f"is recorded in {LOCK} as {matches[0].name}"
         gone = f"{recorded}, and is not there: `patchgen convert` writes it"
         raise FileNotFoundError(errno.ENOENT, gone, str(matches[0].path))
-    return matches[0]
+    return _fitted(matches[0]) if matches[0].is_installed else matches[0]
 
 
 def known_variants(start: Path) -> Iterator[Variant]:
@@ -103,16 +123,20 @@ def _recorded(record: RecordedOutput, home: Path) -> Variant:
     )
 
 
-def _installed() -> tuple[Variant, ...]:
-    """Those of the gallery: a wheel brings them in patchgen, and a clone has its own folder."""
-    home = Path(__file__).parents[2]
-    is_clone = (home / "pyproject.toml").is_file()
-    folder = home / "generated" if is_clone else home.joinpath(*INSTALLED.split("."))
-    variants: list[Variant] = []
-    for path in sorted(folder.rglob("modeling_*.py")):
-        module = ".".join(path.relative_to(home).with_suffix("").parts)
-        variants.append(Variant(_name(path.name), module, path, home))
-    return tuple(variants)
+def _installed() -> Iterator[Variant]:
+    """Those of the gallery, with the files that come with patchgen."""
+    for path in sorted(gallery.OUTPUTS.rglob("modeling_*.py")):
+        module = f"{gallery.__name__}.{path.parent.name}.{path.stem}"
+        yield Variant(_name(path.name), module, path, Path(__file__).parents[2])
+
+
+def _fitted(variant: Variant) -> Variant:
+    """The variant with the file that fits the installed transformers."""
+    found = fit(variant.path, gallery.HOME)
+    modular = (gallery.HOME / found.modular).relative_to(variant.home).as_posix()
+    return replace(
+        variant, path=found.path, modular=modular, made_by=found.made_by, _reads=found.reads
+    )
 
 
 def _is_model(output: Path) -> bool:

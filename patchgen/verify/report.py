@@ -155,6 +155,8 @@ def describe(variant: Variant) -> Iterator[Result]:
         path = f"{variant.module.replace('.', '/')}.py"
         note = f"{path} is not what patchgen.lock records; patchgen check says what differs"
         yield Result(variant.name, "the generated file", "WARN", note=note)
+    if variant.another_release:
+        yield Result(variant.name, "the release", "WARN", note=variant.another_release)
     if variant.differs:
         what = "; ".join(f"{name} ({why})" for name, why in variant.differs)
         yield Result(variant.name, "differs on purpose", "NONE", note=what)

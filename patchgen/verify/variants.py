@@ -19,7 +19,9 @@ from patchgen.project.config import find_config
 from patchgen.project.lock import Record, read_lock
 from patchgen.project.outcome import digest_of_bytes
 from patchgen.project.places import LOCK
+from patchgen.project.release import describe_another_release
 from patchgen.syntax.errors import did_you_mean
+from patchgen.syntax.locate import make_environment
 
 DTYPES = ("float64", "float32", "bfloat16")
 # Of the processor, for one variant, unless everything is asked for: a minute with what is begun.
@@ -117,6 +119,7 @@ class Variant:
     modular: str = ""  # as shown
     changes: tuple[str, ...] = ()  # what its diff turns on without a part: "checkpoint"
     edited: bool = False  # the output is not what the lock records
+    another_release: str = ""  # what is to be said of one that was made for another release
     # `__differs__` of the modular file: what differs on purpose, and why.  A class: the parent gets
     # it too, so that all the rest has to be equal.  "training", "eval": nothing is compared with
     # the parent there.  "config.NAME": nor where a case changes this setting.
@@ -187,6 +190,9 @@ def describe_variant(record: Record, home: Path) -> Variant:
         record.modular,
         changes_of(output, text, parts),
         edited=digest_of_bytes(output.read_bytes()) != record.digest,
+        another_release=describe_another_release(
+            output.name, record.made_by, models, dict(record.reads), make_environment(home)
+        ),
         **_read_declared(home / record.modular, text),
     )
 

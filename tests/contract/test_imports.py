@@ -80,7 +80,7 @@ TABLE = COMPILER | {
     "lint": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.
     "project": {"syntax.errors", "syntax", "system", "upstream", "lint", *ALL_OF_THE_COMPILER},
-    "runtime": {"syntax.errors", "facts", "project", "compiler.flat"},
+    "runtime": {"syntax.errors", "facts", "gallery", "project", "compiler.flat"},
     "verify": {
         "syntax.errors",
         "facts",
@@ -138,7 +138,7 @@ TABLE = COMPILER | {
         "gallery",
         *ALL_OF_THE_COMPILER,
     },
-    "gallery": set(),
+    "gallery": {"syntax.errors", "project"},
     "__main__": {"cli"},
 }
 # Looked at apart from the package that they stand in: what they import is less, or who imports them is more.

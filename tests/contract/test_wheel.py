@@ -141,6 +141,7 @@ def test_the_wheel_holds_the_tool_and_the_generated_models(wheel: Path) -> None:
     held = [name for name in names if ".dist-info/" not in name]
     assert {name.partition("/")[0] for name in held} == {"patchgen"}
     assert "patchgen/gallery/llama/modeling_llama_loss.py" in held
+    assert "patchgen/gallery/patchgen.lock" in held
     tracked = subprocess.check_output(["git", "ls-files", "patchgen"], cwd=REPOSITORY, text=True)
     assert not set(tracked.split()) - set(held)
 

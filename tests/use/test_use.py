@@ -184,7 +184,7 @@ def test_an_installed_package_is_enough(tmp_path, monkeypatch, checkpoints):
     monkeypatch.chdir(tmp_path)
     assert find_variant("bert_mlm").parent == "transformers.models.bert.modeling_bert"
     model = patchgen.load("bert_mlm", checkpoints / "bert_mlm")
-    assert type(model).__module__ == "generated.bert.modeling_bert_mlm"
+    assert type(model).__module__ == "patchgen.gallery.bert.modeling_bert_mlm"
 
 
 def test_importing_patchgen_imports_no_models():

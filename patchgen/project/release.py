@@ -1,0 +1,43 @@
+"""Say that an output is used under another release of transformers than it was made for.
+
+The code that calls a model comes from the installed release: `generate` may pass what a model of
+another release does not take.  Where the parent's file is the same in both, the parent is called in
+the same way, and nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from patchgen.project.outcome import digest_of_file
+from patchgen.project.versions import release_in, release_of
+from patchgen.syntax.locate import Environment
+
+
+def describe_another_release(
+    output: str,
+    made_by: str,
+    parents: Sequence[str],
+    made_from: Mapping[str, str],
+    env: Environment,
+) -> str:
+    """What is to be said of the file `output`, or "" where it fits the release of `env`.
+
+    `made_from` has the digests of the files of its `parents` as they were.
+    """
+    made_for, here = release_in(made_by), release_of("transformers", env)
+    # Nothing is known of an output without a record, or where transformers is not installed.
+    if not made_for or made_for == here or not here:
+        return ""
+    others = [
+        module
+        for module in parents
+        if digest_of_file(env.path(module) or "") != made_from.get(module, "")
+    ]
+    if not others:
+        return ""
+    return (
+        f"{output} was made for transformers {made_for}, and this is {here}, where its parent "
+        f"{others[0]} is another: it may compute something else. `patchgen convert` makes it for "
+        "this release; where that is refused, `patchgen rebase` fits the modular file"
+    )
