@@ -224,24 +224,3 @@ def unbound(forked: ForkedModel) -> frozenset[str]:
 def read_text(path: Path) -> str:
     """The text of a file of a release."""
     return path.read_text(encoding="utf-8", errors="replace")
-
-
-def lacking_imports(fork: File, root: Path) -> list[str]:
-    """The names that the fork imports from transformers and the release lacks.
-
-    For example `transformers.utils.is_x_available`.
-    """
-    imports = [n for n in fork.tree.body if isinstance(n, ast.ImportFrom) and not n.level]
-    names = [(n.module or "", alias.name) for n in imports for alias in n.names]
-    names = [(module, name) for module, name in names if module.split(".")[0] == "transformers"]
-    return [f"{module}.{name}" for module, name in names if not _has(root, module, name)]
-
-
-def _has(root: Path, module: str, name: str) -> bool:
-    """Whether a module of the release mentions `name`, or holds a module of that name."""
-    base = root.joinpath(*module.split("."))
-    for path in (base / "__init__.py", base.with_suffix(".py")):
-        if path.is_file():
-            inside = (base / name).is_dir() or (base / f"{name}.py").is_file()
-            return name == "*" or inside or re.search(rf"\b{name}\b", read_text(path)) is not None
-    return False

@@ -17,7 +17,6 @@ from pathlib import Path
 from patchgen.author.adopt.classes import Doubts
 from patchgen.author.adopt.forked import (
     ForkedModel,
-    lacking_imports,
     pair_with_parent,
     read_text,
     rename_classes,
@@ -27,6 +26,7 @@ from patchgen.author.adopt.read import with_plain_super
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import File, read_file
+from patchgen.author.resolve import lacking_imports
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.text import make_source
 

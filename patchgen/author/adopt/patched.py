@@ -16,12 +16,14 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from patchgen.author.adopt.forked import BUILTINS, lacking_imports, pair_with_parent
+from patchgen.author.adopt.forked import BUILTINS, pair_with_parent
 from patchgen.author.adopt.parents import Candidate, find_file
 from patchgen.author.adopt.patch_file import (
     Assignment,
@@ -30,6 +32,7 @@ from patchgen.author.adopt.patch_file import (
     Literal,
     Patch,
     Unknown,
+    is_of_transformers,
     read_patch,
 )
 from patchgen.author.adopt.releases import Release
@@ -43,6 +46,7 @@ from patchgen.author.align.file import (
     read_file,
     with_cuts,
 )
+from patchgen.author.resolve import Resolver, lacking_imports, resolver_of
 from patchgen.compiler.settings import Settings
 from patchgen.facts.decorators import FIELD_DECORATORS, RULES, Rule
 from patchgen.formatting.format import format_texts
@@ -76,7 +80,7 @@ class PatchNames:
         """The assignments by the name in the parent's module, and the attribute of that class."""
         effective, dead = dict[tuple[str, str], Assignment](), list[tuple[Location, str]]()
         for change in self.patch.assignments:
-            module, names = find_target(change.path, self.root)
+            module, names = resolver_of(self.root).locate(change.path)
             if module != self.module:
                 continue
             text, (name, attr) = ".".join(names), (*names, "")[:2]
@@ -288,15 +292,6 @@ def attributes(tree: ast.AST, use: type[ast.expr_context], owner: str = "self") 
                 yield node.attr
 
 
-def find_target(path: str, root: Path) -> tuple[str, tuple[str, ...]]:
-    """The module of the release that a dotted name begins with, and the names in it."""
-    parts = path.split(".")
-    for number in range(len(parts) - 1, 0, -1):
-        if root.joinpath(*parts[:number]).with_suffix(".py").is_file():
-            return ".".join(parts[:number]), tuple(parts[number:])
-    return "", ()
-
-
 @lru_cache(maxsize=64)
 def is_known_word(root: Path, word: str) -> bool:
     """Whether general modules of a release, or PyTorch's own protocol, name an attribute."""
@@ -341,7 +336,9 @@ def find_patched(
 
 def _patched(patch: Patch, release: Release, model: str | None, settings: Settings) -> Patched:
     root, at = release.root(), Location(patch.file.source.path)
-    modules = {change.path: find_target(change.path, root)[0] for change in patch.assignments}
+    resolver = resolver_of(root)
+    patch = _with_homes(patch, resolver)
+    modules = {change.path: resolver.locate(change.path)[0] for change in patch.assignments}
     for change in patch.assignments:
         if ".modeling_" not in modules[change.path]:
             what = f"changes {change.path}, which no modeling file has"
@@ -368,6 +365,24 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
     whole = _without_unused(parent, read_file(make_source(text, at.path)))
     forked = pair_with_parent(parent, whole, names[0], root=root)
     return Candidate(forked, release), (*fork.notes, *fork.unset())
+
+
+def _with_homes(patch: Patch, resolver: Resolver) -> Patch:
+    """The patch with the modules that define a model where it says `transformers.LlamaMLP`."""
+
+    def home(path: str) -> str:
+        module, names = resolver.locate(path)
+        return ".".join((module, *names)) if ".modeling_" in module else path
+
+    def with_home(value: Any) -> Any:
+        return Imported(home(value.path)) if is_of_transformers(value) else value
+
+    changes = tuple(
+        replace(change, path=home(change.path), value=with_home(change.value))
+        for change in patch.assignments
+    )
+    scope = ChainMap({name: with_home(value) for name, value in patch.scope.items()})
+    return replace(patch, assignments=changes, scope=scope)
 
 
 def _without_unused(parent: File, fork: File) -> File:

@@ -17,13 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgen.author.adopt.classes import DeclaredDefinition
-from patchgen.author.adopt.forked import ForkedModel, read_text
+from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.parents import modeling_files
 from patchgen.author.adopt.proof import Proof
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.work import Adopted
 from patchgen.author.align.file import Definition, File, read_file
 from patchgen.author.modular_text import flatten_text, format_modular, output_name
+from patchgen.author.resolve import resolver_of
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.bound import names_in
@@ -48,7 +49,7 @@ def adopt_subclasses(
     tried: list[tuple[Adopted, Release]] = []
     for release in reversed(releases):
         there = dict(modeling_files(release))
-        bases = _bases(written, there)
+        bases = _bases(written, there, release.root())
         homes = Counter(module for module, _ in bases.values())
         if len(bases) * 2 < len(fork.classes) or not homes:
             continue
@@ -86,26 +87,16 @@ def _absolute(line: re.Match[str]) -> str:
     return f"{begin}{dots}{module}{rest}  {KEPT}"
 
 
-def _bases(file: File, there: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
+def _bases(file: File, there: Mapping[str, Path], root: Path) -> dict[str, tuple[str, str]]:
     """The classes that derive from classes of modeling files, each with that file and class."""
     derived: dict[str, tuple[str, str]] = {}
     for name in file.classes:
         node = file.definitions[name].node
         for base in node.bases if isinstance(node, ast.ClassDef) else ():
-            first, _, attribute = ast.unparse(base).partition(".")
-            if first in derived and not attribute:
-                derived[name] = derived[first]
-            imported, alias = file.imports.get(first, (None, None))
-            if alias is None:
-                continue
-            parts = (getattr(imported, "module", None), alias.name, attribute)
-            module, _, wanted = ".".join(filter(None, parts)).rpartition(".")
-            if module == "transformers":
-                defined = re.compile(rf"^class {wanted}\b", re.MULTILINE)
-                homes = (m for m, path in there.items() if defined.search(read_text(path)))
-                module = next(homes, "")
-            if module in there:
-                derived[name] = module, wanted
+            written = ast.unparse(base)
+            found = derived.get(written) or resolver_of(root).meaning(file, base)
+            if found is not None and found[0] in there:
+                derived[name] = found
     return derived
 
 

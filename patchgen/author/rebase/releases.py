@@ -12,6 +12,7 @@ import ast
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,7 +21,6 @@ from patchgen.author.align.file import (
     Definition,
     File,
     Member,
-    absolute_module,
     member_names,
     read_file,
     with_cuts,
@@ -28,7 +28,9 @@ from patchgen.author.align.file import (
 )
 from patchgen.author.modular_text import flatten_text
 from patchgen.author.rebase.code import Code, member_of, replacing
+from patchgen.author.resolve import Resolver
 from patchgen.compiler.settings import Settings
+from patchgen.facts.modules import MODELS
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import Function
@@ -60,25 +62,33 @@ class Declared:
         return f"{self.owner}.{self.member}" if self.owner else self.member
 
 
-def declared_changes(modular: File) -> Iterator[Declared]:
+def declared_changes(modular: File, tree: Tree) -> Iterator[Declared]:
     """Every edit, and every member that may override one of the parent's, in order.
 
     A function or class without a parent takes the place of the one of its name, if there is one.
+    `tree` is the release that the file was written for.
     """
     parents: dict[str, tuple[str, str] | None] = {}
     for name, definition in modular.definitions.items():
-        bases = [resolve(modular, base) for base in getattr(definition.node, "bases", ())]
-        of_models = (base for base in bases if base and base[0].startswith("transformers.models."))
+        bases = [
+            tree.names.meaning(modular, base) for base in getattr(definition.node, "bases", ())
+        ]
+        of_models = (base for base in bases if base and base[0].startswith(f"{MODELS}."))
         parents[name] = next(of_models, None)
     modules = [parent[0] for parent in parents.values() if parent is not None]
-    for name, parent in parents.items() if modules else ():
+    for name, parent in parents.items():
         node = modular.definitions[name].node
-        module, base = parent or (max(modules, key=modules.count), name)
+        followed = (
+            max(modules, key=modules.count) if modules else tree.names.replaced_in(modular, name)
+        )
+        module, base = parent or (followed, name)
+        if not module:
+            continue
         if isinstance(node, Function):
             yield Declared("", name, "override", (node,), module, "", is_whole=True)
         by_member: dict[tuple[str, Kind], list[ast.stmt]] = {}
         for member in node.body if isinstance(node, ast.ClassDef) else ():
-            target = edited_method(modular, member)
+            target = edited_method(modular, member, tree)
             kind: Kind = "override" if isinstance(member, Function) else "attribute"
             for its_name in [target] if target is not None else member_names(member):
                 key = (its_name, "edit" if target is not None else kind)
@@ -87,31 +97,14 @@ def declared_changes(modular: File) -> Iterator[Declared]:
             yield Declared(name, its_name, kind, tuple(nodes), module, base, parent is None)
 
 
-def resolve(file: File, node: ast.expr) -> tuple[str, str] | None:
-    """The module and the name that a plain expression means by the imports of a file."""
-    match node:
-        case ast.Name(id=name):
-            entry = file.imports.get(name)
-            if entry is not None and isinstance(entry[0], ast.ImportFrom):
-                return absolute_module(entry[0], file.source.module), entry[1].name
-            return None
-        case ast.Attribute(value=ast.Name(id=alias), attr=name) if alias in file.imports:
-            statement, imported = file.imports[alias]
-            if isinstance(statement, ast.ImportFrom):
-                return f"{absolute_module(statement, file.source.module)}.{imported.name}", name
-            return imported.name, name
-        case _:
-            return None
-
-
-def edited_method(modular: File, node: ast.stmt) -> str | None:
+def edited_method(modular: File, node: ast.stmt, tree: Tree) -> str | None:
     """The method that a function decorated with `@edit("method")` edits; None for anything else."""
     if not isinstance(node, Function):
         return None
     for decorator in node.decorator_list:
         match decorator:
             case ast.Call(func=func, args=[ast.Constant(value=str(method))]):
-                if resolve(modular, func) == ("patchgen.edits", "edit"):
+                if tree.names.meaning(modular, func) == ("patchgen.edits", "edit"):
                     return method
     return None
 
@@ -136,6 +129,11 @@ class Tree:
     environment: Environment
     _files: dict[str, File | None] = field(default_factory=dict)
 
+    @cached_property
+    def names(self) -> Resolver:
+        """What names mean in the release."""
+        return Resolver(self.environment)
+
     def file(self, module: str) -> File | None:
         """The file of a module; None where the release has none, or none that can be read."""
         if module not in self._files:
@@ -148,17 +146,11 @@ class Tree:
 
     def definition(self, module: str, name: str) -> tuple[File, Definition] | None:
         """A definition, followed through the imports of modules that pass it on."""
-        for _ in range(8):
-            file = self.file(module)
-            if file is None:
-                return None
-            if name in file.definitions:
-                return file, file.definitions[name]
-            origin = resolve(file, ast.Name(name))
-            if origin is None:
-                return None
-            module, name = origin
-        return None
+        home, name = self.names.follow(module, name)
+        file = self.file(home)
+        if file is None or name not in file.definitions:
+            return None
+        return file, file.definitions[name]
 
     def member(self, module: str, owner: str, name: str) -> tuple[File, str, Code] | None:
         """A member with the file and the class that have it; without an owner, a function."""
@@ -183,10 +175,8 @@ class Tree:
             yield file, definition
             assert isinstance(definition.node, ast.ClassDef)
             for base in definition.node.bases:
-                if isinstance(base, ast.Name) and base.id in file.definitions:
-                    waiting.append((file.source.module, base.id))
-                elif (origin := resolve(file, base)) is not None:
-                    waiting.append(origin)
+                origin = self.names.meaning(file, base)
+                waiting += [origin] if origin is not None else []
 
     def parent_of(self, change: Declared, output: File) -> Parent | None:
         """The member that a change is about, in the names of the output."""
@@ -256,7 +246,7 @@ def without_bases(text: str, tree: Tree) -> str:
     cuts = []
     for definition in file.definitions.values():
         for base in getattr(definition.node, "bases", ()):
-            parent = resolve(file, base)
+            parent = tree.names.meaning(file, base)
             if parent is not None and tree.file(parent[0]) and tree.definition(*parent) is None:
                 cuts.append(replacing(base, "object"))
     return with_cuts(text, cuts)

@@ -150,7 +150,7 @@ class Rebase:
         given = self.prover.flatten(self.modular.source.text, self.old)
         if given.problems:
             raise Refusals(list(given.problems))
-        changes = list(releases.declared_changes(self.modular))
+        changes = list(releases.declared_changes(self.modular, self.trees[0]))
         every = [self._result(change, given) for change in changes]
         whole = {change.owner: change for change in changes if change.is_whole and change.owner}
         every += map(self._added_to, whole.values())
@@ -216,7 +216,7 @@ class Rebase:
 
         What is left to a person is left out, and what upstream does by itself now.
         """
-        writer = Writer(self.modular, self.prover.settings)
+        writer = Writer(self.modular, self.prover.settings, self.trees[0])
         texts: dict[releases.Declared, Rewritten] = {
             r.change: OUT for r in results if _is_left_out(r)
         }
@@ -224,7 +224,7 @@ class Rebase:
         while True:
             text = replaced(self.modular, texts)
             given = self.prover.flatten(releases.without_bases(text, self.trees[1]), self.new)
-            failing = _failing(given.problems, text)
+            failing = _failing(given.problems, text, self.trees[0])
             wrong: dict[Result, tuple[Clash, ...]] = {}
             for result in results:
                 rewritten = texts.get(result.change)
@@ -293,10 +293,11 @@ def _is_left_out(result: Result) -> bool:
     return result.state is State.ABSORBED or (result.is_open and not result.change.is_whole)
 
 
-def _failing(problems: Iterable[Problem], text: str) -> set[str]:
+def _failing(problems: Iterable[Problem], text: str, tree: releases.Tree) -> set[str]:
     """The names of the changes at whose lines the compiler found problems."""
     try:
-        changes = [*releases.declared_changes(read_file(make_source(text, "modular.py")))]
+        modular = read_file(make_source(text, "modular.py"))
+        changes = [*releases.declared_changes(modular, tree)]
     except PatchgenError:
         return set()
     lines = [problem.at.line for problem in problems]

@@ -19,7 +19,7 @@ from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import Cut, File, Member, import_of, of_lines, read_file, with_cuts
 from patchgen.author.rebase.code import Code, cut_out
 from patchgen.author.rebase.merge import Renames
-from patchgen.author.rebase.releases import Declared, Parent, resolve
+from patchgen.author.rebase.releases import Declared, Parent, Tree
 from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import format_texts
 from patchgen.syntax.blocks import first_line
@@ -50,6 +50,7 @@ class Writer:
 
     modular: File
     settings: Settings
+    tree: Tree  # the release that the file was written for
 
     def renamed(self, change: Declared, renames: Renames) -> Rewritten | None:
         """Edits by the new names of variables; None if they have none of the old ones."""
@@ -112,15 +113,19 @@ class Writer:
         source = make_source(with_cuts(file.source.text, [cut]), file.source.path, module)
         pairs = {**{name: name for name in file.definitions}, **parent.forked.pairs}
         forked = replace(parent.forked, fork=read_file(source), pairs=pairs, alone=frozenset())
-        said = {n for n in pairs if resolve(self.modular, ast.Name(n)) == (module, n)}
+        said = {
+            n for n in pairs if self.tree.names.meaning(self.modular, ast.Name(n)) == (module, n)
+        }
         names = Names(forked, frozenset({*self.modular.definitions, *said}), self._alias(module))
         return Words(names), parent.member(change.member, forked.fork)
 
     def _alias(self, module: str) -> str:
         """What the modular file calls the parent's module, or may call it."""
         last = module.rpartition(".")[2]
-        every = ((name, ast.Attribute(ast.Name(name), last)) for name in self.modular.imports)
-        return next((n for n, node in every if resolve(self.modular, node) == (module, last)), last)
+        for name in self.modular.imports:
+            if self.tree.names.meaning(self.modular, ast.Name(name)) == (module, ""):
+                return name
+        return last
 
     def _imports(self, words: Words, text: str) -> Iterator[str]:
         """Imports of what new code reads and the modular file does not have."""

@@ -45,6 +45,10 @@ def release(folder: Path, text: str) -> Path:
         (package / "__init__.py").touch()
     (model / "modeling_toy.py").write_text(text, encoding="utf-8")
     package = folder / "transformers"
+    lazy = "if TYPE_CHECKING:\n    from .models.toy.modeling_toy import ToyMLP\n"
+    (package / "__init__.py").write_text(
+        f"from typing import TYPE_CHECKING\n\n{lazy}", encoding="utf-8"
+    )
     (package / "activations.py").write_text("ACT2FN = {}\n", encoding="utf-8")
     utils = "def rotate(q, k, p):\n    return q, k\n\n\ndef from_hub(n):\n    return n\n\n\nkernel_from_hub = from_hub\n"
     (package / "utils.py").write_text(utils, encoding="utf-8")
