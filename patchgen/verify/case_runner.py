@@ -26,12 +26,14 @@ from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare,
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
+from patchgen.verify.oracle.judge import check_as_python
 from patchgen.verify.parts.part_check import DoesNotLoad
 from patchgen.verify.report import Result, Status
 from patchgen.verify.variants import SETTING, Variant
 
 # How each kind of case is decided.
 CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
+    "as Python runs it": check_as_python,
     "numbers": numbers.check_numbers,
     "planted": numbers.check_planted_error,
     "drops": numbers.check_dropout,
@@ -112,7 +114,7 @@ class CaseRunner:
 
     def _require_compared(self, case: Case, pair: Pair) -> None:
         """Raises NothingToCompare where the case compares what differs on purpose."""
-        if case.kind in WITHOUT_PARENT or case.neutral:
+        if case.kind in WITHOUT_PARENT or case.kind == "as Python runs it" or case.neutral:
             return
         mode = "training" if case.scenario.train else "eval"
         changed = [name for name, _ in case.changes]

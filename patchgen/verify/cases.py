@@ -144,6 +144,8 @@ class _Selection:
         return replace(training_scenario(self.checks, rows), **more)
 
     def whole(self) -> Iterator[Case]:
+        as_python = "as Python runs it"
+        yield self.case(as_python, as_python, scenario=self.training())
         yield from self.loading(self.head)
         for check in self.checks:
             yield self.case(f"effect of {check.part}", "effect", detail=check.part)

@@ -82,6 +82,7 @@ TABLE = COMPILER | {
     "project": {"syntax.errors", "syntax", "system", "upstream", "lint", *ALL_OF_THE_COMPILER},
     "runtime": {"syntax.errors", "facts", "gallery", "project", "compiler.flat"},
     "verify": {
+        "edits",
         "syntax.errors",
         "facts",
         "project.markdown",

@@ -1,0 +1,510 @@
+"""Edits by the rules of `docs/edits.md`, on syntax trees: what `with old:` matches is replaced.
+
+    class LlamaMLP(llama.LlamaMLP):
+        @edit("forward")
+        def clamp(self, gate: Hole):
+            with old:
+                self.act_fn(gate)
+            with new:
+                self.act_fn(gate.clamp(max=LIMIT))
+
+gives the class a `forward` that is the parent's with the new code in it.  The parent's code keeps
+the names of its module and its `super()`; the new code has those of the file with the edit, and so
+reads `_names0["LIMIT"]`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import inspect
+import linecache
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from patchgen.edits import Edit
+
+# The names of a module as its own text means them.
+Originals = Callable[[str], Mapping[str, Any]]
+_NUMBERS = count()
+_METHODS: dict[tuple[type, str], Method] = {}
+_PLACES = ("new", "before", "after")
+
+
+class DoesNotMatch(Exception):
+    """An edit does not match, or not as often as it says."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method as text: its tree, the module and the class that it is of, and its names beside."""
+
+    node: ast.FunctionDef
+    module: str
+    owner: type
+    names: tuple[Names, ...] = ()
+
+    def compiled(self) -> Any:
+        """The method, with the decorators that it has."""
+        number = len(self.names)
+        given = ["__class__", *(f"_names{n}" for n in range(number))]
+        arguments = ast.arguments([], [ast.arg(name) for name in given], None, [], [], None, [])
+        returned = ast.Return(ast.Name(self.node.name, ast.Load()))
+        make = ast.FunctionDef("make", arguments, [copy.deepcopy(self.node), returned], [])
+        text = ast.unparse(ast.fix_missing_locations(ast.Module([make], [])))
+        module = sys.modules[self.module]
+        # Beside the module's own file: transformers reads the model's name from its path.
+        own = Path(str(module.__file__))
+        file = str(own.with_name(f"{own.stem}_edited_{next(_NUMBERS)}.py"))
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        made: dict[str, Any] = {}
+        exec(compile(text, file, "exec", dont_inherit=True), vars(module), made)
+        return made["make"](self.owner, *self.names)
+
+
+class Names:
+    """The globals of a file, as they are when they are read."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self.names = names
+
+    def __getitem__(self, name: str) -> Any:
+        return self.names[name] if name in self.names else getattr(builtins, name)
+
+
+def make_edits(cls: type, originals: Originals) -> None:
+    """Make the edits that `cls` and its bases have in the methods that are next in its order.
+
+    Those of a base are made for this class alone: a class in front of the base has the result.
+    """
+    made: dict[tuple[type, str], Any] = {}
+    for owner in reversed(cls.__mro__):
+        found = [inspect.unwrap(value) for value in vars(owner).values() if callable(value)]
+        mine = [value for value in found if isinstance(value, Edit)]
+        for each in mine:
+            method = made.get((owner, each.method)) or _next(cls, owner, each.method, made)
+            made[owner, each.method] = _edited(each, method, originals)
+    fronts: dict[type, dict[str, Any]] = {}
+    for (owner, name), method in made.items():
+        value = method.compiled()
+        if owner is cls:
+            setattr(cls, name, value)
+            _METHODS[cls, name] = method
+            continue
+        base = next(base for base in cls.__bases__ if issubclass(base, owner))
+        between = base.__mro__[: base.__mro__.index(owner)]
+        if any(name in vars(each) for each in between):
+            continue  # an edited base of the file's own: it is there as it was made
+        fronts.setdefault(base, {})[name] = value
+    if fronts:
+        new = {base: type(base.__name__, (base,), members) for base, members in fronts.items()}
+        for (owner, name), method in made.items():
+            front = next((each for each in fronts if issubclass(each, owner)), None)
+            if front is not None and name in fronts[front]:
+                new[front].__module__ = front.__module__
+                _METHODS[new[front], name] = method
+        cls.__bases__ = tuple(new.get(base, base) for base in cls.__bases__)
+
+
+def _next(cls: type, owner: type, name: str, made: Mapping[tuple[type, str], Method]) -> Method:
+    """The method behind `owner` in the order of `cls`."""
+    order = cls.__mro__
+    for each in order[order.index(owner) + 1 :]:
+        if (each, name) in made:
+            return made[each, name]
+        if (each, name) in _METHODS:
+            return _METHODS[each, name]
+        if name in vars(each):
+            return _written(each, name)
+    raise DoesNotMatch(f"no class behind {owner.__name__} has {name}")
+
+
+def _written(cls: type, name: str) -> Method:
+    """A method as its file has it."""
+    module = sys.modules[cls.__module__]
+    text = "".join(linecache.getlines(str(module.__file__)))
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            own = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == name]
+            if own:
+                return Method(own[-1], cls.__module__, cls)
+    raise DoesNotMatch(f"{cls.__name__}.{name} is not written in {module.__file__}")
+
+
+# --- one edit
+
+
+def _edited(declared: Edit, method: Method, originals: Originals) -> Method:
+    function = inspect.unwrap(declared.declaration)
+    assert isinstance(function, FunctionType)
+    node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    number = len(method.names)
+    names = Names(function.__globals__)
+    parent = originals(method.module)
+    edit = _Edit(node, names, f"_names{number}", method.module, parent, method.node)
+    changed = copy.deepcopy(method.node)
+    edit.change(changed, declared.count)
+    return Method(changed, method.module, method.owner, (*method.names, names))
+
+
+@dataclass
+class _Edit:
+    """An edit that is being made in a method."""
+
+    declared: ast.FunctionDef | ast.AsyncFunctionDef
+    names: Names
+    table: str  # the name of `names` in the new code
+    module: str  # that the method is of
+    parent: Mapping[str, Any]  # and its names, before anything takes their place
+    method: ast.FunctionDef
+    holes: set[str] = field(default_factory=set)
+    variables: set[str] = field(default_factory=set)
+
+    def change(self, method: ast.FunctionDef, times: int) -> None:
+        """Make all of it in `method`."""
+        every = _arguments(self.declared.args)
+        self.holes = {a.arg for a in every if _annotated(a) == "Hole"}
+        blocks = [part for block in self.declared.body for part in ast.walk(block)]
+        self.variables = {a.arg for a in every} - self.holes
+        self.variables |= {a.arg for a in blocks if isinstance(a, ast.arg)}
+        self.variables |= {
+            n.id for n in blocks if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        self.change_signature(method)
+        decorators = self.declared.decorator_list
+        at = next(n for n, each in enumerate(decorators) if "edit(" in ast.unparse(each))
+        method.decorator_list[:0] = [self.carried(each) for each in decorators[:at]]
+        found = []
+        for old, place, new in self.pairs(self.declared.body):
+            matches = list(self.matches(method, old, is_whole=place != "new" or not _alone(new)))
+            if len(matches) != times:
+                what = f"{self.declared.name} matches {len(matches)} times, not {times}"
+                raise DoesNotMatch(f"{what}: {ast.unparse(ast.Module(old, []))[:80]}")
+            found += [(match, place, new) for match in matches]
+        for match, place, new in found:
+            code = [self.filled(each, match) for each in copy.deepcopy(new)]
+            match.replace(method, place, _flat(code))
+        method.body = method.body or [ast.Pass()]
+        ast.fix_missing_locations(method)
+
+    def pairs(self, body: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], str, list[ast.stmt]]]:
+        """Each `with old:` with what follows it; they may stand under `while ...:`."""
+        old: list[ast.stmt] = []
+        for node in body:
+            match node:
+                case ast.While(ast.Constant(value)) if value is ...:
+                    yield from self.pairs(node.body)
+                case ast.With([ast.withitem(ast.Name(name))]):
+                    if name in _PLACES:
+                        yield old, name, node.body
+                    else:
+                        old = node.body
+
+    # --- the signature
+
+    def change_signature(self, method: ast.FunctionDef) -> None:
+        own, theirs = self.declared.args, method.args
+        plain = [*own.posonlyargs, *own.args]
+        given: list[ast.expr | None] = [None] * (len(plain) - len(own.defaults)) + [*own.defaults]
+        for argument, default in zip(plain, given, strict=True):
+            self.change_parameter(theirs, argument, default, is_named=theirs.vararg is not None)
+        for argument, default in zip(own.kwonlyargs, own.kw_defaults, strict=True):
+            self.change_parameter(theirs, argument, default, is_named=True)
+
+    def change_parameter(
+        self, theirs: ast.arguments, own: ast.arg, default: ast.expr | None, is_named: bool
+    ) -> None:
+        kind, value = _annotated(own), self.carried(default) if default else None
+        if kind == "Old":
+            _remove_parameter(theirs, own.arg)
+        elif kind == "New" and is_named:
+            theirs.kwonlyargs.append(ast.arg(own.arg))
+            theirs.kw_defaults.append(value)
+        elif kind == "New":
+            theirs.args.append(ast.arg(own.arg))
+            theirs.defaults += [value] if value else []
+        elif value is not None:
+            _set_default(theirs, own.arg, value)
+
+    # --- matching
+
+    def matches(
+        self, method: ast.FunctionDef, old: list[ast.stmt], is_whole: bool
+    ) -> Iterator[Match]:
+        """Every place of `method` that `old` matches."""
+        if _alone(old) and not is_whole:
+            for node in [part for each in method.body for part in ast.walk(each)]:
+                match = Match(node, [])
+                pattern = old[0]
+                assert isinstance(pattern, ast.Expr)
+                if isinstance(node, ast.expr) and self.fits(pattern.value, node, match):
+                    yield match
+            return
+        for body in _bodies(method):
+            at = 0
+            while at < len(body):
+                match = Match(None, body)
+                end = self.fits_run(old, body, at, match, is_open=True)
+                if end is None or end == at:
+                    at += 1
+                    continue
+                match.statements = body[at:end]
+                yield match
+                at = end
+
+    def fits_run(
+        self,
+        old: list[ast.stmt],
+        given: list[ast.stmt],
+        at: int,
+        match: Match,
+        is_open: bool = False,
+    ) -> int | None:
+        """Where the statements end that `old` matches from `at` on; all must, unless it is open."""
+        if not old:
+            return at if is_open or at == len(given) else None
+        if _is_dots(old[0]):
+            for end in range(at, len(given) + 1):
+                trial = match.copied()
+                last = self.fits_run(old[1:], given, end, trial, is_open)
+                if last is not None:
+                    match.take(trial)
+                    match.run = given[at:end]
+                    return last
+            return None
+        if at == len(given):
+            return None
+        trial = match.copied()
+        if not self.fits(old[0], given[at], trial):
+            return None
+        last = self.fits_run(old[1:], given, at + 1, trial, is_open)
+        if last is not None:
+            match.take(trial)
+        return last
+
+    def fits(self, old: Any, given: Any, match: Match) -> bool:
+        """Whether the trees are one; notes what holes and `...` stand for."""
+        if isinstance(old, ast.Name) and old.id in self.holes:
+            if not isinstance(given, ast.expr):
+                return False
+            known = match.holes.setdefault(old.id, given)
+            return ast.dump(known) == ast.dump(given)
+        if isinstance(old, ast.Name | ast.Attribute) and (name := self.root(old)):
+            return self.is_same_global(old, name, given)
+        if isinstance(old, list):
+            if old and isinstance(old[0], ast.stmt):
+                return isinstance(given, list) and self.fits_run(old, given, 0, match) is not None
+            same = isinstance(given, list) and len(old) == len(given)
+            return same and all(self.fits(*pair, match) for pair in zip(old, given, strict=True))
+        if type(old) is not type(given):
+            return False
+        if isinstance(old, ast.Call) and any(_is_dots(each) for each in old.args):
+            return self.fits_call(old, given, match)
+        if not isinstance(old, ast.AST):
+            return bool(old == given)
+        names = [name for name in old._fields if name not in ("kind", "type_comment")]
+        pairs = ((getattr(old, name, None), getattr(given, name, None)) for name in names)
+        return all(self.fits(*pair, match) for pair in pairs)
+
+    def fits_call(self, old: ast.Call, given: ast.Call, match: Match) -> bool:
+        """`f(x, ..., y=1)`: the other arguments are what `...` stands for."""
+        at = next(n for n, each in enumerate(old.args) if _is_dots(each))
+        if len(given.args) < at or not self.fits(old.func, given.func, match):
+            return False
+        if not self.fits(old.args[:at], given.args[:at], match):
+            return False
+        named = {each.arg: each for each in given.keywords}
+        for each in old.keywords:
+            theirs = named.pop(each.arg, None)
+            if theirs is None or not self.fits(each.value, theirs.value, match):
+                return False
+        match.arguments = (given.args[at:], list(named.values()))
+        return True
+
+    def root(self, node: ast.expr) -> str:
+        """The global that a dotted name begins with; "" for a variable, or what is no such name."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        is_global = isinstance(node, ast.Name) and node.id not in self.variables | self.holes
+        return node.id if is_global and isinstance(node, ast.Name) else ""
+
+    def is_same_global(self, old: ast.expr, root: str, given: Any) -> bool:
+        """Whether a dotted name of the edit means what one of the method does."""
+        if not isinstance(given, ast.Name | ast.Attribute):
+            return False
+        local = {n.arg for n in ast.walk(self.method) if isinstance(n, ast.arg)}
+        first: ast.expr = given
+        while isinstance(first, ast.Attribute):
+            first = first.value
+        if not isinstance(first, ast.Name) or first.id in local:
+            return False
+        ours, module = _valued(old, self.names), vars(sys.modules[self.module])
+        theirs = [_valued(given, Names(each)) for each in (self.parent, module)]
+        return ours is not _NOTHING and any(ours is each for each in theirs)
+
+    # --- the new code
+
+    def carried(self, node: Any) -> Any:
+        """Code of the edit in the method: its globals are read from its own file."""
+        return _Carry(self).visit(copy.deepcopy(node))
+
+    def filled(self, node: Any, match: Match) -> Any:
+        return _Carry(self, match).visit(node)
+
+
+@dataclass
+class Match:
+    """A place that an edit matches: an expression, or statements of a body."""
+
+    node: ast.AST | None
+    body: list[ast.stmt]
+    statements: list[ast.stmt] = field(default_factory=list)
+    holes: dict[str, ast.expr] = field(default_factory=dict)
+    arguments: tuple[list[ast.expr], list[ast.keyword]] = field(default_factory=lambda: ([], []))
+    run: list[ast.stmt] = field(default_factory=list)
+
+    def copied(self) -> Match:
+        return Match(
+            self.node, self.body, self.statements, dict(self.holes), self.arguments, self.run
+        )
+
+    def take(self, other: Match) -> None:
+        self.holes, self.arguments, self.run = other.holes, other.arguments, other.run
+
+    def replace(self, method: ast.FunctionDef, place: str, code: list[ast.stmt]) -> None:
+        if self.node is not None:
+            (new,) = code
+            assert isinstance(new, ast.Expr)
+            _Replace(self.node, new.value).visit(method)
+            return
+        first = next(n for n, each in enumerate(self.body) if each is self.statements[0])
+        end = first + len(self.statements)
+        kept = [each for each in code if not isinstance(each, ast.Pass)]
+        if place == "before":
+            end = first
+        elif place == "after":
+            first = end
+        self.body[first:end] = kept or ([ast.Pass()] if end - first == len(self.body) else [])
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, old: ast.AST, new: ast.expr) -> None:
+        self.old, self.new = old, new
+
+    def visit(self, node: ast.AST) -> Any:
+        return self.new if node is self.old else self.generic_visit(node)
+
+
+class _Carry(ast.NodeTransformer):
+    """Fill holes and `...`, and read globals from the file that the edit is in."""
+
+    def __init__(self, edit: _Edit, match: Match | None = None) -> None:
+        self.edit, self.match = edit, match
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if self.match and node.id in self.match.holes:
+            return copy.deepcopy(self.match.holes[node.id])
+        if self.edit.root(node) and node.id != "super":
+            table = ast.Name(self.edit.table, ast.Load())
+            return ast.Subscript(table, ast.Constant(node.id), ast.Load())
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        dots = [n for n, each in enumerate(node.args) if _is_dots(each)]
+        self.generic_visit(node)
+        if self.match and dots:
+            given, named = copy.deepcopy(self.match.arguments)
+            node.args[dots[0] : dots[0] + 1] = given
+            plain = [each for each in named if each.arg]
+            node.keywords = [*plain, *node.keywords, *(each for each in named if not each.arg)]
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        if self.match and _is_dots(node):
+            return copy.deepcopy(self.match.run)
+        return self.generic_visit(node)
+
+
+# --- small things
+
+_NOTHING = object()
+
+
+def _valued(node: ast.expr, names: Names) -> Any:
+    """What a dotted name means; modules and functions are compared as objects."""
+    if isinstance(node, ast.Attribute):
+        value = _valued(node.value, names)
+        return value if value is _NOTHING else getattr(value, node.attr, _NOTHING)
+    assert isinstance(node, ast.Name)
+    try:
+        return names[node.id]
+    except (AttributeError, KeyError):
+        return _NOTHING
+
+
+def _arguments(given: ast.arguments) -> list[ast.arg]:
+    extra = [each for each in (given.vararg, given.kwarg) if each]
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs, *extra]
+
+
+def _annotated(argument: ast.arg) -> str:
+    """Hole, New or Old."""
+    node = argument.annotation
+    node = node.value if isinstance(node, ast.Subscript) else node
+    return ast.unparse(node).rpartition(".")[2] if node else ""
+
+
+def _remove_parameter(given: ast.arguments, name: str) -> None:
+    for at, each in enumerate(given.kwonlyargs):
+        if each.arg == name:
+            del given.kwonlyargs[at], given.kw_defaults[at]
+            return
+    at = next(n for n, each in enumerate(given.args) if each.arg == name)
+    from_end = len(given.args) - at
+    if from_end <= len(given.defaults):
+        del given.defaults[-from_end]
+    del given.args[at]
+
+
+def _set_default(given: ast.arguments, name: str, value: ast.expr) -> None:
+    for at, each in enumerate(given.kwonlyargs):
+        if each.arg == name:
+            given.kw_defaults[at] = value
+            return
+    from_end = next(len(given.args) - n for n, each in enumerate(given.args) if each.arg == name)
+    if from_end == len(given.defaults) + 1:
+        given.defaults.insert(0, value)
+    else:
+        given.defaults[-from_end] = value
+
+
+def _is_dots(node: ast.AST) -> bool:
+    node = node.value if isinstance(node, ast.Expr) else node
+    return isinstance(node, ast.Constant) and node.value is ...
+
+
+def _alone(body: list[ast.stmt]) -> bool:
+    """Whether it is one expression."""
+    return len(body) == 1 and isinstance(body[0], ast.Expr) and not _is_dots(body[0])
+
+
+def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Every list of statements below `node`."""
+    for _, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from _bodies(child)
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            yield value
+
+
+def _flat(code: list[Any]) -> list[ast.stmt]:
+    return [part for each in code for part in (each if isinstance(each, list) else [each])]
