@@ -10,8 +10,9 @@ before anything is planned or merged, with the place and what to write instead:
         if FAST:                        PG100 `if FAST:` in the body of LlamaMLP
             def forward(self, x): ...
 
-Modular files declare.  Parts, and parents of the user's own, may also register operators, and
-define things under a condition.  Of transformers' own files, only merged classes are looked at.
+What acts at import is carried as it stands, in its order: conditions, registration, a name that is
+bound again.  What may change a class or call the file's own functions is refused.  Of transformers'
+own files, only merged classes are looked at.
 """
 
 from __future__ import annotations
@@ -20,24 +21,28 @@ import ast
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from patchgen.facts.decorators import RULES
 from patchgen.facts.modules import MODELS
-from patchgen.syntax.blocks import Block, Import, ModuleIndex, imports_of
+from patchgen.syntax.blocks import Block, Import, ModuleIndex, imports_of, list_run
 from patchgen.syntax.bound import ScopeNode, bound_names, outer_expressions, own_nodes
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.exports import is_list_of_strings
 from patchgen.syntax.reads import is_private
 from patchgen.syntax.text import parse, require_compilable
-from patchgen.syntax.trees import called_function, find_class, position_of, walk
+from patchgen.syntax.trees import (
+    called_function,
+    find_class,
+    list_arguments,
+    list_suites,
+    position_of,
+    walk,
+)
 
 # What is wrong: its line, its column in bytes, what it is, and what to write instead.
 Finding = tuple[int, int, str, str]
 
-_CHOOSE = (
-    "a file chooses between imports alone, by `if TYPE_CHECKING:`, `if is_x_available():` "
-    "or `try: ... except ImportError:`"
-)
 _ASSIGN = (
     "assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}; "
     "what acts when it is imported belongs into a module of its own"
@@ -46,7 +51,11 @@ _IN_CLASS = "write the attribute out in the class, or override the whole method"
 _NAME_IT = "name what is needed: a table of classes for globals(), an argument for __file__"
 _KEEP = "keep the value in an object that is changed, such as a dictionary"
 
-_AVAILABLE = re.compile(r"TYPE_CHECKING|is_\w+_available")
+# What these do with a class, no subclass inherits.
+_HARMLESS = re.compile(
+    r"register\w*|append|add|add_\w+|extend|insert|update|setdefault|print|warn\w*"
+)
+_CLASS_LIKE = re.compile(r"_*[A-Z]\w*[a-z]\w*")
 _NAMESPACES = frozenset({"globals", "locals", "vars", "dir"})
 _OF_THE_FILE = frozenset(
     {"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"}
@@ -59,6 +68,7 @@ _HOOKS = frozenset({"__init_subclass__", "__set_name__", "__class_getitem__"})
 _READ_BY_PYTHON = frozenset(
     {"__getattribute__", "__slots__", "__doc__", "__module__", "__qualname__"}
 )
+_DOTTED = ast.Name | ast.Attribute
 _METACLASSES = frozenset({"ABCMeta", "abc.ABCMeta", "type"})
 # Code that sees which classes an object has, or which names a class.
 _LOOKS_AT_CLASSES = frozenset(
@@ -73,7 +83,7 @@ def check_file(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> tupl
     """What is not on the page; `is_carried`: the flat file has a copy of what an import brings."""
     # A file that is no Python has a message of its own.
     require_compilable(index.source)
-    problems = [*check_statements(index), *check_code(index, is_carried)]
+    problems = [*check_statements(index, is_carried), *check_code(index, is_carried)]
     return tuple(_report(index, 1, finding) for finding in dict.fromkeys(problems))
 
 
@@ -145,132 +155,147 @@ def _find(node: ast.stmt | ast.expr | ast.keyword, what: str, hint: str) -> Find
 # The top level of a file
 
 
-def check_statements(index: ModuleIndex) -> Iterator[Finding]:
+def check_statements(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iterator[Finding]:
     """Statements that may not stand at the top level of a file, and names that two of them bind."""
-    is_modular = index.source.module.rpartition(".")[2].startswith("modular_")
-    body = parse(index.source).body
-    yield from _check_suite(index, body, is_modular=is_modular, guarded=False)
+    body = list_run(parse(index.source))
+    yield from _Suite(index, is_carried).check(body, guarded=False)
     for before, node in zip(body, body[1:], strict=False):
         if node.lineno == before.end_lineno:
             yield _find(node, "two statements on one line", "give each a line of its own")
-    first: dict[str, Block] = {}
-    for block in index.blocks:
-        for name in () if block.is_for_types else block.defines:
-            before_it = first.setdefault(name, block)
-            if before_it is not block and not _import_alike(before_it, block, name):
-                hint = "bind it once; import what it takes the place of under another name"
-                yield block.first, 0, f"{name} is bound here and on line {before_it.first}", hint
+    for name in index.names:
+        first, *others = index.binders(name)
+        again = [block for block in others if not _import_alike(first, block, name)]
+        if again and not _may_bind_again(index, name, is_carried):
+            hint = "bind it once; import what it takes the place of under another name"
+            what = f"{name} is bound here and on line {first.first}"
+            yield again[0].first, 0, what, hint
 
 
-def _is_call(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+def _may_bind_again(index: ModuleIndex, name: str, is_carried: Callable[[Import], bool]) -> bool:
+    """Whether several statements that bind `name` do in the flat file what they do in theirs.
+
+    A class is known by its name, and what is imported may be carried, or go to the top.
+    """
+    binders = index.binders(name)
+    if any(block.kind == "class" for block in binders) or name == "__all__":
+        return False
+    if binders[-1].kind == "import":
+        return not index.is_read_between(name)
+    imports = [item for block in binders for item in block.imports if item.bound == name]
+    return not any(map(is_carried, imports))
 
 
 def _import_alike(first: Block, second: Block, name: str) -> bool:
     """Whether two statements only import one thing as `name`, or packages below it."""
-    if first.kind != "import" or second.kind != "import":
+    if not first.imports or not second.imports:
         return False
     items = [item for item in (*first.imports, *second.imports) if item.bound == name]
     brought = {(item.module, item.level, item.name) for item in items}
     return len(brought) == 1 or all(item.binds_package for item in items)
 
 
-def _check_suite(
-    index: ModuleIndex, body: Iterable[ast.stmt], *, is_modular: bool, guarded: bool
-) -> Iterator[Finding]:
-    """The statements of a file, or of one under a condition, that may not stand there."""
-    for node in body:
-        hint = _ASSIGN
-        match node:
-            case ast.Import() | ast.ImportFrom() | ast.AnnAssign(target=ast.Name()):
-                continue
-            case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
-                continue
-            case ast.Raise() if guarded:
-                continue
-            case ast.FunctionDef(name="__getattr__" | "__dir__"):
-                hint = "define or import each name"
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                for decorator in map(called_function, node.decorator_list):
-                    # What it does with the definition is not followed.
-                    if isinstance(decorator, ast.Name) and index.definition(decorator.id):
-                        what = f"the decorator {decorator.id}, which the project defines"
-                        yield _find(decorator, what, "write out what it does")
-                if isinstance(node, ast.ClassDef) and not is_modular:
-                    yield from _check_calls(index, node, is_parent=False)
-                if not (guarded and is_modular):
-                    continue
-                hint = "define it at the top level of the file"
-            case ast.Assign(targets=[ast.Name(id="__all__")]):
-                if is_list_of_strings(ast.unparse(node)):
-                    continue
-                hint = "write a list of strings"
-            # `TABLE["fast"] = act`; of a class, an item or an attribute may be its parent's too.
-            case ast.Assign(targets=targets):
-                if guarded:  # `flash, pad = _flash, _pad`
-                    targets = [
-                        part
-                        for target in targets
-                        for part in (target.elts if isinstance(target, ast.Tuple) else [target])
-                    ]
-                if all(_is_plain_target(target, index) for target in targets):
-                    continue
-            case ast.If() | ast.Try():
-                hint = _CHOOSE
-                if _is_guard(node):
-                    suites = [node.body, node.orelse]
-                    if isinstance(node, ast.Try):
-                        # `except ImportError: logger.warning("...")` says what is missing.
-                        handlers = [handler.body for handler in node.handlers]
-                        suites += [[n for n in body if not _is_call(n)] for body in handlers]
-                    for suite in suites:
-                        yield from _check_suite(index, suite, is_modular=is_modular, guarded=True)
-                    continue
-            # `operator.register_fake(shape)`
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
-                if not is_modular and _binds_no_class(index, name):
-                    continue
-        # `type Size = int`, which Python 3.11 does not know.
-        if type(node).__name__ != "TypeAlias":
-            where = "under a condition" if guarded else "at the top level of a file"
-            yield _find(node, f"{_quote(index.source.lines, node)} {where}", hint)
+@dataclass(frozen=True)
+class _Suite:
+    """Checks the statements of a file, and those under a condition."""
 
+    index: ModuleIndex
+    is_carried: Callable[[Import], bool]
 
-def _is_plain_target(target: ast.expr, index: ModuleIndex) -> bool:
-    """Whether an assignment binds a name, or fills a table that the file binds or imports."""
-    match target:
-        case ast.Name():
-            return True
-        case ast.Subscript(value=ast.Name(id=name)):
-            return _binds_no_class(index, name)
-        case _:
+    def check(self, body: Iterable[ast.stmt], *, guarded: bool) -> Iterator[Finding]:
+        """What may not stand in `body`."""
+        for node in body:
+            hint = _ASSIGN
+            match node:
+                case ast.Import() | ast.ImportFrom() | ast.AnnAssign(target=ast.Name()):
+                    continue
+                case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
+                    continue
+                case ast.Raise() if guarded:
+                    continue
+                case ast.FunctionDef(name="__getattr__" | "__dir__"):
+                    hint = "define or import each name"
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                    yield from self._check_definition(node)
+                    if not (guarded and self._is_modular and isinstance(node, ast.ClassDef)):
+                        continue
+                    hint = "define it at the top level of the file"
+                case ast.Assign(targets=[ast.Name(id="__all__")]):
+                    if is_list_of_strings(ast.unparse(node)):
+                        continue
+                    hint = "write a list of strings"
+                case ast.Assign(targets=targets):
+                    if all(map(self._is_plain_target, targets)):
+                        continue
+                case ast.If() | ast.Try():
+                    for suite in list_suites(node):
+                        yield from self.check(suite, guarded=True)
+                    continue
+                case ast.Expr(value=ast.Call() as call) if self._acts_outside(call):
+                    continue
+            # `type Size = int`, which Python 3.11 does not know.
+            if type(node).__name__ != "TypeAlias":
+                where = "under a condition" if guarded else "at the top level of a file"
+                yield _find(node, f"{_quote(self.index.source.lines, node)} {where}", hint)
+
+    @property
+    def _is_modular(self) -> bool:
+        return self.index.source.module.rpartition(".")[2].startswith("modular_")
+
+    def _check_definition(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    ) -> Iterator[Finding]:
+        for decorator in map(called_function, node.decorator_list):
+            # What it does with the definition is not followed.
+            if isinstance(decorator, ast.Name) and self.index.definition(decorator.id):
+                what = f"the decorator {decorator.id}, which the project defines"
+                yield _find(decorator, what, "write out what it does")
+        if isinstance(node, ast.ClassDef) and not self._is_modular:
+            yield from _check_calls(self.index, node, is_parent=False)
+
+    def _is_plain_target(self, target: ast.expr) -> bool:
+        """Whether an assignment binds a name, or fills a table that the file binds or imports.
+
+        Of a class, an item or an attribute may be its parent's too.
+        """
+        match target:
+            case ast.Name():
+                return True
+            case ast.Tuple(elts=parts):  # `flash, pad = None, None`
+                return all(map(self._is_plain_target, parts))
+            case ast.Subscript(value=ast.Name(id=name)):
+                return self._binds_no_class(name)
+        return False
+
+    def _binds_no_class(self, name: str) -> bool:
+        """Whether the file binds or imports `name`, and not by a class statement."""
+        blocks = self.index.blocks_that_bind(name)
+        return bool(blocks) and all(block.kind != "class" for block in blocks)
+
+    def _acts_outside(self, call: ast.Call) -> bool:
+        """Whether a call changes no class, and is none of a function that the flat file carries.
+
+        `AutoModel.register(Config, Model)`, `LAYERS.append(Norm)`, `operator.register_fake(shape)`
+        """
+        function, root = call.func, _find_root(call.func)
+        if not isinstance(root, ast.Name) or root.id in ("setattr", "delattr"):
             return False
+        name, given = root.id, list_arguments(call)
+        if isinstance(function, ast.Attribute):
+            name, given = function.attr, [function.value, *given]
+        else:
+            item = self.index.imported(root.id)
+            if self.index.definition(root.id) or (item and self.is_carried(item)):
+                return False
+        return _HARMLESS.fullmatch(name) is not None or not self._names_class(given)
 
-
-def _binds_no_class(index: ModuleIndex, name: str) -> bool:
-    """Whether the file binds or imports `name`, and not by a class statement."""
-    blocks = index.blocks_that_bind(name)
-    return bool(blocks) and all(block.kind != "class" for block in blocks)
-
-
-def _is_guard(node: ast.If | ast.Try) -> bool:
-    """Whether a statement chooses by what is installed, or is for type checkers."""
-    if isinstance(node, ast.If):
-        test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
-        name = ast.unparse(called_function(test)).rpartition(".")[2]
-        return _AVAILABLE.fullmatch(name) is not None
-    caught: set[str] = set()
-    for handler in node.handlers:
-        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-        caught |= {ast.unparse(kind) if kind else "" for kind in kinds}
-    plain = (ast.Constant, ast.Name, ast.Tuple)
-    if all(
-        isinstance(inner, ast.Import | ast.ImportFrom)
-        or (isinstance(inner, ast.Assign) and isinstance(inner.value, plain))
-        for inner in node.body
-    ):
-        caught -= {"", "Exception"}  # what is imported fails, and nothing else
-    return caught <= {"ImportError", "ModuleNotFoundError"} and not node.finalbody
+    def _names_class(self, given: Iterable[ast.expr]) -> bool:
+        """Whether the name of a class stands in one of the expressions."""
+        for part in (part for node in given for part in walk(node) if isinstance(part, _DOTTED)):
+            word = part.id if isinstance(part, ast.Name) else part.attr
+            definition = self.index.definition(word)
+            if _CLASS_LIKE.fullmatch(word) or (definition and definition.kind == "class"):
+                return True
+        return False
 
 
 def _find_root(node: ast.expr) -> ast.expr:
@@ -284,7 +309,7 @@ def _find_root(node: ast.expr) -> ast.expr:
 
 def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iterator[Finding]:
     """Imports and code, at any depth, that depend on files, and odd indentation."""
-    tree = parse(index.source)
+    tree = ast.Module(list_run(parse(index.source)), [])
     top = set(map(id, tree.body))
     imported = {item.bound for item in index.imports}
     reads: set[tuple[int, int]] = set()
@@ -444,8 +469,8 @@ def _check_body(text: str, node: ast.ClassDef, *, is_parent: bool) -> Iterator[F
                     names = [name]
             case ast.AnnAssign(target=ast.Name(id=name), value=value):
                 names = [name] if value is not None else []
-            case ast.Assign(targets=targets) if all(isinstance(t, ast.Name) for t in targets):
-                names = [target.id for target in targets if isinstance(target, ast.Name)]
+            case ast.Assign(targets=targets) if all(map(_is_of_names, targets)):
+                names = list(bound_names(targets))
             case _:
                 what = f"{_quote(lines, statement)} in the body of {node.name}"
                 yield _find(statement, what, _IN_CLASS)
@@ -462,18 +487,28 @@ def _check_body(text: str, node: ast.ClassDef, *, is_parent: bool) -> Iterator[F
                 yield _find(part, f"`:=` in the body of {node.name}", _IN_CLASS)
 
 
+def _is_of_names(target: ast.expr) -> bool:
+    """Whether a target is a name, or several: `low, high = -7.0, 7.0`."""
+    parts = target.elts if isinstance(target, ast.Tuple) else [target]
+    return all(isinstance(part, ast.Name) for part in parts)
+
+
 def _check_supers(text: str, node: ast.ClassDef) -> Iterator[Finding]:
     """What reads the class that code is written in, other than by `super().method`."""
     # The search spares the walk of many classes.
     if "super" not in text and "__class__" not in text:
         return
     followed: set[int] = set()
+    known = {node.name, *map(ast.unparse, node.bases)}
     for part in walk(node):
         match part:
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super") as called)):
                 followed.add(id(called))
-            case ast.Call(func=ast.Name(id="super"), args=[_, *_]):
-                yield _find(part, ast.unparse(part), "write super(), or Parent.method(self, ...)")
+            case ast.Call(func=ast.Name(id="super"), args=[owner, *_]):
+                # `super(LlamaMLP, self)` may name the class itself, or a base of it.
+                if ast.unparse(owner) not in known:
+                    hint = "write super(), or Parent.method(self, ...)"
+                    yield _find(part, ast.unparse(part), hint)
             case ast.Name(id="super") if id(part) not in followed:
                 hint = "call a method of it at once: super().method(...)"
                 yield _find(part, "super is stored or passed", hint)

@@ -47,7 +47,8 @@ class Import:
 class Block:
     """One top-level statement as exact text, with the names it binds, reads and imports.
 
-    `kind`: "class", "def", "assign", "import", "guard" (if, try, with and loops), "doc" or "other".
+    `kind`: "class", "def", "assign", "import", "guard" (if, try, with and loops), "doc", "main" or
+    "other".  "main" is `if __name__ == "__main__":`, which binds nothing: no import runs it.
     `first` and `last` are lines of the file; `leading` is the blank lines and comments above;
     indented comments below belong to the statement.  `bases` are those of a class, and
     `base_positions` where they stand, with lines from 1.
@@ -155,6 +156,16 @@ class ModuleIndex:
         found = self.blocks_that_bind(name)
         at_run_time = tuple(block for block in found if not block.is_for_types)
         return at_run_time or found
+
+    def is_read_between(self, name: str) -> bool:
+        """Whether a statement that runs below the first that binds `name` reads it.
+
+        The last that binds it, and what stands below that, read the last value or their own.
+        """
+        first, last = self.binders(name)[0], self.binders(name)[-1]
+        between = [block for block in self.blocks if first.first < block.first <= last.first]
+        reads = (read for block in between for read in block.references)
+        return any(read.name == name and read.eager for read in reads)
 
     @functools.cached_property
     def imports(self) -> tuple[Import, ...]:
@@ -295,17 +306,30 @@ def _make_block(
     """The block of `group`: statements that share a line, nearly always one."""
     node = group[0]
     bases: list[ast.expr] = node.bases if isinstance(node, ast.ClassDef) else []
+    binding = [] if _is_main(node) else group
     return Block(
         kind=_find_kind(group),
         first=first,
         last=last,
         leading=leading,
         text=source.slice(first, last),
-        defines=tuple(dict.fromkeys(bound_names(group))),
-        imports=tuple(imports_of(group)),
+        defines=tuple(dict.fromkeys(bound_names(binding))),
+        imports=tuple(imports_of(binding)),
         bases=tuple(ast.unparse(base) for base in bases),
         base_positions=tuple((base.lineno - first + 1, base.col_offset) for base in bases),
     )
+
+
+def list_run(tree: ast.Module) -> list[ast.stmt]:
+    """The statements that an import runs."""
+    return [node for node in tree.body if not _is_main(node)]
+
+
+def _is_main(node: ast.stmt) -> bool:
+    """Whether `node` is `if __name__ == "__main__":` without an `else:`."""
+    if not isinstance(node, ast.If) or node.orelse:
+        return False
+    return ast.unparse(node.test) == "__name__ == '__main__'"
 
 
 def _find_kind(group: list[ast.stmt]) -> str:
@@ -326,6 +350,8 @@ def _find_kind(group: list[ast.stmt]) -> str:
             return "assign"
         case ast.Expr(value=ast.Constant(value=str())):
             return "doc"
+        case ast.If() if _is_main(node):
+            return "main"
         case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While() | ast.Match():
             return "guard"
     # `type Pair = tuple[int, int]`, from Python 3.12 on.

@@ -7,8 +7,7 @@
     @operator.register_fake             changes operator, and binds _shape
     def _shape(x): ...
 
-The language lets no other statement act: what a function does when it is called at import is not
-followed.
+What a function does when it is called at import is not followed.
 """
 
 from __future__ import annotations
@@ -16,9 +15,11 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
+from itertools import chain
 
 from patchgen.syntax.blocks import Block
-from patchgen.syntax.trees import called_function, names_within, parse_once
+from patchgen.syntax.bound import bound_names
+from patchgen.syntax.trees import called_function, list_suites, names_within, parse_once
 
 # By their last name: `re.compile`, `logging.getLogger` and their kind under any import.
 _MAKES_PLAIN_VALUES = frozenset(
@@ -68,6 +69,10 @@ def changed_names(text: str) -> frozenset[str]:
 
 def _find_changed(node: ast.stmt) -> Iterator[str]:
     match node:
+        # One that binds names is carried for these.
+        case ast.If() | ast.Try() if not any(bound_names([node])):
+            for statement in chain.from_iterable(list_suites(node)):
+                yield from _find_changed(statement)
         # Of a decorator, `operator.register_fake` acts on the operator; `dataclass` on nothing.
         case ast.FunctionDef(decorator_list=decorators) | ast.ClassDef(decorator_list=decorators):
             functions = map(called_function, decorators)

@@ -70,6 +70,13 @@ def statements_within(tree: ast.AST) -> Iterator[ast.AST]:
     return iter(statements)
 
 
+def list_suites(node: ast.stmt) -> list[list[ast.stmt]]:
+    """The bodies of an `if` or a `try`, those of its `else:` and `except:` among them."""
+    handlers: list[ast.ExceptHandler] = getattr(node, "handlers", [])
+    suites = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
+    return [*suites, *(handler.body for handler in handlers)]
+
+
 def names_within(node: ast.AST) -> Iterator[ast.Name]:
     """Every name in `node`, at any depth, scopes inside it included."""
     for inner in walk(node):

@@ -116,9 +116,15 @@ class _Closure:
                 source = self._builder.source_block(BlockId(module, rewritten.first))
                 bound.setdefault(module, set()).update(source.defines)
                 read.setdefault(module, set()).update(source.uses)
+        scope = self._bindings.flatten_scope
         for module, names in bound.items():
-            for block in self._builder.index(module).blocks:
+            index, is_own = self._builder.index(module), scope.is_own(module)
+            for block in index.blocks:
                 changed = changed_names(block.text)
+                # What acts in a helper of the user's acts on what is carried of it, or on all.
+                if is_own and not block.defines and block.kind in ("guard", "other"):
+                    if {name for name in block.uses if index.definition(name)} <= names:
+                        yield BlockId(module, block.first)
                 # Nearly no statement changes anything.
                 if not changed:
                     continue
@@ -233,7 +239,7 @@ def _find_base_roots(base: str | None, builder: Builder) -> list[BlockId]:
     exported = {*_list_public_names(index), "__all__"}
     roots: list[BlockId] = []
     for block in index.blocks:
-        if block.kind == "import":
+        if block.kind in ("import", "main"):
             continue
         # What no code of the module reads is there for other modules.
         if exported.intersection(block.defines) or not reached.intersection(block.defines):
@@ -272,7 +278,7 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
 
 def _is_kept_unused(block: Block) -> bool:
     """Whether a statement of a modular file stays if nothing uses what it binds."""
-    if block.kind in ("import", "doc") or block.is_of_exports or block.name in FOR_VERIFY:
+    if block.kind in ("import", "doc", "main") or block.is_of_exports or block.name in FOR_VERIFY:
         return False
     if not block.defines:
         return True

@@ -54,11 +54,18 @@ def _find_above(
     for block_id, block in blocks.items():
         # Statements of one module keep their order.
         is_statement = block.kind in ("assign", "guard", "other")
-        if is_statement and not is_plain(builder.source_block(block_id)):
+        again = _find_rebound(block_id, block, binders)
+        if again or (is_statement and not is_plain(builder.source_block(block_id))):
             if block_id.module in last:
                 above[block_id].add(last[block_id.module])
             last[block_id.module] = block_id
         read = {dependency.name for dependency in block.dependencies if dependency.eager}
+        # What binds a name again comes below what binds it first, and below what reads that.
+        above[block_id].update(other for other in again if not _stands_below(other, block_id))
+        for name in read:
+            for binder in binders.get(name, ()):
+                if _stands_below(binder, block_id):
+                    above[binder].add(block_id)
         for name in read | block.changes:
             # `NAMES += [...]` below a reader of its module is read by none above it.
             above[block_id].update(
@@ -71,6 +78,12 @@ def _find_above(
     for block_id, upper_blocks in above.items():
         upper_blocks.discard(block_id)
     return above
+
+
+def _find_rebound(block_id: BlockId, block: FlatBlock, binders: Places) -> tuple[BlockId, ...]:
+    """The other statements of its module that bind what a block binds."""
+    others = (other for name in block.defines for other in binders[name])
+    return tuple(other for other in others if other.module == block_id.module and other != block_id)
 
 
 def _stands_below(lower: BlockId, upper: BlockId) -> bool:

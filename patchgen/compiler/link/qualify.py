@@ -230,13 +230,16 @@ class _Qualifier:
         aside = None if resolution.key in (None, symbol) else self._naming.aside(symbol)
         if aside is None:
             return resolution
-        before = self._lines[reference.line - 1].encode()[: reference.column].rstrip()
-        in_own_super = symbol == self._key and before.endswith(b"super(")
+        in_own_super = symbol == self._key and self._is_in_super(reference)
         has_attribute = bool(reference.attributes) or self._changes_attributes
         calls_itself = symbol == self._key and symbol in self._naming.plan.named
         if calls_itself or in_own_super or (reference.eager and has_attribute):
             return Resolution(symbol, aside, resolution.kind)
         return resolution
+
+    def _is_in_super(self, reference: Reference) -> bool:
+        before = self._lines[reference.line - 1].encode()[: reference.column].rstrip()
+        return before.endswith(b"super(")
 
     def _refuse_replaced(
         self, symbol: Symbol, resolution: Resolution, reference: Reference, used: int
@@ -289,7 +292,7 @@ class _Qualifier:
 
     def _mark_parent(self, symbol: Symbol, reference: Reference, used: int) -> str | None:
         """`__parent_<index>__` for a merged parent in `Parent.method(self)`, else None."""
-        has_method = len(reference.attributes) > used
+        has_method = len(reference.attributes) > used or self._is_in_super(reference)
         if not has_method or symbol not in self._chain or self._key not in self._chain:
             return None
         index = self._chain.index(symbol)

@@ -116,6 +116,10 @@ class _Resolver:
             if not use.is_super or not is_last:
                 raise PatchgenError(use.code, at, use.what, use.hint)
             return
+        own = ("", self._plan.name, self._bodies[statement.origin].block.name)
+        # `super(Base, self)` of a base that stays means what it says in the flat class, too.
+        if use.owner not in own and not use.owner.startswith("__parent_"):
+            return
         target, base = self._find_target(use)
         # Without a written method, the search goes through the whole chain.
         passed = range(use.start, len(self._bodies) if target is None else target)
@@ -150,6 +154,10 @@ class _Resolver:
         """Write a use that no class of the chain answers, by `super()` or by the base."""
         if not use.by_name:
             self._require_in_bases(use, statement, at)
+            if use.owner:
+                plain = use.misuse is None
+                of = "" if plain else f"{self._plan.name}, {_read_receiver(statement.node)}"
+                yield Splice(*statement.fragment.span(use.node.value), f"super({of})")
         elif base is None or base not in (*self._plan.bases, "object"):
             parent = self._bodies[use.start].own_name
             what = f"{parent}.{use.name} is inherited from outside the classes that are merged"

@@ -46,6 +46,7 @@ class SuperUse:
 
     The search begins at `start` in the chain.  `by_name`: it is `Parent.name(self, ...)`, which
     searches the bases of that parent alone.  `misuse`: why it cannot be followed into the chain.
+    `owner` is the class in `super(LlamaMLP, self)`.
     """
 
     node: ast.Attribute
@@ -54,6 +55,7 @@ class SuperUse:
     start: int
     by_name: bool
     misuse: Misuse | None = None
+    owner: str = ""
 
     @property
     def what(self) -> str:
@@ -173,7 +175,17 @@ class _Walker:
     def _visit_super(self, node: ast.Attribute, parent: ast.AST | None, nested: bool) -> None:
         """Record `super().name`, and why it cannot be followed."""
         what, code, refusal, hint = f"super().{node.attr}", "PG210", "", ""
-        if not isinstance(node.ctx, ast.Load):
+        start, owner = self._origin + 1, ""
+        match node.value:
+            case ast.Call(args=[first, receiver]):
+                owner = ast.unparse(first)
+                level = marker_index(first)
+                start = start if level is None else level + 1
+                if ast.unparse(receiver) != self._receiver:
+                    refusal, hint = f"of {ast.unparse(receiver)}", "write super()"
+        if refusal:
+            pass
+        elif not isinstance(node.ctx, ast.Load):
             refusal, hint = "is assigned to or deleted", f"write self.{node.attr}"
         elif nested:
             code, refusal = "PG211", "stands in a nested function or comprehension"
@@ -193,7 +205,7 @@ class _Walker:
             hint = f"write {node.attr!r}"
         misuse = Misuse(node, code, f"{what} {refusal}", hint, True) if refusal else None
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
-        self.uses.append(SuperUse(node, call, node.attr, self._origin + 1, False, misuse))
+        self.uses.append(SuperUse(node, call, node.attr, start, False, misuse, owner))
 
     def _visit_parent(
         self, node: ast.Attribute, parent: ast.AST | None, scope: int, level: int

@@ -138,9 +138,15 @@ class Bindings:
         return symbol.is_same(self.imported_symbol(module, says))
 
     def is_contested(self, module: ModuleIndex, name: str) -> bool:
-        """Whether a condition decides which statement binds `name`."""
+        """Whether a condition says which statement binds `name`, or one reads what it replaces.
+
+        from kernels import act
+        act = torch.compile(act)
+        """
+        if not isinstance(self._says(module, name), Block):
+            return False
         is_guarded = any(block.is_guarded for block in module.binders(name))
-        return is_guarded and isinstance(self._says(module, name), Block)
+        return is_guarded or module.is_read_between(name)
 
     def imported_symbol(self, module: ModuleIndex, item: Import) -> Symbol:
         """The symbol that an import names; raises PG102 for one that leaves its package."""
