@@ -78,7 +78,7 @@ def _publish(ls: LanguageServer, uri: str) -> None:
 
 
 def _diagnose(problem: Problem, path: str, lines: Sequence[str]) -> types.Diagnostic:
-    # What stands in a parent is shown at the top of the file that brings it.
+    # What is wrong with another file is shown at the top of this one.
     line, column = 0, 0
     if problem.at.path == path:
         line, column = max(problem.at.line - 1, 0), max(problem.at.column - 1, 0)
@@ -86,7 +86,7 @@ def _diagnose(problem: Problem, path: str, lines: Sequence[str]) -> types.Diagno
     is_warning = problem.severity == "warning"
     return types.Diagnostic(
         types.Range(types.Position(line, min(column, len(text))), types.Position(line, len(text))),
-        f"{problem.what}\n{problem.hint}".rstrip(),
+        f"{problem.message}\n{problem.hint}".rstrip(),
         types.DiagnosticSeverity.Warning if is_warning else types.DiagnosticSeverity.Error,
         problem.code,
         source="patchgen",

@@ -246,6 +246,7 @@ def as_json(page: Page) -> str:
                 "severity": p.severity,
                 "message": p.what,
                 "hint": p.hint,
+                "origin": asdict(p.origin) if p.is_carried else None,
             }
             for p in page.findings
         ],

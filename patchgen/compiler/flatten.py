@@ -105,7 +105,13 @@ def _link(path: Path, env: Environment, settings: Settings) -> Steps:
         def note(step: str, text: str) -> None:
             texts[f"{plan.name}: after {step}"] = text
 
-        merged[plan.name] = merge_class(plan, note, settings.decorators)
+        try:
+            merged[plan.name] = merge_class(plan, note, settings.decorators)
+        except PatchgenError as error:
+            declared = plan.chain[0].at(1, 0)
+            raise Refusals(
+                problem.carried_by(declared) for problem in problems_of(error)
+            ) from error
         return merged[plan.name]
 
     def make_builder(kept: Kept, apart: frozenset[Symbol]) -> Builder:

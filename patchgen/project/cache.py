@@ -225,4 +225,5 @@ def _output(item: Mapping[str, Any]) -> Output:
 
 
 def _problem(item: Mapping[str, Any]) -> Problem:
-    return Problem(**{**item, "at": Location(**item["at"])})
+    places = {name: Location(**item[name]) for name in ("at", "origin")}
+    return Problem(**{**item, **places})

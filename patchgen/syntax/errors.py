@@ -33,9 +33,15 @@ class Location:
         return f"{self.path}:{self.line}:{self.column}" if self.line else self.path
 
 
+_NOWHERE = Location("")
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
     """One finding: `at: code what`, then a hint.  `code` is a key of the catalogue.
+
+    `at` is a line that its reader can change; what is wrong in the code of a parent, which that
+    line brings along, stands at `origin`.
 
     Messages are for people.  Other code uses `subject`, the names that the finding is about, in the
     form that each code has, and `cause`, the finding that this one reports in other words.
@@ -46,12 +52,29 @@ class Problem:
     what: str
     hint: str = ""
     severity: str = "error"
+    origin: Location = _NOWHERE
     subject: tuple[str, ...] = field(default=(), repr=False, compare=False)
     cause: Problem | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
-        text = f"{self.at}: {self.code} {self.what}"
+        text = f"{self.at}: {self.code} {self.message}"
         return f"{text}\n    hint: {self.hint}" if self.hint else text
+
+    @property
+    def message(self) -> str:
+        """What is wrong, and the place in a parent where it is."""
+        return f"{self.what} (at {self.origin})" if self.is_carried else self.what
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether it was found in the code of a parent."""
+        return self.origin != _NOWHERE
+
+    def carried_by(self, declared: Location) -> Problem:
+        """This at the line of the modular file that brings it, if it stands in another file."""
+        if self.is_carried or self.at.path == declared.path:
+            return self
+        return replace(self, at=declared, origin=self.at)
 
 
 class PatchgenError(Exception):

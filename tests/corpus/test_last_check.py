@@ -103,7 +103,7 @@ def check(paths: Iterable[Path], root: Path) -> tuple[list[str], list[str]]:
         text = make_absolute(path.read_text(encoding="utf-8"), path.relative_to(root).parent.parts)
         lines = (LineOrigin(1, text.count("\n") + 1, path.name, 1),)
         file = FlatFile("modeling", path.name, text, map_lines=lambda lines=lines: lines)
-        for problem in validate(file, Location("none"), (), env):
+        for problem in validate(file, (), env, {"": Location("none")}):
             is_known = any(
                 path.parent.name == model and problem.code == code and words in problem.what
                 for model, code, words in KNOWN

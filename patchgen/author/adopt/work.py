@@ -104,12 +104,11 @@ def _wider(doubts: Doubts, adopted: Adopted) -> Doubts:
     proof, forked = adopted.proof, adopted.forked
     edited = [d for d in adopted.definitions if d.places]
     for problem in proof.problems:
-        # `transformers/models/...` is the parent's file.
-        if problem.at.path.rpartition("/")[2].startswith("modular_"):
-            owner, method = _place(ast.parse(adopted.text).body, problem.at.line)
-        else:
-            owner, method = _place(forked.parent.tree.body, problem.at.line)[0], ""
+        if problem.is_carried:
+            owner, method = _place(forked.parent.tree.body, problem.origin.line)[0], ""
             owner = owner if owner in forked.fork.definitions else ""
+        else:
+            owner, method = _place(ast.parse(adopted.text).body, problem.at.line)
         if owner:
             doubts = doubts.lacking([owner] if owner in forked.fork.definitions else [])
         # A statement that a modular file may not have stays refused.

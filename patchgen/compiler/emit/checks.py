@@ -40,7 +40,7 @@ from patchgen.syntax.blocks import imports_of, references_in
 from patchgen.syntax.bound import bound_names
 
 # The name of a parent's method that is kept beside the one that calls it.
-_KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")
+KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")
 _COMPOUND = ast.If | ast.Try | ast.With | ast.For | ast.While | ast.Match
 _BUILT_IN = frozenset(dir(builtins)) | {
     *("__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__")
@@ -52,7 +52,8 @@ _ALWAYS_THERE = frozenset(dir(object)) | SET_ON_MODULES
 class Finding:
     """What is wrong on `line` of a text; `detail` is what it is about, whatever classes are called.
 
-    `what` ends with the place of the line `second`, where there is one.
+    `what` ends with the place of the line `second`, where there is one.  `callee` is the function,
+    class or method that the line calls.
     """
 
     line: int
@@ -61,6 +62,7 @@ class Finding:
     hint: str
     detail: str
     second: int = 0
+    callee: str = ""
 
 
 class Swallowed(NamedTuple):
@@ -256,7 +258,7 @@ def _check(
         spelled, callee_name = _spell_as_super(ast.unparse(call), name, method, owner)
         what = f"the call {spelled} does not fit: {callee_name} {why}"
         hint = "change the call, or keep the parameters that it passes"
-        yield Finding(line, "PG406", what, hint, why)
+        yield Finding(line, "PG406", what, hint, why, callee=name)
     elif signature.kwarg is not None:
         named = {parameter.arg for parameter in trees.list_parameters(signature)}
         for keyword in call.keywords:
@@ -298,7 +300,7 @@ def _explain_misfit(
 
 def _spell_as_super(call: str, callee: str, method: str, owner: Class | None) -> tuple[str, str]:
     """A call and what it calls as written: `self._f_of_Parent(x)` was `super().f(x)`."""
-    kept = _KEPT_NAME.search(method)
+    kept = KEPT_NAME.search(method)
     if kept is not None and owner is not None:
         # `__init__` is kept as `_init_of_Parent`.
         for name in owner.methods:

@@ -150,23 +150,45 @@ def _validate_file(
     source = plan.modular.source
     # Where the modular file begins to declare what is in it.  A class that only names its parent
     # adds no line, but it is what made the output.
-    places = [each.at for each in plan.declarations if each.kind == module.kind]
+    classes = [each.at for each in plan.declarations if each.kind == module.kind]
     firsts = [block.rewritten[0] for block in module.blocks]
     declared = min(
-        [at for at in places if at.path == source.path]
+        [at for at in classes if at.path == source.path]
         or [first.at(1, 0) for first in firsts if first.source.path == source.path],
         default=Location(source.path),
     )
-    imports = {
-        (item.module, item.name): source.at(item.line, item.column) for item in plan.modular.imports
-    }
-    problems = validate(file, declared, overrides, env, imports)
+    places = {"": declared, **_list_places(builder)}
+    problems = validate(file, overrides, env, places)
     # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):
         for block in module.blocks:
             for rewritten in block.rewritten:
                 require_compilable(rewritten.source)
     return problems
+
+
+def _list_places(builder: Builder) -> dict[str, Location]:
+    """Where the modular file declares each definition and each member, and imports each name."""
+    modular = builder.naming.plan.modular
+    source = modular.source
+    places: dict[str, Location] = {}
+    for item in modular.imports:
+        places[f"{item.module} {item.name}"] = source.at(item.line, item.column)
+    for block in modular.blocks:
+        places |= dict.fromkeys(block.defines, source.at(block.first))
+        if block.kind != "class":
+            continue
+        node = parse_class(block.text)
+        places[node.name] = source.at(block.first + node.lineno - 1, node.col_offset)
+        for member in node.body:
+            at = source.at(block.first + member.lineno - 1, member.col_offset)
+            for name in bound_names([member]):
+                places[f"{node.name}.{name}"] = at
+            for decorator in getattr(member, "decorator_list", []):
+                match decorator:
+                    case ast.Call(args=[ast.Constant(value=str(edited)), *_]):
+                        places.setdefault(f"{node.name}.{edited}", at)
+    return places
 
 
 def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[Note]:

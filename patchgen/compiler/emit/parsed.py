@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.facts.decorators import ADDING_NOTHING
-from patchgen.syntax.blocks import Import, imports_of
+from patchgen.syntax.blocks import Import, first_line, imports_of
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.trees import called_function, children, decorator_names, parse_once, walk
 
@@ -298,6 +298,23 @@ class Parsed:
             name: frozenset().union(*(line for line in lines if name in line))
             for name in self.classes
         }
+
+    def enclosing(self, line: int) -> tuple[str, str]:
+        """The class or function around a line of the text, and the member of the class; or ""."""
+        above = [part for part in self.parts if part.first <= line]
+        for node in above[-1].tree.body if above else ():
+            if not isinstance(node, Function | ast.ClassDef):
+                continue
+            members = node.body if isinstance(node, ast.ClassDef) else ()
+            for member in members:
+                if (
+                    above[-1].locate(first_line(member))
+                    <= line
+                    <= above[-1].locate(member.end_lineno or 0)
+                ):
+                    return node.name, next(bound_names([member]), "")
+            return node.name, ""
+        return "", ""
 
     def method(self, owner: str, name: str) -> Function | None:
         """The method that `owner` has under `name`, where its single bases in the text say so."""

@@ -10,18 +10,19 @@ What is wrong here is wrong in the modular file, or in patchgen; in both cases n
 from __future__ import annotations
 
 import ast
+import copy
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from types import MappingProxyType
 from typing import Any
 
 from patchgen.compiler.emit import checks
 from patchgen.compiler.emit.parsed import Parsed, imports_in, parse_output, read_parts
 from patchgen.compiler.emit.release import explain_missing, list_members
 from patchgen.compiler.flat import FlatFile, Override
+from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem, did_you_mean
 from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
@@ -35,12 +36,16 @@ _LISTED = r"\b_no_split_modules\b[^\]]*[\"']{}[\"']"
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """An output of the file `modular`; `base` is the text of its diff base."""
+    """An output of the file `modular`; `base` is the text of its diff base.
+
+    `places` are those of what the modular file declares and imports, as in `validate`.
+    """
 
     file: FlatFile
     modular: str
     text: str
     base: str | None
+    places: Mapping[str, Location]
 
     def locate(self, line: int) -> Location:
         """Where the generated `line` came from.
@@ -53,25 +58,41 @@ class _Output:
         origin = max(above, key=lambda origin: origin.first)
         return Location(origin.path, origin.line + min(line, origin.last) - origin.first, 1)
 
+    def find_declaration(self, line: int, callee: str = "") -> tuple[str, Location]:
+        """What of the modular file changes what the generated `line` does, and its place.
+
+        That is what the line calls, or the method or class that it stands in.
+        """
+        owner, member = parse_output(self.text).enclosing(line)
+        inside = f"{owner}.{member}"
+        kept = checks.KEPT_NAME.search(inside)
+        copied = kept["method"] if kept else member
+        names = [callee, inside, f"{owner}.{copied}", f"{owner}.__{copied}__"]
+        names += [callee.partition(".")[0], owner]
+        for name in filter(None, names):
+            if name in self.places:
+                return name, self.places[name]
+        return "", self.places[""]
+
 
 def validate(
     file: FlatFile,
-    declared: Location,
     overrides: Sequence[Override],
     env: Environment,
-    imports: Mapping[tuple[str, str], Location] = MappingProxyType({}),
+    places: Mapping[str, Location],
 ) -> tuple[Problem, ...]:
     """What is wrong with the generated `file`, and warnings, at the lines that it came from.
 
-    `declared` is where the modular file begins to declare what is in it: the place of problems of
+    `places` are those of what the modular file declares, as "Class" or "Class.method", and imports,
+    as "module name"; "" is where it begins to declare what is in `file`: the place of problems of
     the whole.  What is as wrong in the diff base, or in a file that lines came from, is upstream's
-    fault and not reported.  The release is asked through `env` for what the text takes from it;
-    `imports` are the places of the modular file's, as (module, name).
+    fault and not reported.  The release is asked through `env` for what the text takes from it.
     """
+    declared = places[""]
     base = None if file.diff_base is None else file.diff_base[1]
     parents = [(override.name, override.text) for override in overrides if override.text]
     kept = recall("valid", file.text, declared.path, base, parents)
-    output = _Output(file, declared.path, file.text, base)
+    output = _Output(file, declared.path, file.text, base, places)
     findings: list[checks.Finding] = []
     problems: list[Problem] = []
     # Only what the release has to be asked is kept, of a text in which nothing is wrong: problems
@@ -87,25 +108,33 @@ def validate(
         problems += _find_swallowed(parsed, output, overrides)
         problems += _find_unknown_layers(parsed, output)
         for line, what, hint in checks.find_unset(file.text, base) if base is not None else ():
-            problems.append(Problem(output.locate(line), "PG421", what, hint, "warning"))
+            unset = Problem(output.locate(line), "PG421", what, hint, "warning")
+            problems.append(unset.carried_by(output.find_declaration(line)[1]))
         if not findings and not problems:
             kept.keep(questions)
     findings += _ask_release(questions, env)
     upstream = _find_upstream(output, env) if findings else set()
     for finding in findings:
-        if (finding.code, finding.detail) in upstream:
-            continue
-        at, what, hint = output.locate(finding.line), finding.what, finding.hint
-        if finding.code == "PG411":
-            module, _, imported = finding.detail.partition(" ")
-            at = imports.get((module, imported), at)
-        if finding.code == "PG402" and at.path != output.modular:
+        if (finding.code, finding.detail) not in upstream:
+            problems.append(_place(finding, output))
+    return tuple(sorted(set(problems)))
+
+
+def _place(finding: checks.Finding, output: _Output) -> Problem:
+    """The problem of a finding: first the line of the modular file, then that of its parent."""
+    at, what, hint = output.locate(finding.line), finding.what, finding.hint
+    if finding.code == "PG411":
+        at = output.places.get(finding.detail, at)
+    name, declared = output.find_declaration(finding.line, finding.callee)
+    if finding.code == "PG402" and at.path != output.modular:
+        if "." in name:
+            hint = "bind it there: the parent's line that binds it is not in the output"
+        else:
             hint = f"bind it at the top level of {at.path}, or override what reads it: "
             hint += "what is bound while the program runs is not carried"
-        if finding.second:
-            what += str(output.locate(finding.second))
-        problems.append(Problem(at, finding.code, what, hint))
-    return tuple(sorted(set(problems)))
+    if finding.second:
+        what += str(output.locate(finding.second))
+    return Problem(at, finding.code, what, hint).carried_by(declared)
 
 
 def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
@@ -158,11 +187,24 @@ def _find_fault_of_the_whole(output: _Output, declared: Location) -> Problem | N
     theirs = (node for part in read_parts(output.base) for node in part.tree.body)
     for own, other in zip_longest(parse_output(output.text).body, theirs):
         # Parts of one text share their trees.
-        if own is not other and (own is None or other is None or not is_same_code(own, other)):
+        if own is other:
+            continue
+        if own is None or other is None or not is_same_code(_without_footer(own), other):
             return None
     # A variant that changes nothing is a mistake: the parent itself would do.
     hint = "declare what the variant changes, or delete the modular file"
     return Problem(declared, "PG408", "the generated code equals its parent's", hint)
+
+
+def _without_footer(node: ast.stmt) -> ast.stmt:
+    """`node` without the method that patchgen itself writes into a model."""
+    if not isinstance(node, ast.ClassDef):
+        return node
+    written = [member for member in node.body if "is_custom_code" not in bound_names([member])]
+    bare = copy.copy(node)
+    # What it was written in place of.
+    bare.body = written or [ast.Expr(ast.Constant(...))]
+    return bare
 
 
 def _find_swallowed(

@@ -26,5 +26,5 @@ class ToyA(toy.ToyA):
 def helper(x):
     return x
 # --- error
-toy/modeling_toy.py:11:1: PG406 the call helper(x, 2) does not fit: helper takes 1 positional arguments and gets 2
+toy/modular_toy_fast.py:8:1: PG406 the call helper(x, 2) does not fit: helper takes 1 positional arguments and gets 2 (at toy/modeling_toy.py:11:1)
     hint: change the call, or keep the parameters that it passes

@@ -123,7 +123,7 @@ def test_case(text: str, expected: list[str], tmp_path: Path) -> None:
     head = HEAD.count("\n")
     lines = (LineOrigin(head + 1, head + text.count("\n") + 1, "modular.py", 1),)
     env = make_environment(tmp_path, search=[])
-    problems = validate(output(f"{HEAD}{text}\n", lines), AT, (), env)
+    problems = validate(output(f"{HEAD}{text}\n", lines), (), env, {"": AT})
     said = [f"{problem.at.line} {problem.code} {problem.what}" for problem in problems]
     assert len(said) == len(expected), said
     for message, words in zip(said, expected, strict=True):
@@ -155,7 +155,7 @@ def test_parameter_that_nothing_sets(
     base = f"import torch\n{HEAD}{PARENT}{setting}\n"
     text = base.replace(PARENT, f"{PARENT}        {line}\n")
     env = make_environment(tmp_path, search=[])
-    problems = validate(output(text, base=base), AT, (), env)
+    problems = validate(output(text, base=base), (), env, {"": AT})
     assert len(problems) == bool(expected)
     for problem in problems:
         assert (problem.code, problem.severity) == ("PG421", "warning")
@@ -195,13 +195,13 @@ def test_argument_that_an_override_swallows(
     )
     override = Override(Location("modular.py", 7, 5), "A.forward", "toy.A.forward", parent)
     env = make_environment(tmp_path, search=[])
-    problems = validate(output(text, (caller,)), AT, (override,), env)
+    problems = validate(output(text, (caller,)), (override,), env, {"": AT})
     assert [problem.severity for problem in problems if problem.code == "PG413"] == (
         [severity] if severity else []
     )
     assert all(problem.at == override.at for problem in problems if problem.code == "PG413")
     # Where the caller is in the modular file too, both were written so.
-    problems = validate(output(text), AT, (override,), env)
+    problems = validate(output(text), (override,), env, {"": AT})
     assert "error" not in [p.severity for p in problems if p.code == "PG413"]
 
 
@@ -212,5 +212,5 @@ def test_a_mistake_in_a_copy_of_upstreams_list_of_layers(
     text = 'class A:\n    _no_split_modules = ["Gone"]\n'
     env = make_environment(tmp_path, search=[])
     before = text.replace("Gone", base) + "    b = 1\n"
-    (problem,) = validate(output(text, base=before), AT, (), env)
+    (problem,) = validate(output(text, base=before), (), env, {"": AT})
     assert (problem.code, problem.severity) == ("PG409", severity)
