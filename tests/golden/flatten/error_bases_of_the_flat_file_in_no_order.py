@@ -17,5 +17,5 @@ from . import modeling_toy as toy
 class ToyBase(toy.ToyBase, toy.Mixin):
     size = 2
 # --- error
-toy/modeling_toy.py:9:1: PG107 the bases Mixin, ToyBase of ToyModel have no consistent order in the flat file
+toy/modular_toy_fast.py:4:1: PG107 the bases Mixin, ToyBase of ToyModel have no consistent order in the flat file (at toy/modeling_toy.py:9:1)
     hint: leave out a base that another one derives from there
