@@ -166,10 +166,24 @@ def _quote_syntax_errors(path: Path, env: Environment) -> Iterator[None]:
         raise PatchgenError("PG006", at, what, "bind parts of it to names") from error
     except PatchgenError as error:
         problems = problems_of(error)
-        quoted = [_quote_line(problem, path, env) for problem in problems]
+        quoted = [_name_import(_quote_line(each, path, env), path, env) for each in problems]
         if quoted == list(problems):
             raise
         raise Refusals(quoted) from error
+
+
+def _name_import(problem: Problem, path: Path, env: Environment) -> Problem:
+    """`problem` at the import by which the file at `path` brings the one that it is about."""
+    shown = env.display_path(path.parent.resolve() / path.name)
+    if problem.at.path == shown or not problem.at.line:
+        return problem
+    stem = problem.at.path.rpartition("/")[2].removesuffix(".py")
+    at = Location(shown, 1, 1)
+    modular = index(read_source(path, "", shown, allow_bidi=env.allow_bidi))
+    for item in modular.imports:
+        if stem in (item.name, item.module.rpartition(".")[2]):
+            at = modular.source.at(item.line, item.column)
+    return problem.carried_by(at)
 
 
 def _quote_line(problem: Problem, path: Path, env: Environment) -> Problem:

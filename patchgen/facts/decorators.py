@@ -96,6 +96,10 @@ ADDING_NOTHING = frozenset(
         "use_kernelized_func",
     }
 )
+# Decorators of functions that take no keywords of their own.
+TAKING_NO_KEYWORDS = frozenset(
+    {"auto_docstring", "deprecate_kwarg", "dynamic_rope_update", "torch.no_grad"}
+)
 # Decorators that pass on what a method is given, but for keywords of their own.
 KEEPING_CALLS = frozenset(
     {
@@ -103,6 +107,8 @@ KEEPING_CALLS = frozenset(
         "auto_docstring",
         "can_return_tuple",
         "capture_outputs",
+        "deprecate_kwarg",
+        "dynamic_rope_update",
         "merge_with_config_defaults",
         "torch.no_grad",
     }

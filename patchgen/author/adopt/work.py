@@ -104,11 +104,13 @@ def _wider(doubts: Doubts, adopted: Adopted) -> Doubts:
     proof, forked = adopted.proof, adopted.forked
     edited = [d for d in adopted.definitions if d.places]
     for problem in proof.problems:
-        if problem.is_carried:
-            owner, method = _place(forked.parent.tree.body, problem.origin.line)[0], ""
-            owner = owner if owner in forked.fork.definitions else ""
+        found = problem.origin if problem.is_carried else problem.at
+        # `transformers/models/...` is the parent's file.
+        if found.path.rpartition("/")[2].startswith("modular_"):
+            owner, method = _place(ast.parse(adopted.text).body, found.line)
         else:
-            owner, method = _place(ast.parse(adopted.text).body, problem.at.line)
+            owner, method = _place(forked.parent.tree.body, found.line)[0], ""
+            owner = owner if owner in forked.fork.definitions else ""
         if owner:
             doubts = doubts.lacking([owner] if owner in forked.fork.definitions else [])
         # A statement that a modular file may not have stays refused.

@@ -6,10 +6,11 @@
     self.mlp = LlamaMLP(config)                      misses the argument scale
     self.mlp.scael(x)                                LlamaMLP has no scael
 
-Checked is what is certain from the text: functions and classes by their names, methods and modules
-on `self`, where `self.mlp = LlamaMLP(...)` or `self.layers = nn.ModuleList([...])` says which class
-a module has.  Where decorators, computed bases or `*args` are in play, nothing is reported.  What
-the text takes from the release is only listed here: `release` looks it up.
+Checked is what is certain from the text and the files of the release: functions and classes by
+their names, methods and modules on `self`, where `self.mlp = LlamaMLP(...)` or `self.layers =
+nn.ModuleList([...])` says which class a module has.  Where decorators, computed bases or `*args`
+are in play, nothing is reported.  What the text takes from the release is only listed here:
+`release` looks it up.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import ast
 import builtins
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from patchgen.compiler.emit.parsed import (
+    SUPER,
     Class,
     Contents,
     Function,
@@ -34,7 +36,7 @@ from patchgen.compiler.emit.parsed import (
 from patchgen.compiler.emit.release import absolute, find_base, may_be_missing
 from patchgen.compiler.plan.lineage import c3
 from patchgen.facts.bases import NOT_SET_BY_DEFAULT, SET_BY_DEFAULT, SET_ON_MODULES
-from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE
+from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE, TAKING_NO_KEYWORDS
 from patchgen.syntax import trees
 from patchgen.syntax.blocks import imports_of, references_in
 from patchgen.syntax.bound import bound_names
@@ -75,14 +77,18 @@ class Swallowed(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """A call of a method that no class of the text has."""
+    """A call that only the release can answer: of what is imported, or of a method of a base.
+
+    Without a method, `bases` is what is called; else the bases of `owner` outside of the text, as
+    spelled.  `members` are what `owner` does have; with none, it may be any base that lacks it.
+    """
 
     line: int
-    call: str
-    owner: str
-    name: str
-    bases: list[str]  # those outside of the text, as spelled
-    members: list[str]  # what the class does have
+    spelled: str
+    bases: Sequence[str]
+    owner: str = ""
+    method: str = ""
+    members: Sequence[str] = ()
 
 
 @functools.lru_cache(maxsize=64)
@@ -178,19 +184,24 @@ def check_calls(text: str) -> tuple[Finding | Swallowed | Unanswered, ...]:
     return tuple(results)
 
 
-def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Finding | Swallowed]:
+def _check_names(
+    part: Part, inside: Contents, parsed: Parsed
+) -> Iterator[Finding | Swallowed | Unanswered]:
     # The positions at which a name is the one of the module, and not a local one.
     certain = {read.position for read in references_in(part.text) if not read.quoted}
     for call in inside.calls:
-        if not isinstance(call.func, ast.Name) or trees.position_of(call.func) not in certain:
+        # Of a dotted expression, the first name stands where it begins.
+        if trees.position_of(call.func) not in certain:
             continue
-        name = call.func.id
+        name = ast.unparse(call.func)
         if name in parsed.functions:
             yield from _check(part, call, parsed.functions[name], name)
         elif name in parsed.classes:
             init = _find_init(parsed.classes[name].node, parsed)
             if init is not None:
                 yield from _check(part, call, init, f"{name}.__init__")
+        elif parsed.bound[name.partition(".")[0]] == 1:
+            yield Unanswered(part.locate(call.lineno), ast.unparse(call), [name])
 
 
 def _find_init(node: ast.ClassDef, parsed: Parsed) -> Function | None:
@@ -215,12 +226,18 @@ def _check_class(
             continue
         # The class of the object, and the method that is called on it.
         owner, name = parsed.follow(item.node.name, path)
+        if not owner and path[0] == SUPER and len(path) == 2:
+            base = parsed.find_outside(item.node.name)
+            yield Unanswered(part.locate(call.lineno), ast.unparse(call), [base], "", path[1])
         if not owner or (not name and parsed.method(owner, "__call__")):
             continue
         callee = parsed.method(owner, name or "forward")
         if callee is not None:
             spelled = f"{method.args.args[0].arg}.{name}"
             yield from _check(part, call, callee, f"{owner}.{name or 'forward'}", item, spelled)
+        elif path[0] == SUPER:
+            base = parsed.find_outside(owner)
+            yield Unanswered(part.locate(call.lineno), ast.unparse(call), [base], "", name)
         # `hasattr(self, "name")`, `setattr(self, "name", ...)`
         elif name and f'"{name}"' not in parsed.text and f"'{name}'" not in parsed.text:
             family = [parsed.classes[related] for related in sorted(parsed.families[owner])]
@@ -231,8 +248,8 @@ def _check_class(
             if not is_there and not any(relative.is_open for relative in family):
                 bases = dict.fromkeys(base for relative in family for base in relative.bases)
                 outside = [base for base in bases if base not in parsed.classes]
-                line, spelled = part.locate(call.lineno), ast.unparse(call.func)
-                yield Unanswered(line, spelled, owner, name, outside, sorted(members))
+                line, spelled = part.locate(call.lineno), ast.unparse(call)
+                yield Unanswered(line, spelled, outside, owner, name, sorted(members))
 
 
 def _decorators(node: Function | ast.ClassDef) -> set[str]:
@@ -248,12 +265,11 @@ def _check(
     method: str = "",
 ) -> Iterator[Finding | Swallowed]:
     """Check one call of `callee`, which stands in the class `owner`, as a call of `method`."""
-    # A decorator may give the function another signature.
-    decorators = _decorators(callee)
-    if not decorators <= KEEPING_CALLS:
-        return
     line, signature = part.locate(call.lineno), callee.args
-    why = _explain_misfit(call, signature, is_method="." in name, takes_any=bool(decorators))
+    is_bound = "." in name and "staticmethod" not in _decorators(callee)
+    why = explain_misfit(call, callee, is_bound=is_bound)
+    if why is None:
+        return
     if why:
         spelled, callee_name = _spell_as_super(ast.unparse(call), name, method, owner)
         what = f"the call {spelled} does not fit: {callee_name} {why}"
@@ -266,16 +282,24 @@ def _check(
                 yield Swallowed(line, name, keyword.arg, callee)
 
 
-def _explain_misfit(
-    call: ast.Call, signature: ast.arguments, *, is_method: bool, takes_any: bool
-) -> str:
-    """Why the arguments of `call` do not bind; `takes_any`: a decorator may take keywords."""
-    positional = [each.arg for each in (*signature.posonlyargs, *signature.args)][is_method:]
+def explain_misfit(call: ast.Call, callee: Function, *, is_bound: bool) -> str | None:
+    """Why the arguments of `call` do not bind to `callee`, or ""; None where it is not known.
+
+    `is_bound`: the first parameter is given, as that of a method.
+    """
+    # A decorator may give the function another signature, or take keywords of its own.
+    decorators = _decorators(callee) - {"classmethod", "staticmethod"}
+    if not decorators <= KEEPING_CALLS:
+        return None
+    signature, takes_any = callee.args, not decorators <= TAKING_NO_KEYWORDS
+    positional = [each.arg for each in (*signature.posonlyargs, *signature.args)][is_bound:]
     filled = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
     # These two are wrong whatever stands behind `*` and `**`.
     if len(filled) > len(positional) and signature.vararg is None:
         return f"takes {len(positional)} positional arguments and gets {len(filled)}"
-    keywords = [keyword.arg for keyword in call.keywords if keyword.arg]
+    today = find_old_names(callee)
+    written = [keyword.arg for keyword in call.keywords if keyword.arg]
+    keywords = [today.get(keyword, keyword) for keyword in written]
     named = {parameter.arg for parameter in (*signature.args, *signature.kwonlyargs)}
     if signature.kwarg is None and not takes_any:
         for keyword in keywords:
@@ -296,6 +320,25 @@ def _explain_misfit(
         if name not in {*taken, *keywords}:
             return f"misses the argument {name}"
     return ""
+
+
+def find_old_names(function: Function) -> dict[str, str]:
+    """The names that parameters had before, with those that they have now.
+
+    @deprecate_kwarg("past_key_values", version="5.40", new_name="cache")
+    """
+    names: dict[str, str] = {}
+    for decorator in function.decorator_list:
+        match decorator:
+            case ast.Call(
+                func=ast.Name(id="deprecate_kwarg"),
+                args=[ast.Constant(value=str(old)), *_],
+                keywords=keywords,
+            ):
+                for keyword in keywords:
+                    if keyword.arg == "new_name":
+                        names[old] = ast.literal_eval(keyword.value)
+    return names
 
 
 def _spell_as_super(call: str, callee: str, method: str, owner: Class | None) -> tuple[str, str]:
@@ -347,9 +390,8 @@ def passes_on(function: Function, keyword: str, parsed: Parsed) -> bool:
 def list_questions(text: str, package: str = "") -> list[list[Any]]:
     """What the release has to be asked about a text, in a form that can be kept.
 
-    Imports as (line, module, name), and methods as (line, call, owner, name, bases as (module,
-    name), members that have other names).  Dots stand for `package`; without one, what is imported
-    by them lies beside the output.
+    Imports as (line, module, name), and calls as `Unanswered`, with bases as (module, name).  Dots
+    stand for `package`; without one, what is imported by them lies beside the output.
     """
     parsed = parse_output(text)
     imports = []
@@ -359,14 +401,16 @@ def list_questions(text: str, package: str = "") -> list[list[Any]]:
             if not is_conditional and may_be_missing(module):
                 imports.append([part.locate(item.line), module, item.name])
     bound = {item.bound: item for item in imports_of(parsed.body)}
-    methods = []
+    calls = []
     for call in check_calls(text):
         if isinstance(call, Unanswered):
-            bases = [find_base(base, bound, package) for base in call.bases]
+            found = [find_base(base, bound, package) for base in call.bases]
+            bases = [base for base in found if base is not None]
             # Nothing is known of what a call or a subscript derives from.
-            if None not in bases:
-                methods.append([*call[:4], bases, call.members])
-    return [imports, methods]
+            is_known = len(bases) == len(found)
+            if is_known and (call.owner or may_be_missing(bases[0][0])):
+                calls.append([call.line, call.spelled, bases, *call[3:]])
+    return [imports, calls]
 
 
 # Parameters that nothing sets

@@ -29,6 +29,7 @@ from patchgen.syntax.trees import called_function, children, decorator_names, pa
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Path = tuple[str, ...]  # the attributes from `self` to an object
 _ELEMENT = "[]"  # the step of a path from a list to what is in it
+SUPER = "super()"  # the step from `self` to itself, as an object of the class behind its own
 
 # A line that may begin a statement.  Others are blank, indented, comments, ends of brackets, or
 # clauses of the statement above.
@@ -249,6 +250,8 @@ def _find_path(node: ast.expr, paths: Mapping[str, Path]) -> Path | None:
     match node:
         case ast.Name(id=name):
             return paths.get(name)
+        case ast.Call(func=ast.Name(id="super"), args=[]):
+            return (SUPER,)
         # A slice of a list is a list.
         case ast.Subscript(value=value, slice=ast.Slice()):
             return _find_path(value, paths)
@@ -327,6 +330,17 @@ class Parsed:
                 line += item.bases
         return None
 
+    def find_outside(self, owner: str) -> str:
+        """The base outside of the text that `owner` comes to by single bases; else ""."""
+        line = [owner]
+        for name in line:
+            item = self.classes.get(name)
+            if item is None:
+                return name
+            if len(item.bases) == 1 and item.bases[0] not in line:
+                line += item.bases
+        return ""
+
     def follow(self, owner: str, path: Path) -> tuple[str, str]:
         """The class of the object at the end of `path`, and the attribute of it that is called.
 
@@ -347,6 +361,9 @@ class Parsed:
         """
         if step == _ELEMENT:
             return kind.removesuffix(_ELEMENT) if kind.endswith(_ELEMENT) else ""
+        if step == SUPER:
+            bases = self.classes[kind].bases
+            return bases[0] if len(bases) == 1 else ""
         if kind not in self.classes or step in self.foreign:
             return ""
         family = [self.classes[name] for name in self.families[kind]]

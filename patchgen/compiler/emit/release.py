@@ -9,17 +9,28 @@ where only a running program could give it.
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from patchgen.compiler.emit.parsed import Function
+from patchgen.compiler.plan.bindings import FlattenScope
+from patchgen.compiler.plan.lineage import Lineages
+from patchgen.compiler.plan.model import Symbol
 from patchgen.facts.bases import MODULE_MEMBERS
-from patchgen.syntax.blocks import Import
+from patchgen.facts.decorators import KEEPING_SIGNATURE
+from patchgen.syntax.blocks import Block, Import
+from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import Environment
+from patchgen.syntax.trees import called_function, decorator_names, parse_class, parse_once
 
 # A name of a module or a base, as (module, name).
 Outside = tuple[str, str]
+# A function, and whether a call of it gives the first parameter.
+Callee = tuple[Function, bool]
 
 _MEMBER = re.compile(
     r"^[ \t]+(?:async[ ]+)?(?:def|class)[ ]+(\w+)|^[ \t]+(\w+)[ ]*(?::[^=\n]+)?=(?!=)"
@@ -101,7 +112,8 @@ def _may_bind(module: str, name: str, env: Environment) -> bool:
         return "define_import_structure(" in text and env.look("star", f"{name} {below}") != ""
     for star in index.imports:
         if star.name == "*":
-            target = absolute(star, _package_of(module, env))
+            package = module if env.is_package(module) else module.rpartition(".")[0]
+            target = absolute(star, package)
             if env.path(target) is None or _may_bind(target, name, env):
                 return True
     # `globals()[name] = ...`, `sys.modules[__name__] = ...`
@@ -115,49 +127,137 @@ def _stands_at_margin(text: str, name: str) -> bool:
     return any(re.search(rf"\n{head}{re.escape(name)}\b", lines) for head in _HEADS)
 
 
-def list_members(outside: Outside, env: Environment) -> frozenset[str] | None:
-    """The members of a class of the release with those of its bases; None where one is unknown."""
-    members: set[str] = set()
-    waiting = [outside]
-    # The list grows while it is walked.
-    for module, name in waiting:
-        known = _KNOWN.get(f"{module}.{name}")
-        if known is not None:
-            members |= known
-            continue
-        if not may_be_missing(module) or env.path(module) is None:
-            return None
+class Transformers(FlattenScope):
+    """Follows re-exports and bases in the files of transformers: torch need not be installed."""
+
+    def looks_into(self, module: str) -> bool:
+        """Whether re-exports of `module` are followed."""
+        return may_be_missing(module)
+
+
+@dataclass(frozen=True)
+class Release:
+    """What classes and functions of the release take and have, as far as its files tell."""
+
+    lineages: Lineages
+
+    def list_members(self, outside: Outside) -> frozenset[str] | None:
+        """The members of a class with those of its bases; None where one is unknown."""
+        members: set[str] = set()
         try:
-            index = env.index(module, Location(module))
+            for symbol in self._line(outside):
+                known = _KNOWN.get(str(symbol))
+                if known is None:
+                    block = self._find_block(symbol)
+                    is_open = block is None or any(word in block.text for word in _ANSWERS_ALL)
+                    if block is None or is_open or block.kind != "class":
+                        return None
+                    known = _read_members(block.text)
+                members |= known
         except PatchgenError:
             return None
-        imports = {item.bound: item for item in index.imports}
-        block = index.definition(name)
-        # What is imported is where it comes from.
-        spelled = block.bases if block is not None else (name,)
-        if block is not None:
-            if block.kind != "class" or any(method in block.text for method in _ANSWERS_ALL):
+        return frozenset(members)
+
+    def find_callee(self, outside: Outside, method: str) -> Callee | None:
+        """What a call of a function or class runs, or of a `method` of an object of a class."""
+        try:
+            line = self._line(outside)
+            block = self._find_block(line[0])
+            if block is None and not method:
+                return self._find_attribute(line[0])
+            if block is not None and block.kind == "def" and not method:
+                node = parse_once(block.text).body[0]
+                return (node, False) if isinstance(node, Function) else None
+            function = self._find_method(line, method or "__init__")
+        except PatchgenError:
+            return None
+        if function is None:
+            return None
+        return function, "staticmethod" not in decorator_names(function)
+
+    def _find_attribute(self, symbol: Symbol) -> Callee | None:
+        """What `Class.method(...)` and `OBJECT.method(...)` run."""
+        module, _, owner = symbol.module.rpartition(".")
+        block = self._find_block(Symbol(module, owner))
+        match block and parse_once(block.text).body[0]:
+            case ast.ClassDef():
+                line = self._line((module, owner))
+                function = self._find_method(line, symbol.name)
+                if function is not None:
+                    return function, "classmethod" in decorator_names(function)
+            case (
+                ast.Assign(value=ast.Call(func=ast.Name(id=made)))
+                | ast.AnnAssign(value=ast.Call(func=ast.Name(id=made)))
+            ):
+                return self.find_callee((module, made), symbol.name)
+        return None
+
+    def _line(self, outside: Outside) -> tuple[Symbol, ...]:
+        """What a name means, followed by its bases in the order of Python's MRO."""
+        at = Location(outside[0])
+        return self.lineages.mro(self.lineages.bindings.canonical(Symbol(*outside), at), at)
+
+    def _find_block(self, symbol: Symbol) -> Block | None:
+        """The statement of transformers that alone binds `symbol`."""
+        env = self.lineages.bindings.env
+        if not may_be_missing(symbol.module) or env.path(symbol.module) is None:
+            return None
+        blocks = env.index(symbol.module, Location(symbol.module)).blocks_that_bind(symbol.name)
+        return blocks[0] if len(blocks) == 1 else None
+
+    def _find_method(self, line: Sequence[Symbol], name: str) -> Function | None:
+        for symbol in line:
+            known = _KNOWN.get(str(symbol))
+            if known is not None and name not in known:
+                continue
+            block = self._find_block(symbol)
+            if block is None or block.kind != "class":
                 return None
-            members |= _read_members(block.text)
-        for expression in spelled:
-            is_own = block is not None and index.definition(expression) is not None
-            base = find_base(expression, imports, _package_of(module, env))
-            base = (module, expression) if is_own else base
-            if base is None:
+            if name == "__init__":
+                decorators = _decorators_of(block.text)
+                if "dataclass" in decorators:
+                    return self._make_init(line)
+                # A metaclass, `__new__` or another decorator may give it another signature.
+                if "__new__" in block.text or not decorators <= KEEPING_SIGNATURE:
+                    return None
+            if f"def {name}(" in block.text:
+                body = parse_class(block.text).body
+                binders = [member for member in body if name in bound_names([member])]
+                if binders:
+                    only = binders[0]
+                    return only if isinstance(only, Function) and len(binders) == 1 else None
+        return None
+
+    def _make_init(self, line: Sequence[Symbol]) -> Function | None:
+        """The `__init__` that `@dataclass` makes of the fields of a class and its bases."""
+        fields: dict[str, str] = {}
+        for symbol in reversed(line):
+            block = self._find_block(symbol)
+            if block is None or "dataclass" not in _decorators_of(block.text):
+                continue
+            # These change which fields are parameters.
+            if re.search(r"\b(ClassVar|InitVar|KW_ONLY|kw_only|init=)", block.text):
                 return None
-            waiting += [base] if base not in waiting else []
-    return frozenset(members)
+            for member in parse_class(block.text).body:
+                match member:
+                    case ast.AnnAssign(target=ast.Name(id=name), value=value):
+                        fields[name] = f"{name}=None" if value else name
+        made = parse_once(f"def __init__(self, {', '.join(fields.values())}): ...").body[0]
+        return made if isinstance(made, Function) else None
+
+
+@functools.lru_cache(maxsize=256)
+def _decorators_of(text: str) -> frozenset[str]:
+    """The decorators of a class, and its keywords, which may name a metaclass."""
+    node = parse_class(text)
+    decorators = map(called_function, node.decorator_list)
+    return frozenset(map(ast.unparse, [*decorators, *node.keywords]))
 
 
 @functools.lru_cache(maxsize=256)
 def _read_members(text: str) -> frozenset[str]:
     """What the text of a class seems to bind in its body or on `self`: rather too much."""
     return frozenset(name for match in _MEMBER.finditer(text) for name in match.groups() if name)
-
-
-def _package_of(module: str, env: Environment) -> str:
-    """The package that a dot stands for in `module`."""
-    return module if env.is_package(module) else module.rpartition(".")[0]
 
 
 def find_base(expression: str, imports: Mapping[str, Import], package: str = "") -> Outside | None:

@@ -20,14 +20,16 @@ from typing import Any
 
 from patchgen.compiler.emit import checks
 from patchgen.compiler.emit.parsed import Parsed, imports_in, parse_output, read_parts
-from patchgen.compiler.emit.release import explain_missing, list_members
+from patchgen.compiler.emit.release import Release, Transformers, explain_missing
 from patchgen.compiler.flat import FlatFile, Override
+from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.lineage import Lineages
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem, did_you_mean
 from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.trees import statements_within
+from patchgen.syntax.trees import list_parameters, statements_within
 
 # Code that makes a model from a configuration, whose classes are not known.
 _MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
@@ -157,19 +159,42 @@ def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
 
 def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[checks.Finding]:
     """The names and methods that the release lacks, of those that `list_questions` gives."""
-    imports, methods = questions
+    imports, calls = questions
+    release = Release(Lineages(Bindings(env, Transformers(""))))
     for line, module, name in imports:
         missing = explain_missing(module, name, env)
         if missing is not None:
             yield checks.Finding(line, "PG411", *missing, f"{module} {name}")
-    for line, call, owner, name, bases, near in methods:
-        inherited = [list_members(tuple(base), env) for base in bases]
-        if None not in inherited:
+    for line, spelled, bases, owner, name, near in calls:
+        call = ast.parse(spelled, mode="eval").body
+        assert isinstance(call, ast.Call)
+        inherited = [release.list_members(tuple(base)) for base in bases if owner]
+        if owner and None not in inherited:
             members = {*near, *(each for names in inherited for each in names or ())}
             if name not in members:
-                what = f"{call}(...) finds no method: {owner} has no {name}"
+                what = f"{ast.unparse(call.func)}(...) finds no method: {owner} has no {name}"
                 hint = did_you_mean(name, members) or "define it, or call what the release has"
                 yield checks.Finding(line, "PG412", what, hint, name)
+        found = [callee for base in bases if (callee := release.find_callee(tuple(base), name))]
+        # Of several bases that have it, Python takes the first.
+        if len(found) == 1:
+            function, is_bound = found[0]
+            why = checks.explain_misfit(call, function, is_bound=is_bound)
+            if why:
+                yield _describe_misfit(
+                    line, spelled, ".".join([*bases[0], name][1:]), function, why
+                )
+
+
+def _describe_misfit(
+    line: int, spelled: str, callee: str, function: ast.FunctionDef | ast.AsyncFunctionDef, why: str
+) -> checks.Finding:
+    """A call of what the release has, with arguments that it does not take."""
+    callee = callee.rstrip(".")
+    what = f"the call {spelled} does not fit: {callee} of this release {why}"
+    parameters = [each.arg for each in list_parameters(function.args)]
+    hint = f"it takes ({', '.join(parameters)})"
+    return checks.Finding(line, "PG406", what, hint, f"{callee} {why}")
 
 
 def _find_fault_of_the_whole(output: _Output, declared: Location) -> Problem | None:

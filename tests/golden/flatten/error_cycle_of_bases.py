@@ -17,5 +17,5 @@ from . import modeling_toy as toy
 class ToyA(toy.ToyA):
     size = 2
 # --- error
-toy/modeling_other.py:4:13: PG106 a class inherits from itself: toy.modeling_toy.ToyA -> toy.modeling_other.Other -> toy.modeling_toy.ToyA
+toy/modular_toy_fast.py:1:1: PG106 a class inherits from itself: toy.modeling_toy.ToyA -> toy.modeling_other.Other -> toy.modeling_toy.ToyA (at toy/modeling_other.py:4:13)
     hint: take one base out of the cycle

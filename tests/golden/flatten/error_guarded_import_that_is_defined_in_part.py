@@ -19,5 +19,5 @@ class ToyA(toy.ToyA):
     def stop(self):
         return one
 # --- error
-toy/modeling_toy.py:1:1: PG118 the statement binds one, two; the modular file declares one but not two
+toy/modular_toy_slow.py:1:15: PG118 the statement binds one, two; the modular file declares one but not two (at toy/modeling_toy.py:1:1)
     hint: declare all of them, or none
