@@ -39,7 +39,7 @@ from patchgen.facts.bases import NOT_SET_BY_DEFAULT, SET_BY_DEFAULT, SET_ON_MODU
 from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE, TAKING_NO_KEYWORDS
 from patchgen.syntax import trees
 from patchgen.syntax.blocks import imports_of, references_in
-from patchgen.syntax.bound import bound_names
+from patchgen.syntax.bound import bound_names, own_nodes
 
 # The name of a parent's method that is kept beside the one that calls it.
 KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")
@@ -65,6 +65,7 @@ class Finding:
     detail: str
     second: int = 0
     callee: str = ""
+    severity: str = "error"
 
 
 class Swallowed(NamedTuple):
@@ -95,7 +96,12 @@ class Unanswered(NamedTuple):
 def find_mistakes(text: str) -> tuple[Finding, ...]:
     """What the text alone shows to be wrong."""
     parsed = parse_output(text)
-    misfits = (result for result in check_calls(text) if isinstance(result, Finding))
+    misfits: list[Finding] = []
+    for result in check_calls(text):
+        if isinstance(result, Finding):
+            misfits.append(result)
+        elif isinstance(result, Swallowed):
+            misfits += _find_twice(result, parsed)
     disordered = _find_disordered(parsed)
     return (*_find_unbound(parsed), *_find_early(parsed), *disordered, *misfits)
 
@@ -270,6 +276,7 @@ def _check(
     why = explain_misfit(call, callee, is_bound=is_bound)
     if why is None:
         return
+    yield from _check_values(part, call, callee, name)
     if why:
         spelled, callee_name = _spell_as_super(ast.unparse(call), name, method, owner)
         what = f"the call {spelled} does not fit: {callee_name} {why}"
@@ -280,6 +287,42 @@ def _check(
         for keyword in call.keywords:
             if keyword.arg and keyword.arg not in named:
                 yield Swallowed(line, name, keyword.arg, callee)
+
+
+def _check_values(part: Part, call: ast.Call, callee: Function, name: str) -> Iterator[Finding]:
+    """A finding where a call is unpacked into more or fewer names than its callee returns values.
+
+    hidden, weights = self.attend(hidden)       def attend(self, x): ...; return x, None, None
+    """
+    wanted = unpacked_in(part.text).get(trees.position_of(call))
+    if wanted is None:
+        return
+    counts: set[int] = set()
+    for node in own_nodes(callee.body):
+        if isinstance(node, ast.Return):
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else [None]
+            # What else is returned may have any number.
+            if None in values or any(isinstance(value, ast.Starred) for value in values):
+                return
+            counts.add(len(values))
+    if counts and wanted not in counts:
+        returned = " or ".join(map(str, sorted(counts)))
+        why = f"returns {returned} values, and its caller unpacks {wanted}"
+        what, hint = f"{name} {why}", "return as many values, or change the caller as well"
+        line = part.locate(call.lineno)
+        yield Finding(line, "PG425", what, hint, why, callee=name, severity="warning")
+
+
+@functools.lru_cache(maxsize=1024)
+def unpacked_in(text: str) -> dict[trees.Position, int]:
+    """How many names the value of each call in `text` is unpacked into."""
+    counts: dict[trees.Position, int] = {}
+    for node in trees.statements_within(trees.parse_once(text)):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call() as call):
+                if not any(isinstance(target, ast.Starred) for target in targets):
+                    counts[trees.position_of(call)] = len(targets)
+    return counts
 
 
 def explain_misfit(call: ast.Call, callee: Function, *, is_bound: bool) -> str | None:
@@ -352,28 +395,81 @@ def _spell_as_super(call: str, callee: str, method: str, owner: Class | None) ->
     return call, callee
 
 
-def find_parameters(text: str, method: str) -> dict[str, bool]:
-    """The parameters of the parent's `method` in `text`, each with whether it is read."""
+def _find_twice(swallowed: Swallowed, parsed: Parsed) -> Iterator[Finding]:
+    """The calls that a method gives a keyword of its `**kwargs` beside the same by position.
+
+    self.layer(x, cache=cache)
+    def forward(self, x, old, **kwargs): return super().forward(x, old, **kwargs)
+    """
+    function, keyword = swallowed.function, swallowed.keyword
+    # A decorator may take the keyword away.
+    if not _decorators(function) <= TAKING_NO_KEYWORDS:
+        return
+    owner = swallowed.callee.rpartition(".")[0]
+    for part, inside in parsed.contents:
+        for item in inside.classes:
+            for call, method, path in item.calls if item.node.name == owner else ():
+                if method is not function or not _hands_on(call, function):
+                    continue
+                holder, name = parsed.follow(owner, path)
+                name = name or "forward"
+                callee = parsed.method(holder, name) if holder else None
+                positional = callee.args.args[1:] if callee else []
+                given = [each.arg for each in positional[: len(call.args)]]
+                given += [each.arg or "" for each in call.keywords]
+                if callee is not None and keyword in given:
+                    receiver = f"{method.args.args[0].arg}.{name}"
+                    written = ast.unparse(call)
+                    spelled, called = _spell_as_super(written, f"{holder}.{name}", receiver, item)
+                    why = f"gets {keyword} twice"
+                    what = f"the call {spelled} does not fit: {called} {why}, here and "
+                    what += f"from the caller of {swallowed.callee}, which passes {keyword}="
+                    hint = f"give {swallowed.callee} the parameter {keyword}"
+                    at = part.locate(call.lineno)
+                    yield Finding(at, "PG406", what, hint, why, callee=swallowed.callee)
+
+
+def _hands_on(call: ast.Call, function: Function) -> bool:
+    """Whether a call is given the `**kwargs` of `function`."""
+    stars = [ast.unparse(item.value) for item in call.keywords if item.arg is None]
+    return function.args.kwarg is not None and function.args.kwarg.arg in stars
+
+
+def find_method(text: str, method: str) -> Function | None:
+    """The parent's `method` in `text`."""
     for node in trees.walk(trees.parse_once(text)):
         if isinstance(node, Function) and node.name == method:
-            names = (parameter.arg for parameter in (*node.args.args, *node.args.kwonlyargs))
-            return {name: any(trees.mentions(line, name) for line in node.body) for name in names}
-    return {}
+            return node
+    return None
+
+
+def find_parameters(function: Function | None) -> dict[str, bool]:
+    """The parameters of a parent's method, each with whether it is read."""
+    if function is None:
+        return {}
+    arguments, body = function.args, function.body
+    names = [parameter.arg for parameter in (*arguments.args, *arguments.kwonlyargs)]
+    return {name: any(trees.mentions(line, name) for line in body) for name in names}
+
+
+def reads_beside(function: Function, name: str) -> bool:
+    """Whether `function` does more with its parameter than pass it on as `name=name`."""
+    passed = 0
+    for node in trees.walk(function):
+        match node:
+            case ast.keyword(arg=keyword, value=ast.Name(id=value)) if keyword == value == name:
+                passed += 1
+    return sum(node.id == name for node in trees.names_within(function)) > passed
 
 
 def passes_on(function: Function, keyword: str, parsed: Parsed) -> bool:
     """Whether a function does something with a keyword that its `**kwargs` takes."""
-    assert function.args.kwarg is not None
-    kwargs = function.args.kwarg.arg
     for node in trees.walk(function):
         match node:
             # `kwargs.pop("cache")`
             case ast.Constant(value=value) if value == keyword:
                 return True
-            case ast.Call(func=callee, keywords=keywords):
-                stars = [item.value for item in keywords if item.arg is None]
-                if not any(isinstance(star, ast.Name) and star.id == kwargs for star in stars):
-                    continue
+            case ast.Call(func=callee) if _hands_on(node, function):
                 # What is called on an object may want it; a local function, such as the attention
                 # that was looked up by its name, is handed everything and knows no such word.
                 if not isinstance(callee, ast.Name):

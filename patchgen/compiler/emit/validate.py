@@ -19,7 +19,7 @@ from itertools import zip_longest
 from typing import Any
 
 from patchgen.compiler.emit import checks
-from patchgen.compiler.emit.parsed import Parsed, imports_in, parse_output, read_parts
+from patchgen.compiler.emit.parsed import Function, Parsed, imports_in, parse_output, read_parts
 from patchgen.compiler.emit.release import Release, Transformers, explain_missing
 from patchgen.compiler.flat import FlatFile, Override
 from patchgen.compiler.plan.bindings import Bindings
@@ -136,7 +136,7 @@ def _place(finding: checks.Finding, output: _Output) -> Problem:
             hint += "what is bound while the program runs is not carried"
     if finding.second:
         what += str(output.locate(finding.second))
-    return Problem(at, finding.code, what, hint).carried_by(declared)
+    return Problem(at, finding.code, what, hint, finding.severity).carried_by(declared)
 
 
 def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
@@ -241,7 +241,10 @@ def _find_swallowed(
     that one another name.  An override that never had it may mean to do without, and so may one
     whose caller stands in the modular file too.
     """
-    reported = set()
+    reported: set[tuple[str, str]] = set()
+    for problem, name, new in _find_renamed(parsed, output, overrides):
+        reported.add((name, new))
+        yield problem
     for call in checks.check_calls(output.text):
         if not isinstance(call, checks.Swallowed):
             continue
@@ -251,7 +254,7 @@ def _find_swallowed(
             key = (override.name, call.keyword)
             if override.name not in (call.callee, owner) or key in reported:
                 continue
-            parents = checks.find_parameters(override.text, method)
+            parents = checks.find_parameters(checks.find_method(override.text, method))
             is_used = parents.get(call.keyword, False)
             if not is_used or checks.passes_on(call.function, call.keyword, parsed):
                 continue
@@ -264,6 +267,54 @@ def _find_swallowed(
             what += f"{caller} passes and {override.parent} uses"
             hint = f"give it the parameter {call.keyword}, if only to say that it is not used"
             yield Problem(override.at, "PG413", what, hint, severity)
+
+
+def _find_renamed(
+    parsed: Parsed, output: _Output, overrides: Sequence[Override]
+) -> Iterator[tuple[Problem, str, str]]:
+    """A problem for each parameter of an override that its parent calls otherwise by now.
+
+        modular file                        release
+        def forward(self, x, old=None,      @deprecate_kwarg("old", "5.40", new_name="cache")
+                    **kwargs): ...          def forward(self, x, cache=None): ...
+
+    Callers pass `cache=`, which only `**kwargs` takes.  It is a warning where the override does
+    nothing with its `old` but pass it on: the `cache` in `kwargs` arrives there all the same.
+    """
+    for name, parent, called in _pair_with_parents(parsed, overrides):
+        owner, _, method = name.rpartition(".")
+        function = parsed.method(owner, method) if owner in parsed.classes else None
+        if function is None:
+            continue
+        own = {each.arg for each in list_parameters(function.args)}
+        own -= checks.find_old_names(function).keys()
+        for old, new in checks.find_old_names(parent).items():
+            if old not in own or new in own:
+                continue
+            arrives = checks.passes_on(function, new, parsed)
+            is_harmless = arrives and not checks.reads_beside(function, old)
+            severity = "warning" if is_harmless else "error"
+            what = f"{name} takes {old}, which {called} calls {new}: its callers pass {new}="
+            hint = f"call the parameter {new}, here and where it is passed on"
+            at = output.places.get(name, output.places[""])
+            yield Problem(at, "PG413", what, hint, severity), name, new
+
+
+def _pair_with_parents(
+    parsed: Parsed, overrides: Sequence[Override]
+) -> Iterator[tuple[str, Function, str]]:
+    """Each override, with its parent's method, and what that is called."""
+    for override in overrides:
+        parent = checks.find_method(override.text, override.name.rpartition(".")[2])
+        if parent is not None:
+            yield override.name, parent, override.parent
+    # Those that ask their parent, whose method stands beside them.
+    for owner, item in parsed.classes.items():
+        for kept, copied in item.methods.items():
+            match = checks.KEPT_NAME.search(f"{owner}.{kept}")
+            for name in item.methods if match else ():
+                if match and name.strip("_") == match["method"]:
+                    yield f"{owner}.{name}", copied, f"the parent's {name}"
 
 
 def _find_patchgen_imports(parsed: Parsed, modular: str) -> Iterator[Problem]:

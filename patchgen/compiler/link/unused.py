@@ -177,11 +177,23 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
         and not is_edit(naming.plan.modular, node, naming.bindings)
         and removed_name(node) is None
     ]
+    attributes = {
+        name: node
+        for node in parse_class(block.text).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for name in bound_names([node])
+        if not outputs.names(name, block.text)
+    }
     bases = outside(naming.bindings.env)
-    inherited = bases.inherited(declaration.symbol, naming.plan) if unnamed else None
+    is_asked = unnamed or attributes
+    inherited = bases.inherited(declaration.symbol, naming.plan) if is_asked else None
     # What cannot be read may have any method.
     if inherited is None:
         return
+    for attribute, statement in attributes.items():
+        # One that is new may be read from outside.
+        if attribute not in inherited and _is_misspelt(attribute, inherited):
+            yield _warn_of_member(attribute, statement, declaration, inherited, outputs)
     # A class that is written out has the methods of the one whose place it takes.
     for parent in naming.plan.parents:
         if (
@@ -196,10 +208,24 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
             continue
         is_public = is_for_users and not node.name.startswith("_")
         if not is_public or _is_misspelt(node.name, inherited):
-            at = naming.plan.modular.source.at(block.first + node.lineno - 1, node.col_offset)
-            what = f"{name}.{node.name}, and it overrides nothing"
-            hint = "delete it, or name it in the docstring of the class if others call it"
-            yield _warn(at, "PG422", what, _suggest(node.name, inherited) + hint)
+            yield _warn_of_member(node.name, node, declaration, inherited, outputs)
+
+
+def _warn_of_member(
+    member: str,
+    node: ast.stmt,
+    declaration: Declaration,
+    inherited: frozenset[str],
+    outputs: _Outputs,
+) -> Problem:
+    """The warning that a member of a class has a name that nothing knows."""
+    modular, name = outputs.builder.naming.plan.modular, declaration.symbol.name
+    block = modular.definition(name)
+    assert block is not None
+    at = modular.source.at(block.first + node.lineno - 1, node.col_offset)
+    what = f"{name}.{member}, and it overrides nothing"
+    hint = "delete it, or name it in the docstring of the class if others use it"
+    return _warn(at, "PG422", what, _suggest(member, inherited) + hint)
 
 
 def _is_named(

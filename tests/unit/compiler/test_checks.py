@@ -103,6 +103,18 @@ CASES = [
         "    def forward(self): self.a(1, 2)",
         [],
     ),
+    # Values.
+    (
+        "class A:\n    def f(self, x): return x, x, x\n    def g(self):\n        y, z = self.f(1)",
+        ["4 PG425 A.f returns 3 values, and its caller unpacks 2"],
+    ),
+    (
+        "class A:\n    def f(self, x):\n        if x: return x, x\n        return x\n"
+        "    def g(self):\n        x, y, z = self.f(1)\n        (*a, b), c = self.f(2)",
+        [],
+    ),
+    ("def f(x): return x, x\ndef g():\n    x, y, z = f(1)", ["3 PG425 f returns 2 values"]),
+    ("def f(x):\n    def g(): return x, x\n    return g\ndef h():\n    x, y, z = f(1)", []),
 ]
 
 
