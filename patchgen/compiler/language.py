@@ -333,7 +333,9 @@ def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iter
             case ast.Name(id="__name__") if id(node) not in harmless:
                 what = "__name__, where it names no logger and no operator"
                 yield _find(node, what, "write the name as a string")
-            case ast.Global(names=names):
+            case ast.Global(names=names) if not all(
+                _is_own_value(index, n, is_carried) for n in names
+            ):
                 yield _find(node, f"global {', '.join(names)}", _KEEP)
             case ast.Assign(value=ast.Name(id="super")) | ast.Attribute(attr="super"):
                 yield _find(node, "super under another name", "write super().method(...)")
@@ -362,6 +364,14 @@ def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iter
                     yield _find(node, what, _KEEP)
     yield from _check_private_names(index.source.text, tree)
     yield from _check_indentation(index, tree)
+
+
+def _is_own_value(index: ModuleIndex, name: str, is_carried: Callable[[Import], bool]) -> bool:
+    """Whether `name` is a variable of the file that a function may set: the flat file's too."""
+    binders = index.binders(name)
+    items = [item for block in binders for item in block.imports if item.bound == name]
+    is_definition = any(block.kind in ("class", "def") for block in binders)
+    return bool(binders) and not is_definition and not any(map(is_carried, items))
 
 
 def _find_functions(tree: ast.Module) -> tuple[set[int], set[int]]:

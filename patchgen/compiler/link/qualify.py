@@ -28,7 +28,13 @@ from patchgen.compiler.plan.words import is_edit
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.reads import Reference
-from patchgen.syntax.trees import find_name, parse_once, sets_attributes, statements_within
+from patchgen.syntax.trees import (
+    find_name,
+    global_names,
+    parse_once,
+    sets_attributes,
+    statements_within,
+)
 
 _RELATIVE_IMPORT = re.compile(r"from\s+\.[.\w]*\s+import\b")
 _BUILTINS = {*dir(builtins), "__file__", "__class__"}  # `builtins` has `__name__` and the like
@@ -308,6 +314,9 @@ class _Qualifier:
             self._renamed[old] = new  # `rename_in_text` does it
             return
         span = self._find_span(reference, used, old)
+        # `global` would still say the old name.
+        if "global " in self._block.text and old in global_names(self._tree):
+            span = None
         if span is None:
             at = self._locate(reference)
             hint = "bind it to a name on a line before"

@@ -14,6 +14,8 @@ from patchgen.compiler.plan.prefixes import kind_of_module
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Import, ModuleIndex
 from patchgen.syntax.errors import Problem, Refusals
+from patchgen.syntax.text import parse
+from patchgen.syntax.trees import global_names
 
 
 def check_language(index: ModuleIndex, bindings: Bindings) -> None:
@@ -39,13 +41,22 @@ def check_language(index: ModuleIndex, bindings: Bindings) -> None:
     for block in index.blocks:
         for item in block.imports if block.kind == "import" else ():
             at = index.source.at(item.line, item.column)
-            owner = bindings.canonical(bindings.imported_symbol(index, item), at).module
+            symbol = bindings.canonical(bindings.imported_symbol(index, item), at)
+            owner = symbol.module
             # An import may say which model is followed; what other modules do is not carried.
             is_helper = scope.is_own(owner) and kind_of_module(owner) is None
             if is_helper and item.bound not in read and is_carried(item):
                 what = f"{item.bound} is imported, and nothing reads it"
                 what += ": this is not in the language of modular files"
                 problems.append(Problem(at, "PG100", what, "leave it out, or read what it defines"))
+            # What an import takes is the value of that moment; the flat file has one variable.
+            if scope.is_own(owner) and symbol.name and is_carried(item):
+                source = bindings.env.index(owner, at).source
+                if "global " in source.text and symbol.name in global_names(parse(source)):
+                    what = f"{item.bound} is imported, and a function of {owner} sets it"
+                    what += ": this is not in the language of modular files"
+                    hint = f"import the module, and read {symbol.name} of it"
+                    problems.append(Problem(at, "PG100", what, hint))
     if problems:
         raise Refusals(problems)
     bindings.checked.add(module)

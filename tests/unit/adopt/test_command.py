@@ -178,9 +178,9 @@ def test_a_subclass_that_would_be_built_elsewhere_is_refused(
 def test_what_the_language_refuses_is_at_the_forks_line(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = "\n\nUSED = 0\n\n\ndef count():\n    global  USED\n    USED += 1\n"
+    more = "\n\nUSED = 0\n\n\ndef count():\n    return  globals()\n"
     (here / "modeling_fork.py").write_text(FORK + more)
     line = FORK.count("\n") + 7
     assert adopt.callback("modeling_fork.py", **OPTIONS | {"folder": "modular"}) == 1
     problems = json.loads(capsys.readouterr().out)["problems"]
-    assert any(one.startswith(f"modeling_fork.py:{line}:1: PG100 global") for one in problems)
+    assert any(one.startswith(f"modeling_fork.py:{line}:1: PG100 globals()") for one in problems)

@@ -85,6 +85,8 @@ PARTS_OF_FILES = {
     "class A: pass\npatch(A)": "assign a value",
     "class A: pass\nsetattr(A, 'size', 2)": "assign a value",
     "class x: pass": "bind it once",
+    "def f():\n    global f": "in an object that is changed",
+    "def f():\n    global y": "in an object that is changed",
     "y = x\nfrom a import x": "bind it once",
     "del x": "assign a value",
     "x += 1": "assign a value",
@@ -113,6 +115,7 @@ def test_a_form_that_no_file_may_have(tmp_path: Path, name: str, text: str, hint
 
 
 ALLOWED = (
+    "def f():\n    global x\n    x = 2",
     "x = 2",
     "def x(): pass",
     "from a import x",
