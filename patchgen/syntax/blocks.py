@@ -306,7 +306,7 @@ def _make_block(
     """The block of `group`: statements that share a line, nearly always one."""
     node = group[0]
     bases: list[ast.expr] = node.bases if isinstance(node, ast.ClassDef) else []
-    binding = [] if _is_main(node) else group
+    binding = [] if is_main(node) else group
     return Block(
         kind=_find_kind(group),
         first=first,
@@ -322,10 +322,10 @@ def _make_block(
 
 def list_run(tree: ast.Module) -> list[ast.stmt]:
     """The statements that an import runs."""
-    return [node for node in tree.body if not _is_main(node)]
+    return [node for node in tree.body if not is_main(node)]
 
 
-def _is_main(node: ast.stmt) -> bool:
+def is_main(node: ast.stmt) -> bool:
     """Whether `node` is `if __name__ == "__main__":` without an `else:`."""
     if not isinstance(node, ast.If) or node.orelse:
         return False
@@ -350,7 +350,7 @@ def _find_kind(group: list[ast.stmt]) -> str:
             return "assign"
         case ast.Expr(value=ast.Constant(value=str())):
             return "doc"
-        case ast.If() if _is_main(node):
+        case ast.If() if is_main(node):
             return "main"
         case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While() | ast.Match():
             return "guard"

@@ -17,7 +17,7 @@ import functools
 from collections.abc import Iterator
 from itertools import chain
 
-from patchgen.syntax.blocks import Block
+from patchgen.syntax.blocks import Block, is_main
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.trees import called_function, list_suites, names_within, parse_once
 
@@ -70,7 +70,7 @@ def changed_names(text: str) -> frozenset[str]:
 def _find_changed(node: ast.stmt) -> Iterator[str]:
     match node:
         # One that binds names is carried for these.
-        case ast.If() | ast.Try() if not any(bound_names([node])):
+        case ast.If() | ast.Try() if not any(bound_names([node])) and not is_main(node):
             for statement in chain.from_iterable(list_suites(node)):
                 yield from _find_changed(statement)
         # Of a decorator, `operator.register_fake` acts on the operator; `dataclass` on nothing.

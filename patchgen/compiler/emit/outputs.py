@@ -117,6 +117,7 @@ def _make_file(
     plan = builder.naming.plan
     blocks = module.blocks
     notes = tuple(note for block in blocks for note in _find_notes(block, builder))
+    notes += tuple(_find_left_out(module, builder))
     diff_base = None
     if module.base is not None and base is not None:
         blocks += base.blocks
@@ -200,6 +201,15 @@ def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[Note]:
             old = builder.index(module).definition(block.name)
             if old is not None and old.text != block.text:
                 yield Note(at, f"{block.name} takes the place of {module}.{block.name}")
+
+
+def _find_left_out(module: FlatModule, builder: Builder) -> Iterator[Note]:
+    followed = [builder.index(module.base)] if module.base else []
+    for index in (*builder.naming.plan.layers, *followed):
+        for block in index.blocks:
+            if block.kind == "main":
+                what = '`if __name__ == "__main__":` is left out: an import does not run it'
+                yield Note(index.source.at(block.first), what)
 
 
 def _list_parents(module: FlatModule, plan: ModulePlan) -> tuple[str, ...]:

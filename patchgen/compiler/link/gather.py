@@ -117,12 +117,14 @@ class _Closure:
                 bound.setdefault(module, set()).update(source.defines)
                 read.setdefault(module, set()).update(source.uses)
         scope = self._bindings.flatten_scope
+        followed = {*self._builder.layers, *self._builder.naming.plan.bases.values()}
         for module, names in bound.items():
-            index, is_own = self._builder.index(module), scope.is_own(module)
+            index = self._builder.index(module)
+            is_helper = scope.is_own(module) and module not in followed
             for block in index.blocks:
                 changed = changed_names(block.text)
                 # What acts in a helper of the user's acts on what is carried of it, or on all.
-                if is_own and not block.defines and block.kind in ("guard", "other"):
+                if is_helper and not block.defines and block.kind in ("guard", "other"):
                     if {name for name in block.uses if index.definition(name)} <= names:
                         yield BlockId(module, block.first)
                 # Nearly no statement changes anything.
