@@ -1,8 +1,10 @@
 """Modular files made mechanically of all models: how many are written, refused, broken or differ.
 
     python benchmarks/population.py [--kind K] [--models 1/16] [--seed N] [--out RESULTS.jsonl]
+    python benchmarks/population.py --parts [--models 1/16] [--out RESULTS.jsonl]
 
-Prints what is not written, or logs at import, and a table.  `--out` takes every result and file.
+`--parts` makes those about models that ask AutoModel for their parts.  Prints what is not written,
+or logs at import, and a table.  `--out` takes every result and file.
 """
 
 from __future__ import annotations
@@ -17,12 +19,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-os.environ.update(OMP_NUM_THREADS="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1")
+os.environ.update(
+    OMP_NUM_THREADS="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1", TQDM_DISABLE="1"
+)
 
 from patchgen.project.markdown import table_lines
 from tests.population.judge import judge
 from tests.population.kinds import KINDS, find_cases
 from tests.population.models import find_models
+from tests.population.parts import KINDS as PART_KINDS
+from tests.population.parts import compare, find_askers, find_part_cases
 
 STATES = ("written", "refused", "broken", "differs", "unmade")
 
@@ -35,16 +41,20 @@ def main() -> int:
     parser.add_argument("--kind", choices=KINDS, action="append")
     parser.add_argument("--models", default="1/1")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--parts", action="store_true")
     parser.add_argument("--out", type=Path, default=Path(os.devnull))
     options = parser.parse_args()
     part, parts = map(int, options.models.split("/"))
     counts: Counter[tuple[str, str]] = Counter()
     with options.out.open("w", encoding="utf-8") as out:
-        for model in find_models()[part - 1 :: parts]:
+        models = find_askers() if options.parts else find_models()
+        for model in models[part - 1 :: parts]:
             kinds = options.kind or KINDS
             cases = [case for kind in kinds for case in find_cases(model, kind, options.seed)]
+            if options.parts:
+                cases = find_part_cases(model)
             with tempfile.TemporaryDirectory() as folder:
-                for result in judge(cases, Path(folder)):
+                for result in judge(cases, Path(folder), compare if options.parts else None):
                     counts[result.kind, result.state] += 1
                     out.write(f"{json.dumps(asdict(result))}\n")
                     if result.state not in ("written", "unmade") or result.logged:
@@ -52,7 +62,8 @@ def main() -> int:
                         print(
                             result.state, result.kind, result.form, result.model, said, flush=True
                         )
-    rows = [(kind, *(str(counts[kind, state]) for state in STATES)) for kind in KINDS]
+    made = PART_KINDS if options.parts else KINDS
+    rows = [(kind, *(str(counts[kind, state]) for state in STATES)) for kind in made]
     print(*table_lines(("kind", *STATES), rows, numbers=STATES), sep="\n")
     return 0 if all(state in ("written", "refused", "unmade") for _, state in counts) else 1
 

@@ -17,7 +17,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,8 @@ from patchgen.verify.parts.part_check import Scenario
 from tests.population.kinds import Case
 
 SECONDS = 60  # for what is done with one file
+# Says what is equal of the oracle and a flat module; the last argument: AutoModel builds a part.
+Compare = Callable[[Any, ModuleType, ModuleType, bool], str]
 
 
 @dataclass
@@ -56,7 +58,7 @@ class Result:
     text: str = ""
 
 
-def judge(cases: Sequence[Case], folder: Path) -> list[Result]:
+def judge(cases: Sequence[Case], folder: Path, compare: Compare | None = None) -> list[Result]:
     """The results of `cases`, which are of one model."""
     results, environment = [], make_environment(folder)
     for case in cases:
@@ -75,15 +77,17 @@ def judge(cases: Sequence[Case], folder: Path) -> list[Result]:
                 result.state = "refused" if placed else "broken"
                 result.why = " | ".join(map(str, flat.problems))
             else:
-                _examine(case, flat.files, folder, result)
+                _examine(case, flat.files, folder, result, compare or _compare)
         except Exception as error:
-            result.state, result.why = "broken", f"internal: {_short(error)}"
+            result.state, result.why = "broken", f"internal: {short(error)}"
         finally:
             signal.alarm(0)
     return results
 
 
-def _examine(case: Case, files: Sequence[FlatFile], folder: Path, result: Result) -> None:
+def _examine(
+    case: Case, files: Sequence[FlatFile], folder: Path, result: Result, compare: Compare
+) -> None:
     """Set the result of what was written."""
     oracle, said = f"{case.model.module}_{case.name}", ""
     for name, text in sorted((file.name, file.text) for file in files):
@@ -92,20 +96,20 @@ def _examine(case: Case, files: Sequence[FlatFile], folder: Path, result: Result
                 flat = _load(f"flat.{case.name}.{name[:-3]}", text, folder)
             said += heard.getvalue()
         except Exception as error:
-            result.state, result.why = "broken", _short(error)
+            result.state, result.why = "broken", short(error)
     try:
         with _heard() as heard:
             inherited = _load(oracle, case.oracle, folder)
     except Exception as error:
-        result.state, result.why = "unmade", _short(error)
+        result.state, result.why = "unmade", short(error)
     if result.state == "written":
         told = {re.sub(r"/\S+", "", line) for line in heard.getvalue().split("\n")}
         lines = [line for line in said.split("\n") if re.sub(r"/\S+", "", line) not in told]
         result.logged = "\n".join(lines)
         try:
-            result.why = _compare(case, inherited, flat, _asks_auto_model(files))
+            result.why = compare(case, inherited, flat, _asks_auto_model(files))
         except Exception as error:
-            result.state, result.why = "differs", _short(error)
+            result.state, result.why = "differs", short(error)
 
 
 def _load(name: str, text: str, folder: Path) -> ModuleType:
@@ -137,24 +141,24 @@ def _compare(case: Case, inherited: ModuleType, flat: ModuleType, is_partly_auto
             config._attn_implementation = "eager"
         if case.field:
             setattr(config, case.field, 0.5)
-        with _of_auto(parent, inherited):
-            model = _build(getattr(inherited, name), config)
+        with of_auto(parent, inherited):
+            model = build(getattr(inherited, name), config)
     except Exception as error:
-        return f"imported; not built: {_short(error)}"
+        return f"imported; not built: {short(error)}"
     if flat_class.config_class.__module__.startswith("flat."):
         values = config.to_dict()
         del values["model_type"]
         config = flat_class.config_class.from_dict(values)
     other = None
     try:
-        other = _build(flat_class, config)
+        other = build(flat_class, config)
     except ValueError:  # AutoModel does not know the configuration
         if not is_partly_auto:
             raise
     parts = {type(module).__module__ for module in other.modules()} if other else {parent.__name__}
     if is_partly_auto and parent.__name__ in parts:
         return "imported; not compared: a part is of AutoModel"
-    _assert_equal(model.state_dict(), other.state_dict(), "initial state")
+    assert_equal(model.state_dict(), other.state_dict(), "initial state")
     for (place, module), theirs in zip(model.named_modules(), other.modules(), strict=True):
         cls = type(module)
         read = case.model.reachable(cls.__name__)
@@ -169,14 +173,14 @@ def _compare(case: Case, inherited: ModuleType, flat: ModuleType, is_partly_auto
     try:
         inputs = make_inputs(like, model.config, Scenario(labels=not case.like))
         inputs = inputs.to("cpu", torch.float32)
-        outputs = _run(model, inputs)
+        outputs = run(model, inputs)
     except Exception as error:
-        return f"equal state; not run: {_short(error)}"
-    _assert_equal(outputs, _run(other, inputs), "outputs")
+        return f"equal state; not run: {short(error)}"
+    assert_equal(outputs, run(other, inputs), "outputs")
     return f"equal state and {len(outputs)} outputs"
 
 
-def _build(cls: Any, config: Any) -> Any:
+def build(cls: Any, config: Any) -> Any:
     with torch.device("meta"):
         size = sum(parameter.numel() for parameter in cls(copy.deepcopy(config)).parameters())
     if size > LARGEST:
@@ -190,7 +194,7 @@ def _build(cls: Any, config: Any) -> Any:
         torch.use_deterministic_algorithms(False)
 
 
-def _run(model: Any, inputs: Any) -> dict[str, torch.Tensor]:
+def run(model: Any, inputs: Any) -> dict[str, torch.Tensor]:
     torch.manual_seed(0)
     with torch.no_grad():
         output = model(**copy.deepcopy(inputs.given), **inputs.options)
@@ -198,7 +202,7 @@ def _run(model: Any, inputs: Any) -> dict[str, torch.Tensor]:
     return {pytree.keystr(path): leaf for path, leaf in leaves if isinstance(leaf, torch.Tensor)}
 
 
-def _assert_equal(expected: dict[str, Any], given: dict[str, Any], what: str) -> None:
+def assert_equal(expected: dict[str, Any], given: dict[str, Any], what: str) -> None:
     names = sorted(expected.keys() ^ given.keys())
     assert not names, f"{what}: only one side has {names[:3]}"
     for name, tensor in expected.items():
@@ -206,7 +210,7 @@ def _assert_equal(expected: dict[str, Any], given: dict[str, Any], what: str) ->
         assert equal, f"{what}: {name}"
 
 
-def _of_auto(parent: ModuleType, inherited: ModuleType) -> AbstractContextManager[Any]:
+def of_auto(parent: ModuleType, inherited: ModuleType) -> AbstractContextManager[Any]:
     """The auto classes give the classes of `inherited` for those of `parent`."""
     load = _LazyAutoMapping._load_attr_from_module
 
@@ -235,7 +239,7 @@ def _stop(*_: object) -> None:
     raise TimeoutError(f"more than {SECONDS} s")
 
 
-def _short(error: BaseException) -> str:
+def short(error: BaseException) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}:{frame.lineno}"
     return f"{type(error).__name__}: {str(error)[:300]} at {place}"

@@ -32,14 +32,20 @@ SECOND = """llama qwen3 gemma2 mistral mixtral olmo2 phi3 deepseek_v3 gpt_neox g
 clip siglip bart t5 wav2vec2 whisper detr swin qwen2_vl falcon bloom opt""".split()
 
 
-# Kind, name, options and text of each form.
-FORMS = [
-    (kind, name, dict(option.split("=") for option in options), text.partition("\n")[2])
-    for text in re.split(r"^=== ", Path(__file__).with_name("forms.txt").read_text(), flags=re.M)[
-        1:
-    ]
-    for kind, name, *options in [text.partition("\n")[0].split()]
-]
+Form = tuple[str, str, dict[str, str], str]
+
+
+def read_forms(path: Path) -> list[Form]:
+    """Kind, name, options and text of each form in a file."""
+    forms: list[Form] = []
+    for part in re.split(r"^=== ", path.read_text(encoding="utf-8"), flags=re.M)[1:]:
+        title, _, text = part.partition("\n")
+        kind, name, *options = title.split()
+        forms.append((kind, name, dict(option.split("=") for option in options), text))
+    return forms
+
+
+FORMS = read_forms(Path(__file__).with_name("forms.txt"))
 KINDS = tuple(dict.fromkeys(kind for kind, *_ in FORMS))
 
 
@@ -86,7 +92,8 @@ class Case:
         lines, waiting = self.model.text.split("\n"), [*self._imports]
         ends = {name: node.end_lineno or 0 for name, node in self.model.definitions.items()}
         for name, node in self.changed.items():
-            if name not in self.model.imports:  # the configuration: its field is set
+            # Fields of a configuration are set.
+            if name not in self.model.imports and not name.endswith("Config"):
                 waiting.append(self._as_parent(node))
             if name in ends:
                 lines[ends[name] - 1] += "\n" + "\n\n".join(waiting) + "\n"
@@ -135,7 +142,7 @@ def _fill(kind: str, label: str, facts: Facts, text: str, options: dict[str, str
 def _pool(model: Model, pool: str) -> list[str]:
     """Classes that the main head is made of, of a role or fit for something."""
     names = [name for name in model.renamable if name in model.reachable(model.head)]
-    fits = {"fed": _argument, "paired": _pairs, "passed": _passed}
+    fits = {"fed": state_argument, "paired": _pairs, "passed": _passed}
     if pool != "passed":
         role = ROLES.get(pool, "|".join(ROLES.values()))
         names = [name for name in names if re.search(role, name)]
@@ -173,7 +180,7 @@ class Facts(dict[str, str]):
         forward = self.model.method(self["name"], "forward")
         call = f"super().forward({arguments_of(forward, changed)})"
         text = f"def forward({self.model.signature(forward)}):\n        return {call}"
-        return text if _argument(self.model, self["name"]) else ""
+        return text if state_argument(self.model, self["name"]) else ""
 
     def anew(self) -> str:
         """The parent's `__init__`, without a call of it."""
@@ -270,7 +277,7 @@ FACTS: dict[str, Callable[[Facts], str]] = {
 
 
 @cache
-def _argument(model: Model, name: str) -> str:
+def state_argument(model: Model, name: str) -> str:
     """The first argument of a class's `forward`, where it is states; else ""."""
     try:
         model.method(name, "__init__")

@@ -17,10 +17,10 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "population.py"
 Results = list[dict[str, str]]
 
 
-def results_of(part: str, folder: Path) -> Results:
+def results_of(part: str, folder: Path, *options: str) -> Results:
     """A part of the models, in a process of its own, which what it imports does not outlive."""
     out = folder / "results.jsonl"
-    command = [sys.executable, SCRIPT, "--models", part, "--out", out]
+    command = [sys.executable, SCRIPT, "--models", part, "--out", out, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1) and out.exists(), done.stderr
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]

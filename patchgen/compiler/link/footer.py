@@ -343,7 +343,7 @@ def _find_keys(table: ast.expr) -> Iterator[str]:
 
 def map_model_types(builder: Builder) -> dict[str, str]:
     """Each model type of the output with the one of its parent."""
-    texts = find_configurations(builder)
+    texts = [builder.index(module).source.text for module in find_configurations(builder)]
     sources = {name: name for text in texts for name in read_model_types(text)}
     for declaration in builder.naming.plan.declarations:
         if declaration.kind == "configuration" and declaration.parents:
@@ -361,13 +361,13 @@ def map_model_types(builder: Builder) -> dict[str, str]:
 
 
 def find_configurations(builder: Builder) -> Iterator[str]:
-    """The texts of the configuration modules that the parents of the modeling output import."""
+    """The configuration modules that the parents of the modeling output import."""
     for parent in builder.naming.plan.parents:
         index, bindings = builder.index(parent), builder.naming.bindings
         for item in index.imports:
             module = bindings.absolute(index, item.module, item.level, Location(parent))
             if kind_of_module(module) == "configuration":
-                yield builder.index(module).source.text
+                yield module
 
 
 @functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.

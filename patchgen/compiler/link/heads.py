@@ -9,45 +9,56 @@
         def __init__(self, config):
             self.language_model = Qwen3VLTextModel._from_config(config.text_config)
 
+    class Sam2Model(Sam2PreTrainedModel):
+        def __init__(self, config):
+            self.vision_encoder = (
+                Sam2VisionModel._from_config(config.vision_config)
+                if config.vision_config.model_type == "sam2_vision_model"
+                else AutoModel.from_config(config.vision_config)
+            )
+
 `AutoModel` builds transformers' own class for the type of a configuration, and no variant: the
 classifier of a variant would silently train the parent's model.  Where the file has the class that
-AutoModel would take, and the variant changes it, that class is named.
+AutoModel would take, and changes it or its configuration, that class is named.  A new model has its
+own ones (`models.py`).
 
 - The generic heads of transformers ask AutoModel in their own `__init__`.  Its statements become
   the `__init__` of the head, or take the place of `super().__init__(config)` in the one it has.
 - A model of several models asks AutoModel for the parts of its configuration.  The class of a part
-  is known where the parent's configuration says it (`sub_configs_defaults`).
+  is known where the parent's configuration says it (`sub_configs_defaults`).  A part of any type
+  is built of the file's model where it has the type that the parent's configuration gives it.
 
-What may be of any type stays with AutoModel and gets a note, as everything does in a variant with a
-configuration of its own.
+What stays with AutoModel gets a note.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
-from patchgen.compiler.link.footer import add_method, find_configurations, map_model_types
+from patchgen.compiler.link.footer import add_method
 from patchgen.compiler.link.gather import Gathered
+from patchgen.compiler.link.models import (
+    ASKED,
+    Part,
+    find_asked_parts,
+    find_generic_bases,
+    select_base_models,
+)
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import Symbol
 from patchgen.facts.decorators import KERNELIZED
-from patchgen.facts.modules import AUTO_MODELS, AUTO_MODELS_TABLE, GENERIC_HEADS, SUB_CONFIGS
+from patchgen.facts.modules import GENERIC_HEADS
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import names_within, parse_class, walk
 
-# The name of a configuration class, its model type, and its parts with their classes.
-_Configuration = tuple[str, str, tuple[tuple[str, str], ...]]
-
 _SUPER_CALL = "super().__init__(config)"
 _HEAD_MODEL = "AutoModel.from_config(config)"
-_PART_MODEL = re.compile(r"\bAutoModel\.from_config(?=\(config\.(\w+)\))")
 
 
 def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
@@ -56,21 +67,24 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     if any(block.rewritten[0].symbol.module in builder.layers for block in gathered.blocks):
         blocks = tuple(_note_auto_model(block) for block in gathered.blocks)
         gathered = replace(gathered, blocks=blocks)
-    heads = {block.name: base for block in gathered.blocks for base in _find_generic_bases(block)}
+    heads = {block.name: base for block in gathered.blocks for base in find_generic_bases(block)}
     if not heads:
         return gathered
-    types = _read_base_models(builder)
-    names = {types[name] for name in map_model_types(builder).values() if name in types}
-    models = _find_models(names, gathered.blocks)
+    names = {
+        block.name: select_base_models(block, gathered.blocks, builder)
+        for block in gathered.blocks
+        if block.name in heads
+    }
+    models = _find_models(set().union(*names.values()), gathered.blocks)
     # With an equal base model, or with nothing but heads, AutoModel's answer is right.
-    others = [block for block in gathered.blocks if block.name not in heads and types]
+    others = [block for block in gathered.blocks if block.name not in heads]
     if not any(_differs(model, gathered.blocks, builder) for model in models or others):
         return gathered
     imports = {dependency.name: dependency for dependency in gathered.imports}
     rebound = []
     for block in gathered.blocks:
         if block.name in heads:
-            possible = _select_models(block, models, gathered.blocks, builder)
+            possible = _find_models(names[block.name], gathered.blocks)
             block, needed = _rebind_head(block, heads[block.name], possible, builder)
             for dependency in needed:
                 imports.setdefault(dependency.name, dependency)
@@ -79,18 +93,17 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
 
 
 def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
-    """Name the changed models of the file where AutoModel is asked for the parts of a model."""
-    if not any(_PART_MODEL.search(block.text) for block in gathered.blocks):
-        return gathered
+    """Name the models of the file where AutoModel is asked for the parts of a model."""
     declared = builder.naming.plan.declarations
-    if not declared or any(declaration.kind == "configuration" for declaration in declared):
-        return gathered
-    models: dict[str, str] = {}
-    for part, name in _map_parts(builder).items():
-        classes = _find_models({name}, gathered.blocks)
-        if len(classes) == 1 and _differs(classes[0], gathered.blocks, builder):
-            models[part] = classes[0].name
-    blocks = tuple(_name_parts(block, models) for block in gathered.blocks)
+    # AutoModel knows no configuration that the output has itself.
+    has_own = any(declaration.kind == "configuration" for declaration in declared)
+    parts: dict[str, tuple[Part, Dependency]] = {}
+    for name, part in find_asked_parts(gathered.blocks, builder).items():
+        models = _find_models({part.model}, gathered.blocks)
+        if len(models) == 1 and (has_own or _differs(models[0], gathered.blocks, builder)):
+            symbol = models[0].rewritten[0].symbol
+            parts[name] = part, Dependency(models[0].name, symbol, symbol.module, eager=False)
+    blocks = tuple(_name_parts(block, parts) for block in gathered.blocks)
     read = {dependency.name for block in blocks for dependency in block.dependencies}
     return replace(gathered, blocks=blocks, imports=_drop_auto_model(gathered.imports, read))
 
@@ -133,7 +146,10 @@ def _note_auto_model(block: FlatBlock) -> FlatBlock:
     """Add a note where the code of a class asks AutoModel for a model."""
     if block.kind != "class" or "AutoModel" not in block.text:
         return block
-    calls = [node for node in walk(parse_class(block.text)) if isinstance(node, ast.Call)]
+    nodes = [*walk(parse_class(block.text))]
+    # Where the file has the model of a type, AutoModel builds the others.
+    others = [node.orelse for node in nodes if isinstance(node, ast.IfExp)]
+    calls = [node for node in nodes if isinstance(node, ast.Call) and node not in others]
     names = sorted(ast.unparse(call.func) for call in calls)
     asked = [name for name in names if name.startswith("AutoModel")]
     return _add_note(block, f"a model from {asked[0]}") if asked else block
@@ -146,31 +162,6 @@ def _add_note(block: FlatBlock, what: str) -> FlatBlock:
         "the auto classes (patchgen.register)"
     )
     return replace(block, notes=(*block.notes, note))
-
-
-# The models that AutoModel would build
-
-
-def _read_base_models(builder: Builder) -> Mapping[str, str]:
-    """Model type and base model, from transformers' table; empty where a release has none.
-
-    MODEL_MAPPING_NAMES = OrderedDict([("llama", "LlamaModel"), ...])
-    """
-    if builder.naming.bindings.env.path(AUTO_MODELS) is not None:
-        for block in builder.index(AUTO_MODELS).blocks_that_bind(AUTO_MODELS_TABLE):
-            if f"{AUTO_MODELS_TABLE} = " in block.text:
-                return _read_pairs(block.text)
-    return {}
-
-
-@functools.lru_cache(maxsize=4)  # of one release, for every variant
-def _read_pairs(table: str) -> Mapping[str, str]:
-    pairs = {}
-    for node in ast.walk(ast.parse(table)):
-        match node:
-            case ast.Tuple(elts=[ast.Constant(value=str(kind)), ast.Constant(value=str(model))]):
-                pairs[kind] = model
-    return pairs
 
 
 def _find_models(names: Collection[str], blocks: tuple[FlatBlock, ...]) -> tuple[FlatBlock, ...]:
@@ -205,46 +196,6 @@ def _parse(text: str) -> ast.Module:
             if ast.get_docstring(node):
                 node.body = node.body[1:]
     return tree
-
-
-def _select_models(
-    head: FlatBlock, models: tuple[FlatBlock, ...], blocks: tuple[FlatBlock, ...], builder: Builder
-) -> tuple[FlatBlock, ...]:
-    """Those of `models` that AutoModel would build for the configuration that a head states.
-
-    class Gemma3TextForSequenceClassification(GenericForSequenceClassification, ...):
-        config: Gemma3TextConfig
-    """
-    if len(models) == 1:
-        return models
-    types = {name: kind for name, kind, _ in _read_all_configurations(builder)}
-    for declaration in builder.naming.plan.declarations:
-        if declaration.parents:
-            types[declaration.symbol.name] = types.get(declaration.parents[-1].name, "")
-    classes = {block.name: block for block in blocks if block.kind == "class"}
-    waiting = [head.name]
-    for name in waiting:
-        text = classes[name].text if name in classes else ""
-        stated = re.search(r"^ +config: (\w+)$", text, re.MULTILINE)
-        if stated:
-            model = _read_base_models(builder).get(types.get(stated[1], ""))
-            return tuple(model_class for model_class in models if model_class.origin.name == model)
-        waiting += [ast.unparse(base) for base in parse_class(text).bases] if text else []
-    return ()
-
-
-def _find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
-    generics = {
-        dependency.name: dependency.symbol
-        for dependency in block.dependencies
-        if dependency.symbol.module == GENERIC_HEADS
-    }
-    # Parsing takes longer than the look at the names.
-    if block.kind == "class" and generics:
-        for base in parse_class(block.text).bases:
-            symbol = generics.get(ast.unparse(base))
-            if symbol is not None and symbol.name.startswith("GenericFor"):
-                yield symbol
 
 
 def _rebind_head(
@@ -325,82 +276,31 @@ def _insert_statements(
     raise PatchgenError("PG415", at, what, hint)
 
 
-def _map_parts(builder: Builder) -> dict[str, str]:
-    """Each part of a configuration with the model that AutoModel builds of it.
-
-        sub_configs_defaults = {"text_config": Qwen3VLTextConfig, ...}
-
-    A part that has different classes in two configurations is left out.
-    """
-    types: dict[str, str] = {}
-    classes: dict[str, set[str]] = {}
-    for name, model_type, parts in _read_all_configurations(builder):
-        types[name] = model_type
-        for part, part_class in parts:
-            classes.setdefault(part, set()).add(part_class)
-    models = _read_base_models(builder)
-    alone = {part: names.pop() for part, names in classes.items() if len(names) == 1}
-    typed = {part: types.get(name, "") for part, name in alone.items()}
-    return {part: models[name] for part, name in typed.items() if name in models}
-
-
-def _read_all_configurations(builder: Builder) -> list[_Configuration]:
-    return [
-        configuration
-        for text in find_configurations(builder)
-        for configuration in _read_configurations(text)
-    ]
-
-
-@functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
-def _read_configurations(text: str) -> tuple[_Configuration, ...]:
-    configurations = []
-    for owner in ast.parse(text).body:
-        if isinstance(owner, ast.ClassDef):
-            values: dict[str, ast.expr] = {}
-            for node in owner.body:
-                match node:
-                    case (
-                        ast.Assign(targets=[ast.Name(id=name)], value=value)
-                        | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-                    ):
-                        values[name] = value
-            stated = values.get("model_type")
-            model_type = str(stated.value) if isinstance(stated, ast.Constant) else ""
-            parts = [part for key in SUB_CONFIGS for part in _find_parts(values.get(key))]
-            configurations.append((owner.name, model_type, tuple(parts)))
-    return tuple(configurations)
-
-
-def _find_parts(table: ast.expr | None) -> Iterator[tuple[str, str]]:
-    """The parts in a table, with the names of their classes.
-
-    {"text_config": ToyTextConfig, "vision_config": SubConfigSpec(config_class=ToyVisionConfig)}
-    """
-    if not isinstance(table, ast.Dict):
-        return
-    for key, value in zip(table.keys, table.values, strict=True):
-        if isinstance(value, ast.Call):
-            stated = [keyword.value for keyword in value.keywords if keyword.arg == "config_class"]
-            value = stated[0] if stated else value
-        if isinstance(key, ast.Constant):
-            # An unknown form makes the part ambiguous, and it is left to AutoModel.
-            yield str(key.value), ast.unparse(value)
-
-
-def _name_parts(block: FlatBlock, models: Mapping[str, str]) -> FlatBlock:
-    """The class, with its models named where its `__init__` asks AutoModel for them."""
-    if block.kind != "class" or not _PART_MODEL.search(block.text):
+def _name_parts(block: FlatBlock, parts: Mapping[str, tuple[Part, Dependency]]) -> FlatBlock:
+    """The class, with its models named where its `__init__` asks AutoModel for `parts`."""
+    if block.kind != "class" or not ASKED.search(block.text):
         return block
     init = _find_init(block.text)
     if init is None or "config" not in [argument.arg for argument in init.args.args]:
         return block
-    lines = block.text.split("\n")
-    for number in range(init.lineno - 1, init.end_lineno or init.lineno):
-        lines[number] = _PART_MODEL.sub(
-            lambda asked: f"{models[asked[1]]}._from_config" if asked[1] in models else asked[0],
-            lines[number],
-        )
-    text = "\n".join(lines)
+    calls: dict[str, str] = {}
+    named: dict[str, Dependency] = {}
+    for call in (node for node in walk(init) if isinstance(node, ast.Call)):
+        if ast.unparse(call.func) != "AutoModel.from_config":
+            continue
+        written = ast.get_source_segment(block.text, call) or ""
+        asked = ASKED.match(written)
+        if asked and asked[1] in parts:
+            part, model = parts[asked[1]]
+            built = written.replace("AutoModel.from_config", f"{model.name}._from_config")
+            if part.default:
+                is_default = f'config.{asked[1]}.model_type == "{part.default}"'
+                built = f"({built} if {is_default} else {written})"
+            calls[written] = built
+            named[model.name] = model
+    text = block.text
+    for written, built in calls.items():
+        text = text.replace(written, built)
     read = {name.id for name in names_within(parse_class(text))}
-    return replace(block, text=text, dependencies=_drop_auto_model(block.dependencies, read))
+    dependencies = (*_drop_auto_model(block.dependencies, read), *named.values())
+    return replace(block, text=text, dependencies=dependencies)

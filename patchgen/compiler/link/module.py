@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.link.collisions import find_conflicts
 from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock
 from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
-from patchgen.compiler.link.gather import Gathered, gather_blocks, list_kinds
+from patchgen.compiler.link.gather import Gathered, list_kinds
 from patchgen.compiler.link.header import (
     DOCSTRING_IMPORT,
     render_auto_docstring,
@@ -28,6 +28,7 @@ from patchgen.compiler.link.header import (
     render_header,
 )
 from patchgen.compiler.link.heads import drop_kernels, rebind_heads, rebind_submodels
+from patchgen.compiler.link.models import gather_with_models
 from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import NameClash
@@ -117,7 +118,7 @@ def write_text(draft: FlatModule) -> FlatModule:
 
 def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModule:
     """The flat module of `kind`; raises PG4xx where names clash or blocks cannot be ordered."""
-    draft = FlatModule(kind, requested, builder, gather_blocks(kind, requested, builder))
+    draft = FlatModule(kind, requested, builder, gather_with_models(kind, requested, builder))
     draft = put_on_own_models(draft)
     imports = find_imports(draft.gathered, builder)
     draft = replace(draft, imports=imports, blocks=order_blocks(draft.gathered, builder))

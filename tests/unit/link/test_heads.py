@@ -107,7 +107,6 @@ def test_the_file_builds_its_own_model(given, tmp_path):
             {"table": FIXED.replace("ToyTextConfig", "ImportedConfig")}, id="of another model"
         ),
         pytest.param({"call": CALL.replace("config.text", "self.config.text")}, id="not the given"),
-        pytest.param({"call": CALL.replace(")", ", dtype=None)")}, id="with more arguments"),
         pytest.param({"call": CALL.replace("from_config", "from_pretrained")}, id="loaded"),
     ],
 )
@@ -121,27 +120,36 @@ def test_auto_model_is_right_where_the_model_is_the_parents(tmp_path):
     assert (value, imported) == (CALL, True)
 
 
-def test_a_configuration_of_its_own_decides_itself(tmp_path):
+def test_more_arguments_are_passed_on(tmp_path):
+    value, _, _ = built(tmp_path, call=CALL.replace(")", ", dtype=None)"))
+    assert value == OWN.replace(")", ", dtype=None)")
+
+
+def test_a_part_of_any_type_is_of_the_file_where_it_has_its_usual_type(tmp_path):
+    table = FIXED.replace("ToyTextConfig", 'Spec(config_class=AutoConfig, model_type="toy_text")')
+    value, imported, noted = built(tmp_path, table=table)
+    assert (value, imported, noted) == ("(", True, False)
+
+
+def test_auto_model_knows_no_configuration_of_its_own(tmp_path):
     own = (
         "\n\nfrom transformers.models.toy import configuration_toy\n\n\n"
         'class ToyConfig(configuration_toy.ToyConfig):\n    model_type = "toy_x"\n'
     )
-    value, imported, _ = built(tmp_path, ending=own)
-    assert (value, imported) == (CALL, True)
+    assert built(tmp_path, changed="ToyModel", ending=own) == (OWN, False, False)
 
 
-@pytest.mark.parametrize(
-    ("model", "noted"), [("", True), ("class TinyModel(hf.LlamaModel): ...\n", False)]
-)
-def test_a_generic_head_without_its_base_model_is_said(model, noted, tmp_path):
+@pytest.mark.parametrize("model", ["", "class TinyModel(hf.LlamaModel): ...\n"])
+def test_a_new_head_brings_its_base_model(model, tmp_path):
     pytest.importorskip("transformers")
     text = "from transformers.models.llama import modeling_llama as hf\n"
     norm = "class TinyRMSNorm(hf.LlamaRMSNorm): ...\n"
     head = "class TinyForTokenClassification(hf.LlamaForTokenClassification): ...\n"
     path = Tree(tmp_path).write("modular_tiny.py", text + norm + model + head)
     (file,) = flatten(path, make_environment(tmp_path, search=sys.path), Settings()).files
-    assert any("AutoModel" in note.what for note in file.notes) == noted
-    assert ("TinyModel._from_config(config)" in file.text) != noted
+    assert "TinyModel._from_config(config)" in file.text
+    assert "self.norm = TinyRMSNorm(" in file.text
+    assert not any("AutoModel" in note.what for note in file.notes)
 
 
 def test_a_kernel_of_a_replaced_function_is_dropped_with_a_note(tmp_path):

@@ -1,0 +1,217 @@
+"""Say which models transformers' AutoModel builds for the classes of a flat file.
+
+    self.language_model = AutoModel.from_config(config.text_config)
+
+    class Qwen3VLConfig(PreTrainedConfig):                      the part `text_config`
+        sub_configs_defaults = {"text_config": Qwen3VLTextConfig}
+    class Qwen3VLTextConfig(PreTrainedConfig):
+        model_type = "qwen3_vl_text"
+    MODEL_MAPPING_NAMES = OrderedDict([("qwen3_vl_text", "Qwen3VLTextModel"), ...])
+
+A part may also be of any type, and of `model_type` where nothing else is said:
+
+    sub_configs_defaults = {
+        "vision_config": SubConfigSpec(config_class=AutoConfig, model_type="sam2_vision_model")
+    }
+
+A new model has such models of its parents' files as well: `gather_with_models` takes them along.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.link.footer import find_configurations, map_model_types
+from patchgen.compiler.link.gather import Gathered, gather_blocks
+from patchgen.compiler.plan.model import Symbol
+from patchgen.facts.modules import AUTO_MODELS, AUTO_MODELS_TABLE, GENERIC_HEADS, SUB_CONFIGS
+from patchgen.syntax.trees import parse_class
+
+ASKED = re.compile(r"\bAutoModel\.from_config\((?:config=)?config\.(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The model of a part of a configuration.
+
+    `default` is its model type where the part may have any other; "" where it is always this one.
+    """
+
+    model: str
+    default: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Configuration:
+    name: str
+    model_type: str
+    parts: tuple[tuple[str, str, str], ...]  # name, class and stated model type
+
+
+def gather_with_models(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gathered:
+    """The content of an output, with the models of sources that AutoModel builds for it."""
+    gathered = gather_blocks(kind, requested, builder)
+    names = {part.model for part in find_asked_parts(gathered.blocks, builder).values()}
+    for block in gathered.blocks:
+        if any(find_generic_bases(block)):
+            names |= select_base_models(block, gathered.blocks, builder)
+    inner = [
+        Symbol(module, name)
+        for module in builder.naming.plan.prefixes
+        for name in sorted(names)
+        if builder.index(module).definition(name)
+    ]
+    missing = [symbol for symbol in inner if symbol not in requested]
+    if not missing:
+        return gathered
+    return gather_with_models(kind, (*requested, *missing), builder)
+
+
+def find_asked_parts(blocks: tuple[FlatBlock, ...], builder: Builder) -> dict[str, Part]:
+    """The parts for which classes ask AutoModel, where their models are known."""
+    asked = {part for block in blocks for part in ASKED.findall(block.text)}
+    parts = _map_parts(builder) if asked else {}
+    return {name: part for name, part in parts.items() if name in asked}
+
+
+def find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
+    generics = {
+        dependency.name: dependency.symbol
+        for dependency in block.dependencies
+        if dependency.symbol.module == GENERIC_HEADS
+    }
+    # Parsing takes longer than the look at the names.
+    if block.kind == "class" and generics:
+        for base in parse_class(block.text).bases:
+            symbol = generics.get(ast.unparse(base))
+            if symbol is not None and symbol.name.startswith("GenericFor"):
+                yield symbol
+
+
+def select_base_models(
+    head: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder
+) -> set[str]:
+    """The one model that AutoModel builds for the configuration that a head states, if it is known.
+
+    class Gemma3TextForSequenceClassification(GenericForSequenceClassification, ...):
+        config: Gemma3TextConfig
+    """
+    models = _read_base_models(builder)
+    known = {models[name] for name in map_model_types(builder).values() if name in models}
+    defined = {
+        name for module in builder.naming.plan.parents for name in builder.index(module).classes
+    }
+    if len(known & defined) == 1:
+        return known & defined
+    types = _read_model_types(builder)
+    classes = {block.name: block for block in blocks if block.kind == "class"}
+    waiting = [head.name]
+    for name in waiting:
+        text = classes[name].text if name in classes else ""
+        stated = re.search(r"^ +config: (\w+)$", text, re.MULTILINE)
+        if stated:
+            return {models.get(types.get(stated[1], ""), "")} & known
+        waiting += [ast.unparse(base) for base in parse_class(text).bases] if text else []
+    return set()
+
+
+def _read_model_types(builder: Builder) -> dict[str, str]:
+    """The model type of each configuration class by its name in the flat files."""
+    naming, types = builder.naming, {}
+    for module in find_configurations(builder):
+        for configuration in _read_configurations(builder.index(module).source.text):
+            symbol = Symbol(module, configuration.name)
+            types[configuration.name] = configuration.model_type
+            types[naming.resolve(symbol, module).name] = configuration.model_type
+    for declaration in naming.plan.declarations:
+        if declaration.parents:
+            types[declaration.symbol.name] = types.get(declaration.parents[-1].name, "")
+    return types
+
+
+def _map_parts(builder: Builder) -> dict[str, Part]:
+    """Each part of a configuration with its model.
+
+    One that has different classes in two configurations is left out.
+    """
+    types: dict[str, str] = {}
+    stated: dict[str, set[tuple[str, str]]] = {}
+    for module in find_configurations(builder):
+        for configuration in _read_configurations(builder.index(module).source.text):
+            types[configuration.name] = configuration.model_type
+            for part, part_class, default in configuration.parts:
+                stated.setdefault(part, set()).add((part_class, default))
+    models = _read_base_models(builder)
+    parts: dict[str, Part] = {}
+    for part, classes in stated.items():
+        name, default = classes.pop()
+        model = models.get(default or types.get(name, ""))
+        if model and not classes:
+            parts[part] = Part(model, default)
+    return parts
+
+
+def _read_base_models(builder: Builder) -> Mapping[str, str]:
+    """Model type and base model, from transformers' table; empty where a release has none.
+
+    MODEL_MAPPING_NAMES = OrderedDict([("llama", "LlamaModel"), ...])
+    """
+    if builder.naming.bindings.env.path(AUTO_MODELS) is not None:
+        for block in builder.index(AUTO_MODELS).blocks_that_bind(AUTO_MODELS_TABLE):
+            if f"{AUTO_MODELS_TABLE} = " in block.text:
+                return _read_pairs(block.text)
+    return {}
+
+
+@functools.lru_cache(maxsize=4)  # of one release, for every variant
+def _read_pairs(table: str) -> Mapping[str, str]:
+    pairs = {}
+    for node in ast.walk(ast.parse(table)):
+        match node:
+            case ast.Tuple(elts=[ast.Constant(value=str(kind)), ast.Constant(value=str(model))]):
+                pairs[kind] = model
+    return pairs
+
+
+@functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
+def _read_configurations(text: str) -> tuple[_Configuration, ...]:
+    configurations = []
+    for owner in ast.parse(text).body:
+        if isinstance(owner, ast.ClassDef):
+            values: dict[str, ast.expr] = {}
+            for node in owner.body:
+                match node:
+                    case (
+                        ast.Assign(targets=[ast.Name(id=name)], value=value)
+                        | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                    ):
+                        values[name] = value
+            stated = values.get("model_type")
+            model_type = str(stated.value) if isinstance(stated, ast.Constant) else ""
+            parts = [part for key in SUB_CONFIGS for part in _find_parts(values.get(key))]
+            configurations.append(_Configuration(owner.name, model_type, tuple(parts)))
+    return tuple(configurations)
+
+
+def _find_parts(table: ast.expr | None) -> Iterator[tuple[str, str, str]]:
+    """The parts in a table, with the names of their classes and the types that are stated.
+
+    {"text_config": ToyTextConfig, "vision_config": SubConfigSpec(AutoConfig, model_type="vit")}
+    """
+    if not isinstance(table, ast.Dict):
+        return
+    for key, value in zip(table.keys, table.values, strict=True):
+        stated = {}
+        if isinstance(value, ast.Call):
+            stated = {keyword.arg: keyword.value for keyword in value.keywords}
+        if isinstance(key, ast.Constant):
+            # An unknown form makes the part ambiguous, and it is left to AutoModel.
+            owner = ast.unparse(stated.get("config_class", value))
+            default = stated.get("model_type")
+            model_type = str(default.value) if isinstance(default, ast.Constant) else ""
+            yield str(key.value), owner, model_type
