@@ -13,6 +13,7 @@ import functools
 import hashlib
 import importlib.util
 import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,10 @@ def _converted(output: Path, record: Record, project: Project) -> Fitted:
     (outcome,) = run([modular], Cache(project), jobs=1)
     if outcome.problems:
         raise Refusals(outcome.problems)
+    for found in (warning for each in outcome.outputs for warning in each.warnings):
+        warnings.warn(
+            f"{output.name} was converted for the installed release: {found}", stacklevel=2
+        )
     made_by = describe_versions(project.environment(), project.config.settings.formatter)
     fitted = _kept(outcome, project) / output.name
     return Fitted(fitted, record.modular, made_by, modules_read(outcome))

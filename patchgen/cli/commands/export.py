@@ -26,7 +26,7 @@ def export(name: str, folder: str, checkpoint: str | None) -> int:
     target = Path(folder)
     try:
         variant = write(name, target, checkpoint)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         raise click.UsageError(str(error)) from error
     for path in sorted(target.iterdir()):
         click.echo(f"wrote {Path(folder, path.name)}")

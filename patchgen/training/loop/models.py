@@ -95,6 +95,8 @@ def _variant(name: str) -> Variant | None:
     """Return the variant of that name; None for a model type or what may be a checkpoint."""
     try:
         return find_variant(name)
+    except ImportError as error:  # of the gallery, and does not fit the installed transformers
+        raise PatchgenError("PG811", Location(name), str(error)) from error
     except ValueError as error:
         if "several variants" in str(error):
             raise PatchgenError("PG811", Location(name), str(error)) from error

@@ -117,6 +117,8 @@ def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]
     variants = {variant.name for variant in known_variants(start)}
     try:
         variant = find_variant(name, start)
+    except ImportError as error:  # of the gallery, and does not fit the installed transformers
+        raise _no_model(name, str(error)) from error
     except ValueError as error:
         if "several variants" in str(error):
             raise _no_model(name, str(error)) from error
