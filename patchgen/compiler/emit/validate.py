@@ -13,6 +13,7 @@ import ast
 import copy
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -22,8 +23,10 @@ from patchgen.compiler.emit import checks
 from patchgen.compiler.emit.parsed import Function, Parsed, imports_in, parse_output, read_parts
 from patchgen.compiler.emit.release import Release, Transformers, explain_missing
 from patchgen.compiler.flat import FlatFile, Override
+from patchgen.compiler.link.unused import is_misspelt
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.lineage import Lineages
+from patchgen.syntax.blocks import imports_of
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem, did_you_mean
 from patchgen.syntax.kept import recall
@@ -33,6 +36,10 @@ from patchgen.syntax.trees import list_parameters, statements_within
 
 # Code that makes a model from a configuration, whose classes are not known.
 _MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
+_LAYERS = re.compile("_no_split_modules")
+_PATHS = re.compile(r"_tied_weights_keys|(?:base_model)?_[tpe]p_plan")
+_WORD = re.compile(r"[^\W\d]\w*")
+_FIELD = re.compile(r"\bconfig\.([a-z]\w*)\b(?!\()")
 _LISTED = r"\b_no_split_modules\b[^\]]*[\"']{}[\"']"
 
 
@@ -109,6 +116,7 @@ def validate(
         problems += _find_patchgen_imports(parsed, output.modular)
         problems += _find_swallowed(parsed, output, overrides)
         problems += _find_unknown_layers(parsed, output)
+        problems += _find_misspelt(parsed, output, env)
         for line, what, hint in checks.find_unset(file.text, base) if base is not None else ():
             unset = Problem(output.locate(line), "PG421", what, hint, "warning")
             problems.append(unset.carried_by(output.find_declaration(line)[1]))
@@ -334,23 +342,73 @@ def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     transformers looks for modules of these names: one that is unknown has no effect.  A model that
     is made from a configuration brings classes of its own; there nothing is checked.
     """
-    if _MAKES_MODELS.search(output.text):
-        return
+    for name, _, at in _list_table(parsed, output, _LAYERS):
+        if name in parsed.bound or _MAKES_MODELS.search(output.text):
+            continue
+        # Upstream lists classes of other models too; transformers ignores them.
+        what = f"_no_split_modules names {name}, and the flat file has no such class"
+        hint = did_you_mean(name, parsed.bound) or "name a class of it"
+        # A copy of upstream's list has upstream's mistakes.
+        is_upstreams = re.search(_LISTED.format(re.escape(name)), output.base or "")
+        yield Problem(at, "PG409", what, hint, "warning" if is_upstreams else "error")
+
+
+def _find_misspelt(parsed: Parsed, output: _Output, env: Environment) -> Iterator[Problem]:
+    """Warnings of names in plans and tied keys, and of fields of a configuration.
+
+        _tied_weights_keys = {"lm_haed.weight": ...}        no module, nearly `lm_head`
+        self.width = config.hiden_size                      no field, nearly `hidden_size`
+
+    Only what nothing else in the file and its parent names, but for a letter.
+    """
+    text, base = output.text, output.base or ""
+    words = Counter(_WORD.findall(text))
+    for key, node, at in _list_table(parsed, output, _PATHS):
+        own = Counter(_WORD.findall(ast.unparse(node)))
+        for name in _WORD.findall(key):
+            known = {word for word in words if words[word] > own[word]} | {*_WORD.findall(base)}
+            # A configuration has plans for modules that only another file has.
+            if output.file.kind == "configuration" and not base:
+                known = {name}
+            # What the modules of torch have.
+            known |= {"weight", "bias"}
+            if name not in known and is_misspelt(name, known):
+                what = f"{key} names no module: nothing is called {name}"
+                yield Problem(at, "PG426", what, did_you_mean(name, known), "warning")
+    configurations = [item.module for item in imports_of(parsed.body) if "Config" in item.name]
+    fields = Counter(_FIELD.findall(text))
+    for name in fields.keys() - {*_FIELD.findall(base)}:
+        known = fields.keys() - {name} | {*_FIELD.findall(base)}
+        is_read_alone = words[name] == fields[name] and is_misspelt(name, known)
+        if is_read_alone and not any(env.spells(module, name) for module in configurations):
+            place = text.index(f"config.{name}")
+            at = output.locate(text.count("\n", 0, place) + 1)
+            if at.path == output.modular:
+                what = f"config.{name} is no field of the configuration"
+                yield Problem(at, "PG426", what, did_you_mean(name, known), "warning")
+
+
+def _list_table(
+    parsed: Parsed, output: _Output, tables: re.Pattern[str]
+) -> Iterator[tuple[str, ast.expr, Location]]:
+    """The strings that the modular file writes into a table of the model, with the table."""
     for part in parsed.parts:
-        for node in statements_within(part.tree) if "_no_split_modules" in part.text else ():
-            if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        for node in statements_within(part.tree) if tables.search(part.text) else ():
+            match node:
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)])
+                    | ast.AnnAssign(target=ast.Name(id=name))
+                ):
+                    value = node.value
+                case _:
+                    continue
+            if value is None or not tables.fullmatch(name):
                 continue
-            if not ast.unparse(node).startswith("_no_split_modules"):
-                continue
-            for element in getattr(node.value, "elts", ()):
-                at = output.locate(part.locate(element.lineno))
-                is_unknown = isinstance(element, ast.Constant) and element.value not in parsed.bound
-                # Upstream lists classes of other models too; transformers ignores them.
-                if is_unknown and at.path == output.modular:
-                    name = str(element.value)
-                    what = f"_no_split_modules names {name}, and the flat file has no such class"
-                    hint = did_you_mean(name, parsed.bound) or "name a class of it"
-                    # A copy of upstream's list has upstream's mistakes.
-                    is_upstreams = re.search(_LISTED.format(re.escape(name)), output.base or "")
-                    severity = "warning" if is_upstreams else "error"
-                    yield Problem(at, "PG409", what, hint, severity)
+            elements = [*getattr(value, "elts", ()), *getattr(value, "keys", ())]
+            if name == "_tied_weights_keys":
+                elements += getattr(value, "values", ())
+            for element in elements:
+                if isinstance(element, ast.Constant) and isinstance(element.value, str):
+                    at = output.locate(part.locate(element.lineno))
+                    if at.path == output.modular:
+                        yield element.value, value, at

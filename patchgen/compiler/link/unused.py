@@ -131,8 +131,8 @@ def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Proble
     what, hint, near, stays = f"the class {name}", "", _suggest(name, outputs.places), False
     if parent is not None:
         place = naming.resolve(parent, parent.module)
-        is_misspelt = _is_misspelt(name, (place.name, parent.name))
-        near = f"did you mean {place.name}? " if is_misspelt else ""
+        is_near = is_misspelt(name, (place.name, parent.name))
+        near = f"did you mean {place.name}? " if is_near else ""
         hint = f"only a class of the name {place.name} takes its place; "
         stays = any(block.rewritten[0].symbol == parent for block in outputs.blocks)
         if stays:
@@ -192,7 +192,7 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
         return
     for attribute, statement in attributes.items():
         # One that is new may be read from outside.
-        if attribute not in inherited and _is_misspelt(attribute, inherited):
+        if attribute not in inherited and is_misspelt(attribute, inherited):
             yield _warn_of_member(attribute, statement, declaration, inherited, outputs)
     # A class that is written out has the methods of the one whose place it takes.
     for parent in naming.plan.parents:
@@ -207,7 +207,7 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
         if node.name in inherited or re.search(rf"\b{node.name}\b", called):
             continue
         is_public = is_for_users and not node.name.startswith("_")
-        if not is_public or _is_misspelt(node.name, inherited):
+        if not is_public or is_misspelt(node.name, inherited):
             yield _warn_of_member(node.name, node, declaration, inherited, outputs)
 
 
@@ -274,7 +274,7 @@ def _suggest(name: str, others: Iterable[str]) -> str:
     return f"did you mean {near[0]}? " if near else ""
 
 
-def _is_misspelt(name: str, others: Iterable[str]) -> bool:
+def is_misspelt(name: str, others: Iterable[str]) -> bool:
     """Whether a letter is missing or too much in `name`, or two are swapped.
 
     `get_decoder` is no misspelt `get_encoder`, nor `LlamaNorm2` a misspelt `LlamaNorm`.

@@ -30,6 +30,7 @@ class Any(Base):
     "star.py": "from .mixin import *",
     "guarded.py": "try:\n    import torch\nexcept ImportError:\n    torch = None",
     "lazy.py": "",
+    "configuration_a.py": "class AConfig:\n    hidden_size: int = 1",
 }
 HEAD = "from torch import nn\nfrom transformers.base import Any, Base\n\n\n"
 # A text below HEAD, and the findings: line of the text, code, and words of the message.
@@ -102,6 +103,22 @@ CASES = [
         "    def __init__(self, c):\n        self.a = A()\n        if c: self.a = c\n"
         "    def forward(self): self.a(1, 2)",
         [],
+    ),
+    # Names but for a letter.
+    (
+        "class A:\n    _tp_plan = {'haed': 'rowwise', 'layers.*.head': 'colwise'}\n"
+        "    def f(self): self.head = self.layers = nn.Linear(1, 1)",
+        ["2 PG426 haed names no module"],
+    ),
+    (
+        "class A:\n    _tied_weights_keys = {'lm_head.weight': 'emb.weight'}\n"
+        "    def f(self): self.lm_head = self.emb = nn.Linear(1, 1)",
+        [],
+    ),
+    (
+        "from transformers.configuration_a import AConfig\nclass A:\n"
+        "    def f(self, config): return config.hiden_size, config.hidden_size, config.width",
+        ["3 PG426 config.hiden_size is no field"],
     ),
     # Values.
     (
