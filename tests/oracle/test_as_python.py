@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -89,4 +90,156 @@ def test_a_wrong_flat_file_is_seen(error: str) -> None:
     (name,) = texts
     assert right in texts[name]
     found = judge(modular, {name: texts[name].replace(right, wrong)}, REPOSITORY)
+    assert any(said in each for each in found), found
+
+
+# Modular files, and how their flat files differ from the parent's text: rightly, and wrongly.
+DOUBLED = """
+from transformers.models.{0} import modeling_{0} as hf
+class {1}(hf.{1}):
+    def forward(self, x):
+        return super().forward(x) * 2
+"""
+RETURNED = ("return down_proj\n", "return down_proj * 2\n")
+TWO_FUNCTIONS = """
+from transformers.models.glm.modeling_glm import rotate_half as interleaved
+from transformers.models.llama import modeling_llama as llama
+class LlamaMLP(llama.LlamaMLP):
+    def forward(self, x):
+        return super().forward(interleaved(x) + llama.rotate_half(x))
+"""
+CALL = "        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))\n"
+ROTATE = "def rotate_half(x):"
+GLM = """def glm_rotate_half(x):
+    return torch.stack((-x[..., 1::2], x[..., 0::2]), dim=-1).flatten(-2)
+
+
+"""
+NEW_FUNCTION = """
+from transformers.models.llama import modeling_llama as llama
+def rotate_half(x):
+    return -x
+"""
+ROTATED = """    x1 = x[..., : x.shape[-1] // 2]
+    x2 = x[..., x.shape[-1] // 2 :]
+    return torch.cat((-x2, x1), dim=-1)
+"""
+AUTO = "AutoModel.from_config(config.text_config)"
+REMOVED = """
+from transformers.models.llama import modeling_llama as llama
+class LlamaRMSNorm(llama.LlamaRMSNorm):
+    def extra_repr(self):
+        raise AttributeError
+"""
+REPR = """
+    def extra_repr(self):
+        return f"{tuple(self.weight.shape)}, eps={self.variance_epsilon}"
+"""
+BASE = """
+from transformers.models.llama import modeling_llama as llama
+class LlamaPreTrainedModel(llama.LlamaPreTrainedModel):
+    supports_gradient_checkpointing = False
+class LlamaModel(LlamaPreTrainedModel, llama.LlamaModel):
+    pass
+"""
+FLAG = ("supports_gradient_checkpointing = True", "supports_gradient_checkpointing = False")
+EDITED = """
+from patchgen.edits import Hole, New, edit, new, old
+from transformers.models.llama import modeling_llama as llama
+LIMIT = 0.5
+class LlamaMLP(llama.LlamaMLP):
+    @edit("forward")
+    def clamp(self, gate: Hole, limit: New[float] = LIMIT):
+        with old:
+            self.act_fn(gate)
+        with new:
+            self.act_fn(gate.clamp(max=limit))
+"""
+GATE = "self.act_fn(self.gate_proj(x))"
+MLP = "def forward(self, x):"
+# The parent, the modular file, the right changes, what makes them wrong, and what is said of that.
+PLANTED = {
+    "a class is not replaced": (
+        "llama",
+        DOUBLED.format("llama", "LlamaMLP"),
+        [RETURNED],
+        [("down_proj * 2", "down_proj")],
+        "is not what Python computes",
+    ),
+    "two functions have one body": (
+        "llama",
+        TWO_FUNCTIONS,
+        [
+            (ROTATE, GLM + ROTATE),
+            (CALL, "        x = glm_rotate_half(x) + rotate_half(x)\n" + CALL),
+        ],
+        [("x = glm_rotate_half(x) +", "x = rotate_half(x) +")],
+        "is not what Python computes",
+    ),
+    "a function is not replaced": (
+        "llama",
+        NEW_FUNCTION,
+        [(ROTATED, "    return -x\n")],
+        [("    return -x\n", ROTATED)],
+        "is not what Python computes",
+    ),
+    "a part is of the auto classes": (
+        "qwen3_vl",
+        DOUBLED.format("qwen3_vl", "Qwen3VLTextMLP"),
+        [RETURNED, (AUTO, "Qwen3VLTextModel._from_config(config.text_config)")],
+        [("Qwen3VLTextModel._from_config(config.text_config)", AUTO)],
+        "language_model is transformers.models.qwen3_vl",
+    ),
+    "what is removed is there": (
+        "llama",
+        REMOVED,
+        [(REPR, "")],
+        [
+            (
+                "class LlamaRotaryEmbedding",
+                "LlamaRMSNorm.extra_repr = repr\n\n\nclass LlamaRotaryEmbedding",
+            )
+        ],
+        "LlamaRMSNorm.extra_repr is",
+    ),
+    "bases without an order": (
+        "llama",
+        BASE,
+        [FLAG],
+        [("LlamaModel(LlamaPreTrainedModel)", "LlamaModel(PreTrainedModel, LlamaPreTrainedModel)")],
+        "cannot be imported: TypeError",
+    ),
+    "an edit with another value": (
+        "llama",
+        EDITED,
+        [
+            ("class LlamaMLP", "LIMIT = 0.5\n\n\nclass LlamaMLP"),
+            (MLP, "def forward(self, x, limit=LIMIT):"),
+            (GATE, "self.act_fn(self.gate_proj(x).clamp(max=limit))"),
+        ],
+        [("LIMIT = 0.5", "LIMIT = 0.25")],
+        "LlamaMLP.forward takes",
+    ),
+}
+
+
+@pytest.mark.parametrize("error", PLANTED)
+def test_a_planted_error_is_seen(error: str, tmp_path: Path) -> None:
+    model, modular, right, wrong, said = PLANTED[error]
+    spec = importlib.util.find_spec(f"transformers.models.{model}.modeling_{model}")
+    assert spec is not None and spec.origin is not None
+    text = Path(spec.origin).read_text(encoding="utf-8").replace("from ...", "from transformers.")
+    text = text.replace("from ..", "from transformers.models.")
+    text = text.replace("from .", f"from transformers.models.{model}.")
+    path = tmp_path / f"modular_{model}_x.py"
+    path.write_text(modular, encoding="utf-8")
+    for old, new in right:
+        assert old in text, old
+        text = text.replace(old, new)
+    name = f"modeling_{model}_x.py"
+    assert judge(path, {name: text}, tmp_path) == []
+    for old, new in wrong:
+        assert old in text, old
+        text = text.replace(old, new)
+    found = judge(path, {name: text}, tmp_path)
     assert any(said in each for each in found), found

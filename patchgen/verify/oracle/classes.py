@@ -41,16 +41,17 @@ def class_differences(meaning: Meaning, flat: ModuleType) -> Iterator[str]:
     for name, ours in list(vars(flat).items()):
         if getattr(ours, "__module__", None) != flat.__name__ or ours.__name__ != name:
             continue
-        try:
-            meant = meaning.value_of(name)
-        except LookupError:
-            continue  # a helper of the file, such as a parent that stays
-        if meaning.name_of(meant) is None:
-            continue  # it is imported, and the file's own one has a reason of its own
-        if isinstance(ours, type) and isinstance(meant, type):
-            yield from (f"{name}{what}" for what in _class_differences(meaning, meant, ours))
-        elif inspect.isfunction(ours) and inspect.isfunction(meant):
-            yield from (f"{name}{what}" for what in _differs(meaning, meant, ours))
+        # Nothing is known of a helper, such as a parent that stays.
+        meant = [each for each in meaning.values_of(name) if meaning.name_of(each) is not None]
+        found = [list(_definition_differences(meaning, each, ours)) for each in meant]
+        yield from (f"{name}{what}" for what in min(found, key=len, default=[]))
+
+
+def _definition_differences(meaning: Meaning, meant: Any, ours: Any) -> Iterator[str]:
+    if isinstance(ours, type) and isinstance(meant, type):
+        yield from _class_differences(meaning, meant, ours)
+    elif inspect.isfunction(ours) and inspect.isfunction(meant):
+        yield from _differs(meaning, meant, ours)
 
 
 def _class_differences(meaning: Meaning, meant: type, flat: type) -> Iterator[str]:

@@ -8,22 +8,34 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from types import ModuleType
 
+from transformers import PreTrainedModel
+
 from patchgen.verify.checks.context import CheckContext, Verdict
 from patchgen.verify.oracle.classes import class_differences, lacked
-from patchgen.verify.oracle.models import model_differences, say
-from patchgen.verify.oracle.running import NotJudged, run_as_python
+from patchgen.verify.oracle.models import compare_models, say
+from patchgen.verify.oracle.running import Meaning, NotJudged, run_as_python
 from patchgen.verify.parts.part_check import Scenario
 from patchgen.verify.variants import find_heads
 
-__all__ = ["NotJudged", "judge"]
+__all__ = ["Judgement", "NotJudged", "examine", "imported", "judge", "run_as_python"]
 
 # One step of training, and one that reads padding.
 SCENARIOS = (Scenario(train=True), Scenario(rows="left"))
 _NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What differs from Python's way, how much was compared, and why no more."""
+
+    differences: tuple[str, ...]
+    compared: str = ""  # of the models
+    not_judged: str = ""
 
 
 def judge(
@@ -32,40 +44,70 @@ def judge(
     """What is not as Python runs the modular file; `flat` are the texts of its outputs by name.
 
     Every class and function of the flat files is compared, and tiny models of `heads`: of the first
-    public model class, if none is named.  Raises NotJudged where Python does not run the file, or
-    the model of a head.
+    model class with a head, if none is named.  Raises NotJudged where nothing differs and Python
+    does not run the file, or the model of a head.
     """
     meaning = run_as_python(modular, home)
     with imported(flat) as modules:
         if isinstance(modules, str):
             return [modules]
-        found = lacked(meaning, list(modules.values()))
-        for name, module in modules.items():
-            found += class_differences(meaning, module)
-            named = find_heads(flat[name])[:1] if heads is None else heads
-            for head in [each for each in named if hasattr(module, each)]:
-                found += model_differences(meaning, module, head, SCENARIOS)
-    return found
+        if heads is None:
+            heads = [head for name, text in flat.items() for head in _heads(modules[name], text)]
+        found = examine(meaning, list(modules.values()), heads, SCENARIOS)
+    if found.not_judged and not found.differences:
+        raise NotJudged(found.not_judged)
+    return list(found.differences)
+
+
+def _heads(module: ModuleType, text: str) -> list[str]:
+    """The first public model class, or the last of the file where it names none as public."""
+    if listed := find_heads(text)[:1]:
+        return list(listed)
+    kinds = [each for each in vars(module).values() if isinstance(each, type)]
+    own = [kind for kind in kinds if kind.__module__ == module.__name__]
+    models = [kind.__name__ for kind in own if issubclass(kind, PreTrainedModel)]
+    return [name for name in models if not name.endswith("PreTrainedModel")][-1:]
+
+
+def examine(
+    meaning: Meaning,
+    flats: Sequence[ModuleType],
+    heads: Sequence[str],
+    scenarios: Sequence[Scenario],
+) -> Judgement:
+    """The flat modules of a modular file beside what it means."""
+    found = lacked(meaning, flats)
+    for flat in flats:
+        found += class_differences(meaning, flat)
+    tensors, why = 0, ""
+    for flat, head in [(flat, head) for flat in flats for head in heads if hasattr(flat, head)]:
+        try:
+            report = compare_models(meaning, flat, head, scenarios)
+            found += report.differences
+            tensors += report.tensors
+        except NotJudged as reason:
+            why = str(reason)
+    if not tensors and not why:
+        why = f"no model of {', '.join(heads) or 'the file'} is compared"
+    return Judgement(tuple(found), f"equal state and {tensors} outputs", why)
 
 
 def check_as_python(context: CheckContext) -> Verdict:
     """FAIL for what is not as Python runs the modular file; WARN where Python does not run it."""
     pair, head = context.pair, context.case.head
-    home = Path(pair.variant.home)
+    home, modular = Path(pair.variant.home), pair.variant.modular
     try:
-        meaning = _run(home / pair.variant.modular, home)
-        found = [*lacked(meaning, [pair.module]), *class_differences(meaning, pair.module)]
-        found += model_differences(meaning, pair.module, head, (context.case.scenario, *SCENARIOS))
+        meaning = _run(home / modular, home)
     except NotJudged as why:
         return Verdict("WARN", f"not judged: {why}")
-    if found:
-        more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
-        return Verdict(
-            "FAIL",
-            f"not as Python runs {pair.variant.modular}: {'; '.join(found[:3])}{more}",
-            cause=found[0],
-        )
-    return Verdict("PASS", "classes, members, signatures, values, and what it computes")
+    found = examine(meaning, [pair.module], [head], [context.case.scenario, *SCENARIOS])
+    if found.differences:
+        first, more = found.differences[0], len(found.differences) - 1
+        others = f"; and {more} more" if more else ""
+        return Verdict("FAIL", f"not as Python runs {modular}: {first}{others}", cause=first)
+    if found.not_judged:
+        return Verdict("WARN", f"classes are equal; models are not judged: {found.not_judged}")
+    return Verdict("PASS", f"classes, members, signatures, values; {found.compared}")
 
 
 _run = functools.cache(run_as_python)

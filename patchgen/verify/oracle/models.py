@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, set_seed
+from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel, set_seed
 
 from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.inputs.arguments import LARGEST, CannotBuild
@@ -20,51 +21,82 @@ from patchgen.verify.oracle.running import Meaning, NotJudged
 from patchgen.verify.parts.part_check import Scenario
 
 CLOSE = 1e-5  # relative to the largest entry, in float32: another order of a sum
+NEAR_ZERO = 1e-6  # relative to the largest gradient: one that is zero but for rounding
 
 
-def model_differences(
-    meaning: Meaning, flat: ModuleType, head: str, scenarios: tuple[Scenario, ...]
-) -> Iterator[str]:
-    """What differs between two tiny models of a class: weights, outputs and gradients.
+@dataclass(frozen=True)
+class Compared:
+    differences: tuple[str, ...]
+    tensors: int = 0  # outputs and gradients
+
+
+def compare_models(
+    meaning: Meaning, flat: ModuleType, head: str, scenarios: Sequence[Scenario]
+) -> Compared:
+    """Two tiny models of a class: their modules, weights, outputs and gradients.
 
     Raises NotJudged where the class cannot be built or run as Python runs the modular file.
     """
     meant, ours = meaning.value_of(head), getattr(flat, head)
-    theirs = meaning.parent_of(head)
+    theirs = _whose_inputs(meaning.parent_of(head))
+    _share_what_text_says(meaning, flat)
     try:
         values = tiny_config(theirs.config_class)
-    except Exception as error:  # each configuration has its own
-        raise NotJudged(f"{head} has no tiny configuration: {error}") from error
-    try:
         with meaning.auto_classes():
             model = _built(meant, _config_of(meant, values, theirs))
-    except Exception as error:
+    except Exception as error:  # each model has its own
         raise NotJudged(f"{head} is not built by Python: {say(error)}") from error
     try:
         other = _built(ours, _config_of(ours, values, theirs))
     except Exception as error:
-        yield f"{head} cannot be built: {say(error)}"
-        return
-    yield from _different_modules(meaning, flat, model, other)
+        return Compared((f"{head} cannot be built: {say(error)}",))
     states = model.state_dict(), other.state_dict()
-    yield from _different(f"{head}: a new model's", *states)
+    found = [*_other_modules(meaning, flat, model, other)]
+    found += _different(f"{head}: a new model's", *states)
     if states[0].keys() != states[1].keys():
-        return
+        return Compared(tuple(found))
     draw_weights(model)
     other.load_state_dict(model.state_dict())
-    for scenario in scenarios:
-        try:
-            inputs = make_inputs(theirs, model.config, scenario).to("cpu", torch.float32)
-            with meaning.auto_classes():
+    tensors = 0
+    for attention in ("", "eager"):
+        for scenario in scenarios[: 1 if attention else None]:
+            try:
+                _set_attention(model, attention)
+                inputs = make_inputs(theirs, model.config, scenario).to("cpu", torch.float32)
                 expected = observe_step(model, inputs, scenario)
-        except Exception as error:
-            raise NotJudged(f"{head} is not run by Python: {say(error)}") from error
-        try:
-            found = observe_step(other, inputs, scenario)
-        except Exception as error:
-            yield f"{head} cannot be run: {say(error)}"
-            return
-        yield from _different(f"{head}: its", expected, found)
+            except Exception as error:
+                if tensors:  # it runs otherwise
+                    continue
+                raise NotJudged(f"{head} is not run by Python: {say(error)}") from error
+            try:
+                _set_attention(other, attention)
+                observed = observe_step(other, inputs, scenario)
+            except Exception as error:
+                return Compared((*found, f"{head} cannot be run: {say(error)}"))
+            tensors += len(expected)
+            found += _different(f"{head}: its", expected, observed)
+    return Compared(tuple(dict.fromkeys(found)), tensors)
+
+
+def _share_what_text_says(meaning: Meaning, flat: ModuleType) -> None:
+    """Let both sides choose attention alike: transformers looks for it in the text of a module."""
+    for name, ours in list(vars(flat).items()):
+        if isinstance(ours, type) and issubclass(ours, PreTrainedModel):
+            for meant in meaning.values_of(name):
+                for what in ("attn", "experts"):
+                    can_set = getattr(ours, f"_can_set_{what}_implementation")()
+                    setattr(meant, f"_can_set_{what}_implementation_cached_value", can_set)
+
+
+def _whose_inputs(cls: Any) -> Any:
+    """The class itself, or for a base class alone the model without a head."""
+    is_base = cls.__name__.endswith("PreTrainedModel")
+    return MODEL_MAPPING.get(cls.config_class, cls) if is_base else cls
+
+
+def _set_attention(model: Any, name: str) -> None:
+    if name:
+        model.set_attn_implementation(name)
 
 
 def _config_of(cls: Any, values: PreTrainedConfig, theirs: Any) -> PreTrainedConfig:
@@ -89,23 +121,17 @@ def _built(cls: Any, config: PreTrainedConfig) -> Any:
         torch.use_deterministic_algorithms(False)
 
 
-def _different_modules(
+def _other_modules(
     meaning: Meaning, flat: ModuleType, model: nn.Module, other: nn.Module
 ) -> Iterator[str]:
-    """Modules that are of another class: one of transformers is not what the file changes."""
+    """The first module that is of transformers, and not of the flat file, where that counts."""
     theirs = dict(model.named_modules())
     for name, module in other.named_modules():
-        if name not in theirs:
-            continue
-        meant = meaning.name_of(type(theirs[name]))
-        found = type(module)
-        if meant is not None and found.__module__ != flat.__name__ and not _is_auto(found, flat):
-            yield f"{name or 'the model'} is {found.__module__}.{found.__name__}, not {meant}"
+        meant, found = type(theirs.get(name)), type(module)
+        if meaning.is_changed(meant) and found.__module__ != flat.__name__:
+            place = name or "the model"
+            yield f"{place} is {found.__module__}.{found.__name__}, not {meaning.name_of(meant)}"
             return
-
-
-def _is_auto(found: type, flat: ModuleType) -> bool:
-    return False
 
 
 def _different(what: str, expected: dict[str, Tensor], found: dict[str, Tensor]) -> Iterator[str]:
@@ -114,13 +140,19 @@ def _different(what: str, expected: dict[str, Tensor], found: dict[str, Tensor])
         side = "the modular file's" if names[0] in expected else "the flat file's"
         yield f"{what} {names[0]} is {side} alone"
         return
-    wrong = [name for name in expected if not _are_equal(expected[name], found[name])]
+    floats = [tensor for name, tensor in expected.items() if "gradient" in name and tensor.numel()]
+    largest = max((float(tensor.abs().nan_to_num().max()) for tensor in floats), default=0.0)
+    wrong = [
+        name
+        for name, tensor in expected.items()
+        if not _are_equal(tensor, found[name], NEAR_ZERO * largest * ("gradient" in name))
+    ]
     if wrong:
         more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         yield f"{what} {wrong[0]} is not what Python computes{more}"
 
 
-def _are_equal(one: Tensor, two: Tensor) -> bool:
+def _are_equal(one: Tensor, two: Tensor, allowed: float) -> bool:
     if one.shape != two.shape or one.dtype != two.dtype:
         return False
     if not one.is_floating_point() or not one.numel():
@@ -128,7 +160,8 @@ def _are_equal(one: Tensor, two: Tensor) -> bool:
     if torch.equal(one.nan_to_num(), two.nan_to_num()):
         return True
     largest = float(one[one.isfinite()].abs().max()) if one.isfinite().any() else 0.0
-    return torch.allclose(one, two, rtol=0, atol=CLOSE * largest, equal_nan=True)
+    limit = max(CLOSE * largest, allowed)
+    return torch.allclose(one, two, rtol=0, atol=limit, equal_nan=True)
 
 
 def say(error: BaseException) -> str:

@@ -55,10 +55,10 @@ def run_as_python(path: Path, home: Path) -> Meaning:
     Raises NotJudged.
     """
     meaning = Meaning(home, next(_NUMBERS))
-    modular = Modular(meaning, path, _dotted(path, home))
-    meaning.modulars[modular.name] = modular
-    meaning.find_replaced(modular)
     try:
+        modular = Modular(meaning, path, _dotted(path, home))
+        meaning.modulars[modular.name] = modular
+        meaning.find_replaced(modular)
         for copy in list(meaning.copies.values()):
             copy.run()
         for each in list(meaning.modulars.values()):
@@ -103,13 +103,14 @@ class Meaning:
             for name, node in modular.classes.items()
             for module, parent in modular.parents_of(node)
         ]
-        followed = {module for name, module, parent in pairs if name == parent}
+        followed = {module for _, module, parent in pairs if parent in modular.defined}
         for module in dict.fromkeys(module for _, module, _ in pairs):
             copy = self.copy_of(module)
             prefixes = [_prefixes(name, parent) for name, of, parent in pairs if of == module]
             kinds = {each for each in followed if _kind(each) == _kind(module)}
-            if not kinds:
-                copy.prefix, copy.new_prefix = Counter(prefixes).most_common(1)[0][0]
+            shared = Counter(pair for pair in prefixes if pair is not None)
+            if shared and not kinds:
+                copy.prefix, copy.new_prefix = shared.most_common(1)[0][0]
             copy.is_followed = module in followed or not kinds
         for node in modular.classes.values():
             for module, parent in modular.parents_of(node):
@@ -128,16 +129,23 @@ class Meaning:
                 return copy.renamed(name)
         return None
 
-    def value_of(self, name: str) -> Any:
-        """What `name` of the flat file means; raises LookupError."""
-        own = vars(self.modular.module)
+    def values_of(self, name: str) -> list[Any]:
+        """What `name` of the flat file may mean: two models may give it under one new prefix."""
         if name in self.modular.defined:
-            return own[name]
-        for copy in self.copies.values():
-            for theirs in copy.originals:
-                if copy.renamed(theirs) == name:
-                    return vars(copy.module)[theirs]
-        raise LookupError(name)
+            return [vars(self.modular.module)[name]]
+        return [
+            vars(copy.module)[theirs]
+            for copy in self.copies.values()
+            for theirs in copy.originals
+            if copy.renamed(theirs) == name
+        ]
+
+    def value_of(self, name: str) -> Any:
+        """What a class that the modular file is about means; raises NotJudged."""
+        values = self.values_of(name)
+        if not values:
+            raise NotJudged(f"{name} is neither of the modular file nor of a parent")
+        return values[0]
 
     def parent_of(self, name: str) -> Any:
         """transformers' own class that a model of the output stands for, or derives from."""
@@ -145,11 +153,20 @@ class Meaning:
             for copy in self.copies.values():
                 if each.__module__ == copy.module.__name__:
                     return getattr(copy.parent, each.__name__)
-        raise LookupError(name)
+        raise NotJudged(f"{name} derives from no class of transformers' models")
 
     def is_own(self, cls: type) -> bool:
         """Whether a class may be merged: of the modular file, of a copy, or a part."""
         return self.name_of(cls) is not None or cls.__module__.startswith("patchgen.parts.")
+
+    def is_changed(self, cls: type) -> bool:
+        """Whether a class is of the file, or of a copy and reads what the file defines."""
+        if any(each.module.__name__ == cls.__module__ for each in self.modulars.values()):
+            return True
+        for copy in self.copies.values():
+            if copy.module.__name__ == cls.__module__:
+                return copy.is_followed and copy.reads_new(cls.__name__)
+        return False
 
     def renamed_in(self, text: str) -> str:
         """`text` with the names of a new model in place of its parent's."""
@@ -261,6 +278,32 @@ class Copy(Running):
         """What `name` of the parent is called in the output."""
         has_prefix = self.prefix and name.startswith(self.prefix)
         return self.new_prefix + name.removeprefix(self.prefix) if has_prefix else name
+
+    def reads_new(self, name: str) -> bool:
+        """Whether `name` reads a definition that is replaced, at whatever distance.
+
+        A base class of models names layers of all of them, in tables.
+        """
+        met, waiting = {name}, [name]
+        while waiting:
+            each = waiting.pop()
+            if vars(self.module).get(each) is not self.originals.get(each):
+                return True
+            is_base = each.endswith("PreTrainedModel")
+            new = set() if is_base else self.names_read.get(each, set()) - met
+            met |= new
+            waiting += new
+        return False
+
+    @cached_property
+    def names_read(self) -> dict[str, set[str]]:
+        """The names that each definition reads, in bodies too."""
+        own = (ast.ClassDef, ast.FunctionDef)
+        return {
+            node.name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+            for node in self.statements
+            if isinstance(node, own)
+        }
 
     def run(self) -> None:
         while self.at < len(self.statements):
@@ -518,14 +561,14 @@ def _meant(module: str, name: str) -> tuple[str, str]:
     return module, name
 
 
-def _prefixes(name: str, parent: str) -> tuple[str, str]:
+def _prefixes(name: str, parent: str) -> tuple[str, str] | None:
     """The parent's prefix and the new one: Llama and Tiny of TinyMLP and LlamaMLP."""
     length = 0
     while name[-length - 1 :] == parent[-length - 1 :] and length < min(len(name), len(parent)):
         length += 1
     while length and not parent[-length].isupper():  # a word of the name
         length -= 1
-    return parent[: len(parent) - length], name[: len(name) - length]
+    return (parent[: len(parent) - length], name[: len(name) - length]) if length else None
 
 
 def _split(node: ast.stmt) -> list[ast.stmt]:
