@@ -93,7 +93,10 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
 
 
 def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
-    """Name the models of the file where AutoModel is asked for the parts of a model."""
+    """Name the models of the file where AutoModel is asked for the parts of a model.
+
+    Raises PatchgenError PG416 where AutoModel cannot build a part.
+    """
     declared = builder.naming.plan.declarations
     # AutoModel knows no configuration that the output has itself.
     has_own = any(declaration.kind == "configuration" for declaration in declared)
@@ -103,9 +106,23 @@ def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
         if len(models) == 1 and (has_own or _differs(models[0], gathered.blocks, builder)):
             symbol = models[0].rewritten[0].symbol
             parts[name] = part, Dependency(models[0].name, symbol, symbol.module, eager=False)
+        elif part.is_own and not models:
+            _refuse_unknown(name, part, gathered.blocks)
     blocks = tuple(_name_parts(block, parts) for block in gathered.blocks)
     read = {dependency.name for block in blocks for dependency in block.dependencies}
     return replace(gathered, blocks=blocks, imports=_drop_auto_model(gathered.imports, read))
+
+
+def _refuse_unknown(name: str, part: Part, blocks: tuple[FlatBlock, ...]) -> None:
+    """Raise PG416 where AutoModel is asked for a part whose configuration it does not know."""
+    call = f"config.{name}"
+    for block in blocks:
+        if name in ASKED.findall(block.text):
+            what = (
+                f"{block.name} asks AutoModel for the model of {call}, whose class is of this file"
+            )
+            hint = f"write `{part.model}._from_config({call})` in its `__init__`"
+            raise PatchgenError("PG416", block.rewritten[0].at(1, 0), what, hint)
 
 
 def drop_kernels(gathered: Gathered, builder: Builder) -> Gathered:

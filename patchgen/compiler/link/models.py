@@ -40,10 +40,12 @@ class Part:
     """The model of a part of a configuration.
 
     `default` is its model type where the part may have any other; "" where it is always this one.
+    `is_own`: the output has its configuration, which AutoModel then does not know.
     """
 
     model: str
     default: str
+    is_own: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +143,12 @@ def _map_parts(builder: Builder) -> dict[str, Part]:
     """
     types: dict[str, str] = {}
     stated: dict[str, set[tuple[str, str]]] = {}
+    own: set[str] = set()
     for module in find_configurations(builder):
         for configuration in _read_configurations(builder.index(module).source.text):
             types[configuration.name] = configuration.model_type
+            if module in builder.naming.plan.parents:
+                own.add(configuration.name)
             for part, part_class, default in configuration.parts:
                 stated.setdefault(part, set()).add((part_class, default))
     models = _read_base_models(builder)
@@ -152,7 +157,7 @@ def _map_parts(builder: Builder) -> dict[str, Part]:
         name, default = classes.pop()
         model = models.get(default or types.get(name, ""))
         if model and not classes:
-            parts[part] = Part(model, default)
+            parts[part] = Part(model, default, name in own)
     return parts
 
 

@@ -152,6 +152,22 @@ def test_a_new_head_brings_its_base_model(model, tmp_path):
     assert not any("AutoModel" in note.what for note in file.notes)
 
 
+@pytest.mark.parametrize("has_configuration", [True, False])
+def test_a_part_that_auto_model_cannot_build_is_refused(has_configuration, tmp_path):
+    """Gemma 3n's vision model is transformers' wrapper of timm, whatever its configuration."""
+    pytest.importorskip("transformers")
+    text = (
+        "from transformers.models.gemma3n import configuration_gemma3n as cf\n"
+        "from transformers.models.gemma3n import modeling_gemma3n as hf\n"
+        "class TinyForConditionalGeneration(hf.Gemma3nForConditionalGeneration): ...\n"
+    )
+    if has_configuration:
+        text += 'class TinyConfig(cf.Gemma3nConfig):\n    model_type = "tiny"\n'
+    path = Tree(tmp_path).write("modular_tiny.py", text)
+    problems = flatten(path, make_environment(tmp_path, search=sys.path), Settings()).problems
+    assert [problem.code for problem in problems] == ["PG416"] * has_configuration
+
+
 def test_a_kernel_of_a_replaced_function_is_dropped_with_a_note(tmp_path):
     pytest.importorskip("transformers")
     path = Tree(tmp_path).write(
