@@ -33,17 +33,19 @@ MODULE_MEMBERS = frozenset(
 CALLED_BY_NAME = frozenset({"reset_parameters"})
 # What transformers sets on modules while a model is used.
 SET_ON_MODULES = frozenset({"_gradient_checkpointing_func"})
-# The modules of `torch.nn` whose parameters `PreTrainedModel._init_weights` sets, and others with
-# parameters.
-SET_BY_DEFAULT = frozenset(
-    (
-        "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d LSTM Embedding"
-        " MultiheadAttention GroupNorm BatchNorm1d BatchNorm2d BatchNorm3d LayerNorm RMSNorm"
-    ).split()
-)
-NOT_SET_BY_DEFAULT = frozenset(
-    (
-        "Bilinear ConvTranspose3d EmbeddingBag GRU GRUCell LSTMCell PReLU RNN RNNCell"
-        " SyncBatchNorm TransformerDecoderLayer TransformerEncoderLayer"
-    ).split()
-)
+# The tensors that modules of `torch.nn` have themselves; those of running statistics are buffers.
+_BATCH = "weight bias running_mean running_var num_batches_tracked"
+_GATES = "weight_ih_l0 weight_hh_l0 bias_ih_l0 bias_hh_l0"
+_CELL = "weight_ih weight_hh bias_ih bias_hh"
+TENSORS = {
+    **dict.fromkeys(["Linear", "Bilinear", "LayerNorm", "GroupNorm"], "weight bias"),
+    **dict.fromkeys(["Conv1d", "Conv2d", "Conv3d"], "weight bias"),
+    **dict.fromkeys(["ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"], "weight bias"),
+    **dict.fromkeys(["Embedding", "EmbeddingBag", "PReLU", "RMSNorm"], "weight"),
+    **dict.fromkeys(["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"], _BATCH),
+    **dict.fromkeys(["LSTM", "GRU", "RNN"], _GATES),
+    **dict.fromkeys(["LSTMCell", "GRUCell", "RNNCell"], _CELL),
+    "MultiheadAttention": "in_proj_weight in_proj_bias",
+}
+# Those that hold what they are given.
+CONTAINERS = frozenset("ModuleList ModuleDict Sequential ParameterList ParameterDict".split())

@@ -54,6 +54,7 @@ COMPILER = {
         "compiler.flat",
         "compiler.plan",
         "compiler.link",
+        "weights",
     },
     "compiler.flatten": {
         "syntax.errors",
@@ -76,6 +77,7 @@ TABLE = COMPILER | {
     "project.markdown": set(),
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
     "syntax": {"syntax.errors", "facts"},
+    "weights": {"syntax.errors", "facts", "syntax"},
     "upstream": {"syntax.errors", "facts", "syntax", "system", *ALL_OF_THE_COMPILER},
     "lint": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.

@@ -1,4 +1,4 @@
-"""Check what a generated text calls, reads at import, imports and leaves unset.
+"""Check what a generated text calls, reads at import, and imports.
 
     class LlamaMLP(nn.Module):
         def __init__(self, config, scale): ...       the variant adds `scale`
@@ -35,7 +35,7 @@ from patchgen.compiler.emit.parsed import (
 )
 from patchgen.compiler.emit.release import absolute, find_base, may_be_missing
 from patchgen.compiler.plan.lineage import c3
-from patchgen.facts.bases import NOT_SET_BY_DEFAULT, SET_BY_DEFAULT, SET_ON_MODULES
+from patchgen.facts.bases import SET_ON_MODULES
 from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE, TAKING_NO_KEYWORDS
 from patchgen.syntax import trees
 from patchgen.syntax.blocks import imports_of, references_in
@@ -507,57 +507,3 @@ def list_questions(text: str, package: str = "") -> list[list[Any]]:
             if is_known and (call.owner or may_be_missing(bases[0][0])):
                 calls.append([call.line, call.spelled, bases, *call[3:]])
     return [imports, calls]
-
-
-# Parameters that nothing sets
-
-
-_MADE = re.compile(r"^ +self\.\w+ = (?:torch\.)?nn\.[A-Z]\w*\(.*$", re.MULTILINE)
-
-
-def find_unset(text: str, base: str) -> Iterator[tuple[int, str, str]]:
-    """Parameters that `base` lacks and no `_init_weights` sets: line, meaning, what to do."""
-    # Most variants have no such line that is new; then nothing is read.
-    if set(_MADE.findall(text)) <= set(_MADE.findall(base)):
-        return
-    parsed, parents = parse_output(text), parse_output(base).classes
-    every = [item.methods.get("_init_weights") for item in parsed.classes.values()]
-    setting = "".join(ast.unparse(method) for method in every if method)
-    is_generic = not setting or "._init_weights(" in setting
-    for part, inside in parsed.contents:
-        for item in inside.classes:
-            owner = item.node.name
-            known = parents[owner].stored if owner in parents else ()
-            for attribute in item.stored.keys() - known:
-                for value in item.stored[attribute]:
-                    match value:
-                        case ast.Call(func=ast.Attribute(value=ast.expr() as module, attr=kind)):
-                            is_torch = ast.unparse(module) in ("nn", "torch.nn")
-                        case _:
-                            continue
-                    if kind == "Parameter":
-                        is_norm = "LayerNorm" in owner or "RMSNorm" in owner
-                        is_default = is_norm and attribute in ("weight", "bias")
-                    else:
-                        is_default = kind in SET_BY_DEFAULT
-                        is_torch = is_torch and (is_default or kind in NOT_SET_BY_DEFAULT)
-                    if not is_torch or (is_generic and is_default):
-                        continue
-                    word = attribute if kind == "Parameter" else kind
-                    # A conversion of checkpoints that names it fills it.
-                    named = re.search(rf"""["'](?:\S*\W)?{attribute}\b""", text)
-                    if not named and not re.search(rf"\b{word}\b", setting):
-                        yield part.locate(value.lineno), *_explain_unset(owner, attribute, value)
-
-
-def _explain_unset(owner: str, attribute: str, value: ast.expr) -> tuple[str, str]:
-    text = ast.unparse(value)
-    target = attribute if "Parameter(" in text else f"{attribute}.weight"
-    fill = re.search(r"\btorch\.(ones|zeros)\b", text)
-    setter = f"init.{fill[1] if fill else 'normal'}_(module.{target})"
-    what = f"{owner}.{attribute} is in no checkpoint of the parent, and no _init_weights sets it: "
-    what += "from_pretrained leaves there what the memory holds"
-    hint = "in `_init_weights` of the base model, below `super()._init_weights(module)`: "
-    hint += f"`if isinstance(module, {owner}): {setter}`, with "
-    hint += "`from transformers import initialization as init`"
-    return what, hint

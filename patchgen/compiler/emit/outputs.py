@@ -159,7 +159,9 @@ def _validate_file(
         default=Location(source.path),
     )
     places = {"": declared, **_list_places(builder)}
-    problems = validate(file, overrides, env, places)
+    classes = [block for block in module.blocks if block.kind == "class"]
+    origins = {block.name: (block.origin.module, block.origin.name) for block in classes}
+    problems = validate(file, overrides, env, places, origins)
     # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):
         for block in module.blocks:

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Any
 
 from patchgen.compiler.emit import checks
@@ -26,6 +27,7 @@ from patchgen.compiler.flat import FlatFile, Override
 from patchgen.compiler.link.unused import is_misspelt
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.lineage import Lineages
+from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.syntax.blocks import imports_of
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem, did_you_mean
@@ -33,6 +35,7 @@ from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import list_parameters, statements_within
+from patchgen.weights.unset import find_unset
 
 # Code that makes a model from a configuration, whose classes are not known.
 _MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
@@ -89,6 +92,7 @@ def validate(
     overrides: Sequence[Override],
     env: Environment,
     places: Mapping[str, Location],
+    origins: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> tuple[Problem, ...]:
     """What is wrong with the generated `file`, and warnings, at the lines that it came from.
 
@@ -96,6 +100,7 @@ def validate(
     as "module name"; "" is where it begins to declare what is in `file`: the place of problems of
     the whole.  What is as wrong in the diff base, or in a file that lines came from, is upstream's
     fault and not reported.  The release is asked through `env` for what the text takes from it.
+    `origins` says which upstream class, as (module, name), each class stands for.
     """
     declared = places[""]
     base = None if file.diff_base is None else file.diff_base[1]
@@ -117,9 +122,8 @@ def validate(
         problems += _find_swallowed(parsed, output, overrides)
         problems += _find_unknown_layers(parsed, output)
         problems += _find_misspelt(parsed, output, env)
-        for line, what, hint in checks.find_unset(file.text, base) if base is not None else ():
-            unset = Problem(output.locate(line), "PG421", what, hint, "warning")
-            problems.append(unset.carried_by(output.find_declaration(line)[1]))
+        if file.kind == MODELING:
+            problems += _find_unset(output, origins, env)
         if not findings and not problems:
             kept.keep(questions)
     findings += _ask_release(questions, env)
@@ -323,6 +327,19 @@ def _pair_with_parents(
             for name in item.methods if match else ():
                 if match and name.strip("_") == match["method"]:
                     yield f"{owner}.{name}", copied, f"the parent's {name}"
+
+
+def _find_unset(
+    output: _Output, origins: Mapping[str, tuple[str, str]], env: Environment
+) -> Iterator[Problem]:
+    """A warning for what nothing fills, at the line of the modular file that brings it."""
+
+    def is_own(line: int) -> bool:
+        return output.locate(line).path == output.modular
+
+    for line, what, hint in find_unset(output.text, output.base, origins, is_own, env):
+        at = output.locate(line) if line else output.places[""]
+        yield Problem(at, "PG421", what, hint, "warning")
 
 
 def _find_patchgen_imports(parsed: Parsed, modular: str) -> Iterator[Problem]:

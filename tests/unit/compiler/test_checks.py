@@ -159,38 +159,6 @@ def test_case(text: str, expected: list[str], tmp_path: Path) -> None:
         assert message.startswith(words)
 
 
-PARENT = (
-    "class A(nn.Module):\n    def __init__(self):\n        self.old = nn.Parameter(torch.ones(2))\n"
-)
-SETTING = "class M(Base):\n    def _init_weights(self, module):\n        "
-# Lines of `A.__init__`, the class with `_init_weights`, and what is warned of.
-UNSET = [
-    ("self.gate = nn.Parameter(torch.zeros(2))", "", ["A.gate", "init.zeros_(module.gate)"]),
-    ("self.gru = nn.GRU(2, 2)", "", ["A.gru", "init.normal_(module.gru.weight)"]),
-    ("self.linear = nn.Linear(2, 2)", SETTING + "pass", ["A.linear"]),
-    ("self.linear = nn.Linear(2, 2)", "", []),
-    ("self.linear = nn.Linear(2, 2)", SETTING + "super()._init_weights(module)", []),
-    ("self.linear = nn.Linear(2, 2)", SETTING + "return isinstance(module, nn.Linear)", []),
-    ("self.gate = nn.Parameter(torch.zeros(2))", SETTING + "init.zeros_(module.gate)", []),
-    ("self.gate = nn.Parameter(torch.zeros(2))", "MAP = {'experts.gate': 'gate'}", []),
-    ("self.drop = nn.Dropout(0.1)", "", []),
-]
-
-
-@pytest.mark.parametrize(("line", "setting", "expected"), UNSET)
-def test_parameter_that_nothing_sets(
-    line: str, setting: str, expected: list[str], tmp_path: Path
-) -> None:
-    base = f"import torch\n{HEAD}{PARENT}{setting}\n"
-    text = base.replace(PARENT, f"{PARENT}        {line}\n")
-    env = make_environment(tmp_path, search=[])
-    problems = validate(output(text, base=base), (), env, {"": AT})
-    assert len(problems) == bool(expected)
-    for problem in problems:
-        assert (problem.code, problem.severity) == ("PG421", "warning")
-        assert all(words in problem.what + problem.hint for words in expected)
-
-
 CALLER = """
 class B(nn.Module):
     def __init__(self):

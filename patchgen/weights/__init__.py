@@ -1,0 +1,1 @@
+"""Which tensors the models of a text have, and what fills them."""

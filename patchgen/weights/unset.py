@@ -1,0 +1,193 @@
+"""Find the parameters and buffers that `from_pretrained` leaves unset.
+
+    class LlamaMLP(nn.Module):
+        def __init__(self, config):
+            ...
+            self.gain = nn.Parameter(torch.ones(8))      PG421: the parent has no such parameter
+
+transformers builds a model without memory and loads the checkpoint.  What the checkpoint lacks, and
+all buffers that no checkpoint has, it gives memory as it is, and calls `_init_weights` for every
+module.  So what a constructor computed is lost, and what neither the checkpoint nor `_init_weights`
+fills is whatever the memory holds.
+
+The model is built here as `models` builds it, once from the output and once from the parent: a
+checkpoint of the parent has what stands at the same place in both.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+
+from patchgen.facts.modules import MODELING_UTILS
+from patchgen.syntax.blocks import index
+from patchgen.syntax.locate import Environment
+from patchgen.syntax.text import make_source
+from patchgen.weights.machine import Machine
+from patchgen.weights.values import (
+    ANY,
+    Call,
+    Class,
+    Home,
+    Object,
+    Steps,
+    Tensor,
+    list_tensors,
+    path_of,
+)
+
+# A line that may give a module something, or that may fill it.
+_MAKING = re.compile(
+    r"^ +.*(?:self\.\w+(?:: .*)? = |Parameter\(|register_|setattr\(|add_module\(|nn\.Module).*$"
+    r"|^class .*$",
+    re.MULTILINE,
+)
+_FILLING = re.compile(r"^    def _init_weights\(.*?(?=^ {0,4}\S)", re.MULTILINE | re.DOTALL)
+# By the names of classes, the modules and names of those that they stand for.
+Origins = Mapping[str, tuple[str, str]]
+# The name of a tensor in a model, and whether checkpoints have it.
+Place = tuple[str, bool]
+# Releases that build every model without memory.
+_WITHOUT_MEMORY = "init_contexts = [no_init_weights(), init_empty_weights()]"
+
+
+def find_unset(
+    text: str,
+    base: str | None,
+    origins: Origins,
+    is_own: Callable[[int], bool],
+    env: Environment,
+) -> Iterator[tuple[int, str, str]]:
+    """The unset tensors of the output `text`: line or 0, meaning, and what to do.
+
+    The text follows `base`, or is a new model; `origins` says which upstream class each of its
+    classes stands for.  The line is one that the modular file wrote, as `is_own` says: where the
+    tensor is made, else the module that has it, and so on.
+    """
+    # Most variants neither make nor fill anything else than their parents do.
+    if base is not None and set(_MAKING.findall(text)) <= set(_MAKING.findall(base)):
+        if _FILLING.findall(text) == _FILLING.findall(base):
+            return
+    if env.path(MODELING_UTILS) is None or not _builds_without_memory(env):
+        return
+    machine = Machine(env)
+    home = Home("", index(make_source(text, "")))
+    theirs = None if base is None else Home("", index(make_source(base, "")))
+    unset: dict[tuple[int, str], dict[str, Tensor]] = defaultdict(dict)
+    for name in home.index.classes:
+        for root in _make_model(home, name, machine):
+            known = set(_list_known(root, "", theirs, origins, machine))
+            for tensor, steps in _find_unfilled(root, known, machine):
+                owner, place = _find_owner(steps)
+                lines = [tensor.line, *(made.line for made, _ in reversed(steps))]
+                line = next((line for line in lines if line and is_own(line)), 0)
+                unset[line, owner.node.name].setdefault(place, tensor)
+    for (line, owner_name), places in unset.items():
+        yield line, *_explain(owner_name, places)
+
+
+def _make_model(home: Home, name: str, machine: Machine) -> Iterator[Object]:
+    """The model `name` of a text; nothing where the class is no model."""
+    for kind in machine.find(home, name):
+        if isinstance(kind, Class) and machine.is_model(kind):
+            yield machine.make(kind, Call(0))
+
+
+def _builds_without_memory(env: Environment) -> bool:
+    return env.spells(MODELING_UTILS, 'torch.device("meta"), init') or env.spells(
+        MODELING_UTILS, _WITHOUT_MEMORY
+    )
+
+
+def _list_known(
+    owner: Object, path: str, base: Home | None, origins: Origins, machine: Machine
+) -> Iterator[Place]:
+    """The tensors below `path` that checkpoints of the parent have, and its own unset ones."""
+    if machine.is_model(owner.kind):
+        for counterpart in _find_counterpart(owner, base, origins, machine):
+            saved = [(each, steps) for each, steps in list_tensors(counterpart) if each.is_saved]
+            places = {(path_of(steps), True) for _, steps in saved}
+            for tensor, steps in [*saved, *_find_unfilled(counterpart, places, machine)]:
+                yield path + path_of(steps), tensor.is_saved
+    for name, values in owner.slots.items():
+        for value in values:
+            if isinstance(value, Object):
+                yield from _list_known(value, f"{path}{name}.", base, origins, machine)
+
+
+def _find_counterpart(
+    owner: Object, base: Home | None, origins: Origins, machine: Machine
+) -> Iterator[Object]:
+    """The parent's model for one of the output."""
+    name = owner.kind.name.rpartition(".")[2]
+    home = base
+    if name in origins and (base is None or base.find(name) is None):
+        module, name = origins[name]
+        home = machine.read_module(module)
+    if home is not None:
+        yield from _make_model(home, name, machine)
+
+
+def _find_unfilled(
+    root: Object, known: set[Place], machine: Machine
+) -> Iterator[tuple[Tensor, Steps]]:
+    """The tensors of a model that are not `known` and that no `_init_weights` fills."""
+    found = list(list_tensors(root))
+    # One tensor may have several names.
+    loaded = {id(tensor) for tensor, steps in found if _is_known(tensor, steps, known)}
+    waiting = [(tensor, steps) for tensor, steps in found if id(tensor) not in loaded]
+    # What fills a tensor gets the module that has it, or one around it.
+    calls: dict[int, tuple[int, Object, Object]] = {}
+    for _, steps in waiting:
+        model = root
+        for depth, (module, _) in enumerate(steps):
+            model = module if machine.is_model(module.kind) else model
+            calls[id(module)] = (depth, model, module)
+    machine.is_filling = True
+    for _, model, module in sorted(calls.values(), key=lambda call: -call[0]):
+        for method in machine.find_member(model.kind, "_init_weights", [model], None):
+            machine.apply(method, Call(0, None, [[module]]))
+    machine.is_filling = False
+    return (each for each in waiting if not each[0].is_filled)
+
+
+def _is_known(tensor: Tensor, steps: Steps, known: set[Place]) -> bool:
+    path = path_of(steps)
+    counted = re.sub(r"\b\d+\b", ANY, path)
+    return not known.isdisjoint([(path, tensor.is_saved), (counted, tensor.is_saved)])
+
+
+def _find_owner(steps: Steps) -> tuple[Class, str]:
+    """The innermost module with a text, and the way from it to a tensor."""
+    place: list[str] = []
+    for owner, name in reversed(steps):
+        place.insert(0, name)
+        if isinstance(owner.kind, Class):
+            return owner.kind, ".".join(place)
+    raise ValueError("a model has a text")
+
+
+def _explain(owner: str, places: Mapping[str, Tensor]) -> tuple[str, str]:
+    """What is wrong with tensors of a class, and what to write."""
+    verb, them = ("is", "it") if len(places) == 1 else ("are", "them")
+    what = f"{owner}.{', '.join(places)} {verb} in no checkpoint of the parent, and no "
+    what += f"_init_weights sets {them}: from_pretrained leaves there what the memory holds"
+    setters = "; ".join(_write_setter(place, tensor) for place, tensor in places.items())
+    hint = "in `_init_weights` of the base model, below `super()._init_weights(module)`: "
+    hint += f"`if isinstance(module, {owner}): {setters}`, with "
+    hint += "`from transformers import initialization as init`"
+    return what, hint
+
+
+def _write_setter(place: str, tensor: Tensor) -> str:
+    """The statement that fills a tensor as its constructor meant it, as far as that shows."""
+    value = "" if tensor.value is None else ast.unparse(tensor.value)
+    fill = re.search(r"\btorch\.(ones|zeros)\b", value)
+    listed, is_listed, rest = place.partition(f".{ANY}")
+    target = re.sub(r"\.(\d+)\b", r"[\1]", f"item{rest}" if is_listed else f"module.{place}")
+    loop = f"for item in module.{listed}: " if is_listed else ""
+    if not fill and not tensor.is_parameter:
+        return f"{loop}init.copy_({target}, ...)"
+    return f"{loop}init.{fill[1] if fill else 'normal'}_({target})"
