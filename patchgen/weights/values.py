@@ -181,8 +181,8 @@ def select(owner: Any, keys: Values) -> Values:
     """What `owner[key]` may be; without keys, a slice of it."""
     match owner:
         case Object(slots=slots) | (dict() as slots) if keys:
-            named = [slots[str(key)] for key in keys if str(key) in slots]
-            return join(named or slots.values())
+            named = [slots.get(str(key), []) for key in keys if key is not UNKNOWN]
+            return join(named if len(named) == len(keys) and any(named) else slots.values())
         case Object() | dict() | Tensor():
             return [owner]
     return [UNKNOWN]

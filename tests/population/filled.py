@@ -252,7 +252,7 @@ def find_nan(model: Model, ours: ModuleType, theirs: ModuleType) -> set[tuple[st
     for name, tensor in [*flat.named_parameters(), *flat.named_buffers()]:
         unset = tensor.isnan() if tensor.is_floating_point() else tensor == RESERVED
         if tensor.dtype != torch.bool and unset.any():
-            found.add(_place(flat, name, {ours.__name__, theirs.__name__}))
+            found.add(_place(flat, name))
     return found
 
 
@@ -260,12 +260,12 @@ def _without_numbers(name: str) -> str:
     return re.sub(r"\d+|\[\]", "*", name)
 
 
-def _place(root: nn.Module, name: str, homes: set[str]) -> tuple[str, str]:
-    """The innermost class of these modules that has a tensor, and the way from it."""
+def _place(root: nn.Module, name: str) -> tuple[str, str]:
+    """The innermost class of a model's file that has a tensor, and the way from it."""
     steps = name.split(".")
     for count in range(len(steps) - 1, -1, -1):
         owner = root.get_submodule(".".join(steps[:count]))
-        if type(owner).__module__ in homes:
+        if type(owner).__module__.startswith(("flat.", "transformers.models.")):
             return type(owner).__name__, _without_numbers(".".join(steps[count:]))
     return "", name
 

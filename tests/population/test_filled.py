@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ pytest.importorskip("transformers")
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
-from tests.population.filled import Told, find_classes, judge_model
+from tests.population.filled import Told, find_classes, judge, judge_model
 from tests.population.models import Model, find_models
 
 MODELS = {model.name: model for model in find_models()}
@@ -43,24 +44,53 @@ def test_every_eighth_model(model: Model, tmp_path: Path) -> None:
     assert_right(model, judge_model(model, tmp_path))
 
 
+# Model, block, and arguments of a tiny configuration.
+BLOCKS = [
+    ("mixtral", "MixtralSparseMoeBlock", "num_local_experts=2, num_experts_per_tok=1"),
+    ("qwen3_moe", "Qwen3MoeSparseMoeBlock", "num_experts=2, moe_intermediate_size=4"),
+    ("vit", "ViTEmbeddings", "image_size=4, patch_size=2"),
+    ("beit", "BeitEmbeddings", "image_size=4, patch_size=2, use_mask_token=True"),
+    ("llama4", "Llama4TextExperts", "num_local_experts=2"),
+    ("gpt_oss", "GptOssMLP", "num_local_experts=2"),
+    ("gemma2", "Gemma2RMSNorm", ""),
+    ("convnext", "ConvNextEmbeddings", "num_channels=3"),
+]
 BLOCK = """
 from transformers.models.llama import modeling_llama as hf
-from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
+from transformers.models.{model}.configuration_{model} import {config}
+from transformers.models.{model}.modeling_{model} import {block}
 
 
 class LlamaDecoderLayer(hf.LlamaDecoderLayer):
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
-        self.mlp = MixtralSparseMoeBlock(config)
+        self.taken = {block}({given})
 """
 
 
-def test_a_block_of_another_model(tmp_path: Path) -> None:
+def read_configuration(model: str) -> str:
+    path = MODELS[model].path.with_name(f"configuration_{model}.py")
+    return path.read_text(encoding="utf-8")
+
+
+def write_block(model: str, block: str, options: str) -> str:
+    found = re.findall(r"^class (\w+Config)\(", read_configuration(model), re.MULTILINE)
+    (config,) = [name for name in found if "Vision" not in name and name != "Llama4Config"][:1]
+    given = f"{config}(hidden_size=4, intermediate_size=4, {options})"
+    given = "4" if block == "Gemma2RMSNorm" else given
+    return BLOCK.format(model=model, block=block, config=config, given=given)
+
+
+@pytest.mark.parametrize(("model", "block", "options"), BLOCKS, ids=lambda value: value)
+def test_a_block_of_another_model(model: str, block: str, options: str, tmp_path: Path) -> None:
+    told = judge(MODELS["llama"], model, write_block(model, block, options), tmp_path)
+    assert not told.why and not told.missed and not told.wrong
+
+
+def test_experts_are_initialised_as_in_their_own_model(tmp_path: Path) -> None:
     path = tmp_path / "modular_llama_x.py"
-    path.write_text(BLOCK)
+    path.write_text(write_block(*BLOCKS[0]))
     (file,) = flatten(path, make_environment(tmp_path), Settings()).files
-    said = [(warning.at.line, warning.what.partition(" ")[0]) for warning in file.warnings]
-    assert said == [(9, "MixtralExperts.gate_up_proj,"), (9, "MixtralTopKRouter.weight")]
-    assert (
-        "init.normal_(module.gate_up_proj); init.normal_(module.down_proj)" in file.warnings[0].hint
-    )
+    assert not file.warnings
+    assert "        elif isinstance(module, MixtralTopKRouter):\n" in file.text
+    assert "import MixtralExperts, MixtralSparseMoeBlock, MixtralTopKRouter\n" in file.text

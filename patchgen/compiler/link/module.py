@@ -28,6 +28,7 @@ from patchgen.compiler.link.header import (
     render_header,
 )
 from patchgen.compiler.link.heads import drop_kernels, rebind_heads, rebind_submodels
+from patchgen.compiler.link.initialise import bring_branches
 from patchgen.compiler.link.models import gather_with_models
 from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.plan.model import Symbol
@@ -74,6 +75,7 @@ def put_on_own_models(draft: FlatModule) -> FlatModule:
     gathered, builder = draft.gathered, draft.builder
     if draft.declares:
         gathered = rebind_submodels(drop_kernels(gathered, builder), builder)
+        gathered = bring_branches(gathered, builder)
     return replace(draft, gathered=rebind_heads(gathered, builder))
 
 
@@ -162,6 +164,10 @@ def find_imports(gathered: Gathered, builder: Builder) -> tuple[str, ...]:
     statements: list[str] = []
     for home in dict.fromkeys(homes):
         statements += _select_imports(home, needed, gathered.homes, builder)
+    # What patchgen itself has named is imported from where it is defined.
+    for dependency in gathered.imports:
+        if dependency.symbol.module == dependency.home:
+            statements.append(f"from {dependency.home} import {dependency.name}\n")
     path = builder.naming.plan.modular.source.path
     for kind, dependency in gathered.siblings:
         sibling = output_name(path.rpartition("/")[2].removesuffix(".py"), kind)
