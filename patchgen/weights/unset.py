@@ -31,6 +31,7 @@ from patchgen.weights.values import (
     Call,
     Class,
     Home,
+    Kind,
     Object,
     Steps,
     Tensor,
@@ -75,7 +76,7 @@ def find_unset(
     machine = Machine(env)
     home = Home("", index(make_source(text, "")))
     theirs = None if base is None else Home("", index(make_source(base, "")))
-    unset: dict[tuple[int, str], dict[str, Tensor]] = defaultdict(dict)
+    unset: dict[tuple[int, Kind], dict[str, Tensor]] = defaultdict(dict)
     for name in home.index.classes:
         for root in _make_model(home, name, machine):
             known = set(_list_known(root, "", theirs, origins, machine))
@@ -83,9 +84,14 @@ def find_unset(
                 owner, place = _find_owner(steps)
                 lines = [tensor.line, *(made.line for made, _ in reversed(steps))]
                 line = next((line for line in lines if line and is_own(line)), 0)
-                unset[line, owner.node.name].setdefault(place, tensor)
-    for (line, owner_name), places in unset.items():
-        yield line, *_explain(owner_name, places)
+                unset[line, owner].setdefault(place, tensor)
+    for (line, owner), places in unset.items():
+        # What a class inherits is set with that of its parent.
+        parents = machine.line_of(owner)[1:]
+        inherited = {place for parent in parents for place in unset.get((line, parent), ())}
+        own = {place: tensor for place, tensor in places.items() if place not in inherited}
+        if own:
+            yield line, *_explain(owner.name.rpartition(".")[2], own)
 
 
 def _make_model(home: Home, name: str, machine: Machine) -> Iterator[Object]:
@@ -159,7 +165,7 @@ def _is_known(tensor: Tensor, steps: Steps, known: set[Place]) -> bool:
     return not known.isdisjoint([(path, tensor.is_saved), (counted, tensor.is_saved)])
 
 
-def _find_owner(steps: Steps) -> tuple[Class, str]:
+def _find_owner(steps: Steps) -> tuple[Kind, str]:
     """The innermost module with a text, and the way from it to a tensor."""
     place: list[str] = []
     for owner, name in reversed(steps):

@@ -166,15 +166,14 @@ class Told:
 
 
 def _fits(nan: tuple[str, str], warning: tuple[str, str]) -> bool:
-    return nan[0] == warning[0] and fnmatchcase(nan[1], warning[1])
+    """Whether a warning about a class is about a tensor of it, or of a subclass."""
+    return warning[0] in nan[0].split() and fnmatchcase(nan[1], warning[1])
 
 
 def write_file(model: Model, owner: str, lines: list[str], first: str = "") -> str:
     """A modular file in which the class `owner` makes more; `first` begins an `_init_weights`."""
     init = model.method(owner, "__init__")
     text = f"from transformers.models.{model.path.parent.name} import modeling_{model.name} as hf\n\n{OWN}\n\n"
-    if first:
-        text += f"class {model.pretrained}(hf.{model.pretrained}):{FILLING.format(first=first)}\n\n"
     text += f"class {owner}(hf.{owner}):\n    def __init__({model.signature(init)}):\n"
     body = [f"super().__init__({arguments_of(init)})", *lines]
     names = {
@@ -188,7 +187,10 @@ def write_file(model: Model, owner: str, lines: list[str], first: str = "") -> s
         "from torch import nn",
         "from transformers import initialization as init",
     }
-    return "\n".join(sorted(above)) + "\n" + text + "".join(f"        {line}\n" for line in body)
+    text += "".join(f"        {line}\n" for line in body)
+    if first:
+        text += f"\n\nclass {model.pretrained}(hf.{model.pretrained}):{FILLING.format(first=first)}"
+    return "\n".join(sorted(above)) + "\n" + text
 
 
 def find_classes(model: Model) -> list[str]:
@@ -266,7 +268,8 @@ def _place(root: nn.Module, name: str) -> tuple[str, str]:
     for count in range(len(steps) - 1, -1, -1):
         owner = root.get_submodule(".".join(steps[:count]))
         if type(owner).__module__.startswith(("flat.", "transformers.models.")):
-            return type(owner).__name__, _without_numbers(".".join(steps[count:]))
+            names = " ".join(kind.__name__ for kind in type(owner).__mro__)
+            return names, _without_numbers(".".join(steps[count:]))
     return "", name
 
 
