@@ -44,6 +44,7 @@ from patchgen.weights.values import (
     Tensor,
     Values,
     decide,
+    distinct,
     join,
     list_as,
     list_classes,
@@ -55,6 +56,8 @@ from patchgen.weights.values import (
 
 # Deeper than any model; what calls itself ends here.
 _DEEPEST = 30
+# Statements; the largest models of transformers have a tenth.
+_LONGEST = 100_000
 _INITIALISING = ("torch.nn.init", "transformers.initialization")
 _OF_PARAMETERS = [Outside("torch.nn.ParameterList"), Outside("torch.nn.ParameterDict")]
 _ADDING = {"append", "insert", "extend", "update"}
@@ -65,6 +68,10 @@ _OF_STRINGS = {"startswith", "endswith", "find", "lower", "upper", "count"}
 _KEEPING = {"to", "float", "half", "bfloat16", "train", "eval", "requires_grad_"}
 
 
+class TooLongError(Exception):
+    """There is more code than is worth following."""
+
+
 class Machine:
     """Follows the code of a generated text and of the release that `env` reads."""
 
@@ -72,7 +79,8 @@ class Machine:
         self.env = env
         self.is_filling = False
         self._unsure = 0  # how many tests stand around the statement that are not decided
-        self._depth = 0
+        self._running: list[ast.AST] = []  # the functions that are being followed
+        self._steps = 0
         self._homes: dict[str, Home] = {}
         self._globals: dict[tuple[Home, str], Values] = {}
         self._lines: dict[Kind, list[Kind]] = {}
@@ -109,11 +117,12 @@ class Machine:
         return [self._reach(home.find_import(name) or f"builtins.{name}")]
 
     def _reach(self, name: str) -> Any:
-        """What stands outside: read where it is a class or a function of transformers."""
+        """What stands outside: read where it is a class of transformers."""
         module, _, last = name.rpartition(".")
         if module != "transformers.initialization":
             home = self.read_module(module)
-            if home is not None and home.find(last) is not None:
+            # Functions of the release are not followed.
+            if home is not None and isinstance((home.find(last) or [None])[0], ast.ClassDef):
                 return self.find(home, last)[0]
         return Outside(name)
 
@@ -205,7 +214,7 @@ class Machine:
         is_buffer = any(isinstance(each, Tensor) and not each.is_parameter for each in known)
         if is_buffer and values == [UNKNOWN]:
             return
-        slots[name] = [*known, *values] if self._unsure or ANY in name else values
+        slots[name] = distinct([*known, *values]) if self._unsure or ANY in name else values
 
     def fill(self, values: Values) -> None:
         """Count tensors as filled, and all that modules have."""
@@ -225,6 +234,9 @@ class Machine:
         return any(self._run_one(statement, frame) for statement in body)
 
     def _run_one(self, node: ast.stmt, frame: Frame) -> bool:
+        self._steps += 1
+        if self._steps > _LONGEST:
+            raise TooLongError
         match node:
             case ast.Expr(value=value):
                 self._evaluate(value, frame)
@@ -282,7 +294,7 @@ class Machine:
         frame.names = dict(before)
         for name in {name for end in ends for name in end}:
             values = [value for end in ends for value in end.get(name, ())]
-            frame.names[name] = list({id(value): value for value in values}.values())
+            frame.names[name] = distinct(values)
         return not ends
 
     def _bind(self, target: ast.expr, values: Values, frame: Frame) -> None:
@@ -318,7 +330,7 @@ class Machine:
                 return frame.names[name] if name in frame.names else self.find(frame.home, name)
             case ast.Attribute(value=value, attr=name):
                 owners = self._evaluate(value, frame)
-                return [each for owner in owners for each in self._look_up(owner, name)]
+                return distinct(join(self._look_up(owner, name) for owner in owners))
             case ast.Call():
                 return self._call(node, frame)
             case ast.NamedExpr(target=target, value=value):
@@ -328,7 +340,7 @@ class Machine:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 decided = decide(self._evaluate(test, frame))
                 chosen = [*([] if decided is False else [body]), *([] if decided else [orelse])]
-                return [each for branch in chosen for each in self._evaluate(branch, frame)]
+                return distinct(join(self._evaluate(branch, frame) for branch in chosen))
             case ast.BoolOp(op=operator, values=operands):
                 return self._evaluate_either(isinstance(operator, ast.Or), operands, frame)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -355,7 +367,7 @@ class Machine:
             case ast.Subscript(value=value, slice=index):
                 owners = self._evaluate(value, frame)
                 keys = self._evaluate(index, frame) if not isinstance(index, ast.Slice) else []
-                return [each for owner in owners for each in select(owner, keys)]
+                return distinct(join(select(owner, keys) for owner in owners))
             case ast.BinOp(left=left, right=right):
                 both = [*self._evaluate(left, frame), *self._evaluate(right, frame)]
                 lists = [each for each in both if isinstance(each, dict)]
@@ -460,7 +472,7 @@ class Machine:
         is_open = "" in keywords or any(isinstance(each, ast.Starred) for each in node.args)
         call = Call(frame.line(node), node, args, keywords, is_open)
         callees = self._evaluate(node.func, frame)
-        return [each for callee in callees for each in self.apply(callee, call)]
+        return distinct(join(self.apply(callee, call) for callee in callees))
 
     def apply(self, callee: Any, call: Call) -> Values:
         match callee:
@@ -489,7 +501,8 @@ class Machine:
 
     def _invoke(self, function: Function, call: Call) -> Values:
         node = function.node
-        if self._depth > _DEEPEST:
+        # What calls itself is followed once more.
+        if len(self._running) > _DEEPEST or self._running.count(node) > 1:
             return [UNKNOWN]
         receiver = [function.receiver] if function.receiver else []
         frame = Frame(function.home, function.above, dict(function.names), function.owner)
@@ -511,13 +524,13 @@ class Machine:
             if rest is not None:
                 frame.names[rest.arg] = [UNKNOWN]
         frame.receiver = frame.names[parameters[0].arg] if parameters else None
-        self._depth += 1
+        self._running.append(node)
         if isinstance(node, ast.Lambda):
             frame.returned = self._evaluate(node.body, frame)
         elif not self._run(node.body, frame):
             frame.returned.append(None)
-        self._depth -= 1
-        return frame.returned
+        self._running.pop()
+        return distinct(frame.returned)
 
     def _call_outside(self, callee: Outside, call: Call) -> Values:
         first, last = call.get(0), callee.last

@@ -25,7 +25,7 @@ from patchgen.facts.modules import MODELING_UTILS
 from patchgen.syntax.blocks import index
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import make_source
-from patchgen.weights.machine import Machine
+from patchgen.weights.machine import Machine, TooLongError
 from patchgen.weights.values import (
     ANY,
     Call,
@@ -74,6 +74,27 @@ def find_unset(
     if env.path(MODELING_UTILS) is None or not _builds_without_memory(env):
         return
     machine = Machine(env)
+    try:
+        unset = _collect_unset(text, base, origins, is_own, machine)
+    except TooLongError:
+        return
+    for (line, owner), places in unset.items():
+        # What a class inherits is set with that of its parent.
+        parents = machine.line_of(owner)[1:]
+        inherited = {place for parent in parents for place in unset.get((line, parent), ())}
+        own = {place: tensor for place, tensor in places.items() if place not in inherited}
+        if own:
+            yield line, *_explain(owner.name.rpartition(".")[2], own)
+
+
+def _collect_unset(
+    text: str,
+    base: str | None,
+    origins: Origins,
+    is_own: Callable[[int], bool],
+    machine: Machine,
+) -> dict[tuple[int, Kind], dict[str, Tensor]]:
+    """The unset tensors of all models of a text, by their line and the class that has them."""
     home = Home("", index(make_source(text, "")))
     theirs = None if base is None else Home("", index(make_source(base, "")))
     unset: dict[tuple[int, Kind], dict[str, Tensor]] = defaultdict(dict)
@@ -85,13 +106,7 @@ def find_unset(
                 lines = [tensor.line, *(made.line for made, _ in reversed(steps))]
                 line = next((line for line in lines if line and is_own(line)), 0)
                 unset[line, owner].setdefault(place, tensor)
-    for (line, owner), places in unset.items():
-        # What a class inherits is set with that of its parent.
-        parents = machine.line_of(owner)[1:]
-        inherited = {place for parent in parents for place in unset.get((line, parent), ())}
-        own = {place: tensor for place, tensor in places.items() if place not in inherited}
-        if own:
-            yield line, *_explain(owner.name.rpartition(".")[2], own)
+    return unset
 
 
 def _make_model(home: Home, name: str, machine: Machine) -> Iterator[Object]:

@@ -239,6 +239,12 @@ def numbered(items: Iterable[Values]) -> dict[str, Values]:
     return {str(number): values for number, values in enumerate(items)}
 
 
+def distinct(values: Values) -> Values:
+    """Each value once: of constants, which are equal, too."""
+    constants = str | int | float | bool | Outside
+    return list({v if isinstance(v, constants) else id(v): v for v in values}.values())
+
+
 def join(items: Iterable[Values]) -> Values:
     return [each for values in items for each in values]
 
