@@ -159,8 +159,8 @@ def _validate_file(
         default=Location(source.path),
     )
     places = {"": declared, **_list_places(builder)}
-    classes = [block for block in module.blocks if block.kind == "class"]
-    origins = {block.name: (block.origin.module, block.origin.name) for block in classes}
+    merged = [block for block in module.blocks if block.kind == "class"]
+    origins = {block.name: (block.origin.module, block.origin.name) for block in merged}
     problems = validate(file, overrides, env, places, origins)
     # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):
