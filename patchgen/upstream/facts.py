@@ -221,7 +221,8 @@ def _below_models(level: int, module: str) -> str:
     Empty where that is no model's file.
     """
     match level:
-        case 0 if module.startswith("transformers.models."):
+        # Four dots are the folder that holds the package, which a file of 5.17 names.
+        case 0 | 4 if module.startswith("transformers.models."):
             return module.removeprefix("transformers.models.")
         case 3 if module.startswith("models."):
             return module.removeprefix("models.")

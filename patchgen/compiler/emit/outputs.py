@@ -33,7 +33,7 @@ from patchgen.compiler.plan.prefixes import output_name
 from patchgen.compiler.plan.words import is_edit, removed_name
 from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import Request, Unformatted
-from patchgen.syntax.blocks import Block, ModuleIndex, first_line
+from patchgen.syntax.blocks import Block, Import, ModuleIndex, first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem
 from patchgen.syntax.locate import display_module
@@ -200,8 +200,9 @@ def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[Note]:
     # A class of a parent's name is its variant, as everybody expects.
     if block.kind != "class" and block.block_id.module in builder.layers:
         for module in builder.naming.plan.parents:
-            old = builder.index(module).definition(block.name)
-            if old is not None and old.text != block.text:
+            index = builder.index(module)
+            old = index.definition(block.name) or index.imported(block.name)
+            if isinstance(old, Import) or (old is not None and old.text != block.text):
                 yield Note(at, f"{block.name} takes the place of {module}.{block.name}")
 
 

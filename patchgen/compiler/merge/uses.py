@@ -218,4 +218,6 @@ class _Walker:
                     return
         what = f"{node.attr} of a parent that is merged is used otherwise than as Parent.m(self)"
         hint = f"write super().{node.attr}, or self.{node.attr}"
+        if self._receiver is None:
+            hint += ", in a method that takes self"
         self.uses.append(Misuse(node, "PG210", what, hint, False))

@@ -55,6 +55,11 @@ def defined(text):
     return re.findall(r"^(?:class |def )?(\w+)(?:\(.*| = .*|:)$", text, re.MULTILINE)
 
 
+def test_noop_parent_by_the_folder_that_holds_the_package():
+    modular = "from {}zpar.modeling_zpar import ZparMLP\n\nclass ZnewMLP(ZparMLP):\n    pass\n"
+    assert outputs(modular.format("....transformers.models.")) == outputs(modular.format(".."))
+
+
 def test_overridden_functions_come_after_the_parents_own():
     modular = (
         "from ..zpar.modeling_zpar import ZparMLP\n\ndef extra(x):\n    return x\n\n"
