@@ -17,6 +17,10 @@ def text_of(rebased: Rebased, display_path: str) -> str:
     for result in rebased.results:
         if result.state is not State.UNCHANGED:
             lines += _lines_of(result)
+    before = rebased.modular.source.text.split("\n")
+    for line in rebased.text.split("\n"):
+        if line.startswith("from transformers") and line not in before:
+            lines.append(f"  imports now: {line}")
     if rebased.is_absorbed:
         lines.append("  upstream does all of it now: the file can be deleted")
     for problem in rebased.problems:

@@ -20,6 +20,7 @@ from pathlib import Path
 from patchgen.author.align.file import File, read_file
 from patchgen.author.rebase import releases
 from patchgen.author.rebase.code import Clash, Code, Three
+from patchgen.author.rebase.imports import follow_imports
 from patchgen.author.rebase.meaning import changed_uses, doubts_of
 from patchgen.author.rebase.merge import Merge, merge
 from patchgen.author.rebase.write import OUT, Rewritten, Writer, replaced, without_comments
@@ -156,10 +157,11 @@ class Rebase:
         every += map(self._added_to, whole.values())
         results = [result for result in every if result is not None]
         texts = self._settle(results)
-        problems = self.prover.flatten(replaced(self.modular, texts), self.new).problems
+        tried = follow_imports(replaced(self.modular, texts), self.trees)
+        problems = self.prover.flatten(tried, self.new).problems
         told = {r.change: list(r.told()) for r in results if r.is_open}
         kept = {change: text for change, text in texts.items() if change not in told}
-        text = replaced(self.modular, kept, told)
+        text = follow_imports(replaced(self.modular, kept, told), self.trees)
         # With everything left out that is open, nothing may be left of the variant.
         problems = tuple(problem for problem in problems if problem.code != _NO_CHANGE)
         return Rebased(self.source, text, tuple(results), problems)
@@ -222,7 +224,7 @@ class Rebase:
         }
         waiting = {r: _ways(r, writer) for r in results if r.merge is not None}
         while True:
-            text = replaced(self.modular, texts)
+            text = follow_imports(replaced(self.modular, texts), self.trees)
             given = self.prover.flatten(releases.without_bases(text, self.trees[1]), self.new)
             failing = _failing(given.problems, text, self.trees[0])
             wrong: dict[Result, tuple[Clash, ...]] = {}

@@ -37,6 +37,8 @@ _MEMBER = re.compile(
     r"|^[ ]{4}(\w+)[ ]*:|\bself\.(\w+)[ ]*(?::[^=\n]+)?=(?!=)",
     re.MULTILINE,
 )
+# Where transformers has what belongs to no model.
+_GENERAL = ("transformers", "transformers.utils", "transformers.integrations")
 # How a definition begins, at the margin.
 _HEADS = ("", "def ", "async def ", "class ")
 _OBJECT = frozenset(dir(object))
@@ -76,6 +78,19 @@ def explain_missing(module: str, name: str, env: Environment) -> tuple[str, str]
     except PatchgenError:
         return None
     return f"{module} has no {name}", did_you_mean(name, names)
+
+
+def find_home(name: str, env: Environment) -> str:
+    """The module of the release that defines `name` and belongs to no model; "" for none."""
+    for package in _GENERAL:
+        file = env.path(package)
+        names = env.look("names", str(file.parent)) if file is not None else ""
+        for last in names.split("\n"):
+            module = f"{package}.{last}"
+            if env.path(module) is not None and not env.is_package(module):
+                if _stands_at_margin(env.source(module, Location(module)).text, name):
+                    return module
+    return ""
 
 
 def _explain_module(module: str, env: Environment) -> tuple[str, str] | None:

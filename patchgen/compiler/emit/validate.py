@@ -22,7 +22,7 @@ from typing import Any
 
 from patchgen.compiler.emit import checks
 from patchgen.compiler.emit.parsed import Function, Parsed, imports_in, parse_output, read_parts
-from patchgen.compiler.emit.release import Release, Transformers, explain_missing
+from patchgen.compiler.emit.release import Release, Transformers, explain_missing, find_home
 from patchgen.compiler.flat import FlatFile, Override
 from patchgen.compiler.link.unused import is_misspelt
 from patchgen.compiler.plan.bindings import Bindings
@@ -176,7 +176,10 @@ def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[check
     for line, module, name in imports:
         missing = explain_missing(module, name, env)
         if missing is not None:
-            yield checks.Finding(line, "PG411", *missing, f"{module} {name}")
+            what, hint = missing
+            home = find_home(name, env) if name else ""
+            hint = f"import it from {home}" if home else hint
+            yield checks.Finding(line, "PG411", what, hint, f"{module} {name}")
     for line, spelled, bases, owner, name, near in calls:
         call = ast.parse(spelled, mode="eval").body
         assert isinstance(call, ast.Call)

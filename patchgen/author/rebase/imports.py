@@ -1,0 +1,64 @@
+"""Imports of transformers that follow what the new release calls otherwise, or has elsewhere.
+
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from transformers.layers import GradientCheckpointingLayer                        moved
+from transformers.modeling_layers import Checkpointed as GradientCheckpointingLayer     renamed
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from patchgen.author.align.file import Cut, read_file, with_cuts
+from patchgen.author.rebase.releases import Tree
+from patchgen.compiler.emit.release import find_home
+from patchgen.syntax.same import plain_text
+from patchgen.syntax.text import make_source
+
+Import = tuple[str, str]  # a module and a name in it
+
+
+def follow_imports(text: str, trees: tuple[Tree, Tree]) -> str:
+    """A modular file with the imports that it needs on the second release."""
+    cuts: list[Cut] = []
+    for node in read_file(make_source(text, "modular.py")).tree.body:
+        if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
+            continue
+        if node.module.partition(".")[0] != "transformers":
+            continue
+        statements: dict[str, list[ast.alias]] = {}
+        for alias in node.names:
+            module, name = find_new_place(node.module, alias.name, trees)
+            bound = alias.asname or alias.name
+            new = ast.alias(name, bound if bound != name else None)
+            statements.setdefault(module, []).append(new)
+        if [*statements] != [node.module] or any(
+            one.name != new.name
+            for one, new in zip(node.names, statements[node.module], strict=True)
+        ):
+            lines = [ast.unparse(ast.ImportFrom(m, names, 0)) for m, names in statements.items()]
+            end = node.end_lineno or 0, node.end_col_offset or 0
+            cuts.append(Cut((node.lineno, node.col_offset), end, "\n".join(lines)))
+    return with_cuts(text, cuts)
+
+
+def find_new_place(module: str, name: str, trees: tuple[Tree, Tree]) -> Import:
+    """Where the second release has what the first one has as `name` of `module`."""
+    old, new = trees
+    if not new.names.lacks(module, name) or old.names.lacks(module, name):
+        return module, name
+    home = find_home(name, new.environment)
+    if home:
+        return home, name
+    before, file = old.definition(module, name), new.file(module)
+    if before is None or file is None:
+        return module, name
+    for other in file.definitions.values():
+        # The same text but for the name is the same thing under another one.
+        word = rf"\b{re.escape(other.name)}\b"
+        texts = [re.sub(word, name, plain_text(node)) for node in other.nodes]
+        if texts == [plain_text(node) for node in before[1].nodes]:
+            return module, other.name
+    return module, name

@@ -1,0 +1,45 @@
+"""Imports of transformers that the new release has elsewhere, or calls otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from patchgen.cli import main
+from tests.toytree import Tree
+from tests.unit.rebase.test_planted import PARENT, changed, release
+
+MODULAR = """from transformers.activations import ACT2FN
+from transformers.models.toy import modeling_toy as toy
+from transformers.utils import rotate, from_hub
+
+
+class ToyMLP(toy.ToyMLP):
+    def forward(self, x):
+        return self.down(ACT2FN["silu"](self.gate(x))), rotate, from_hub
+"""
+FOLLOWED = MODULAR.replace("activations", "acts").replace(
+    "import rotate, from_hub", "import turn as rotate, from_hub"
+)
+
+
+def test_what_moved_or_was_renamed_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release(tmp_path / "old", PARENT)
+    imports = [["from ...activations import ACT2FN", "from ...acts import ACT2FN"]]
+    imports += [["from ...utils import rotate", "from ...utils import turn as rotate"]]
+    new = release(tmp_path / "new", changed(imports)) / "transformers"
+    (new / "activations.py").rename(new / "acts.py")
+    utils = (new / "utils.py").read_text(encoding="utf-8")
+    (new / "utils.py").write_text(utils.replace("rotate", "turn"), encoding="utf-8")
+    tree = Tree(tmp_path / "proj")
+    tree.write("pyproject.toml", '[tool.patchgen]\nsources = ["modular"]\n')
+    path = "modular/a/modular_a.py"
+    tree.write(path, MODULAR)
+    monkeypatch.chdir(tree.top)
+    roots = ["--from-root", "../old", "--to-root", "../new"]
+    assert main(["rebase", *roots, "--write"]) == 0
+    assert tree.read(path) == FOLLOWED
+    assert "imports now: from transformers.acts import ACT2FN" in capsys.readouterr().out
