@@ -41,6 +41,7 @@ REFUSED: dict[str, float] = {
     "dataclass frozen own setattr": ALWAYS,
     "cached decorator registers name": ALWAYS,
     "base by assignment": ALWAYS,
+    "a parent with two heirs asked for": ALWAYS,
     # One name cannot mean two things in one file; the author has to say which of them is meant.
     "parent's function under an alias": ALWAYS,
     "two parents' helpers of one name": ALWAYS,

@@ -24,6 +24,7 @@ from patchgen.compiler.link.strings import TextChange, apply_changes, rename_in_
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import NameClash, Naming, Resolution
 from patchgen.compiler.plan.same import is_same_definition
+from patchgen.compiler.plan.types import find_types
 from patchgen.compiler.plan.words import is_edit
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
@@ -37,6 +38,8 @@ from patchgen.syntax.trees import (
 )
 
 _RELATIVE_IMPORT = re.compile(r"from\s+\.[.\w]*\s+import\b")
+# What Python itself gives each class: `Parent.__dict__["f"]` is about Parent, and no member of it.
+_OF_CLASS_OBJECT = frozenset("__annotations__ __dict__ __doc__ __module__ __name__".split())
 _BUILTINS = {*dir(builtins), "__file__", "__class__"}  # `builtins` has `__name__` and the like
 
 
@@ -238,7 +241,7 @@ class _Qualifier:
             return resolution
         in_own_super = symbol == self._key and self._is_in_super(reference)
         has_attribute = bool(reference.attributes) or self._changes_attributes
-        calls_itself = symbol == self._key and symbol in self._naming.plan.named
+        calls_itself = symbol == self._key and self._naming.plan.subclass_of(symbol) is None
         if calls_itself or in_own_super or (reference.eager and has_attribute):
             return Resolution(symbol, aside, resolution.kind)
         return resolution
@@ -257,19 +260,33 @@ class _Qualifier:
 
         A class that is used as a base, as an annotation or in `isinstance` means the new class.
         """
-        if not self._is_modular or symbol.module in self._layers or resolution.key == symbol:
+        is_own = symbol.module == self._module.source.module
+        if not self._is_modular or is_own or resolution.key == symbol:
             return
         at = self._locate(reference)
-        # Only a call makes an object, which would be one of the new class.
-        line, end = self._find_end(reference, used)
-        is_called = self._lines[line - 1].encode()[end:].lstrip().startswith(b"(")
-        is_whole = len(reference.attributes) <= used and not reference.quoted
-        if self._bindings.require(symbol, at).kind == "class" and not (is_called and is_whole):
+        if self._bindings.require(symbol, at).kind != "class":
+            # Of modular files that are combined, one may define a function of another again.
+            if symbol.module in self._layers:
+                return
+        elif reference.quoted or self._means_heir(symbol, reference, used):
             return
         what = f"{symbol} is used here, but in the flat file {resolution.name} is the one "
         what += "that this modular file declares"
         hint = f"write {resolution.name} for the new one, or give the new one another name"
         raise PatchgenError("PG117", at, what, hint)
+
+    def _means_heir(self, symbol: Symbol, reference: Reference, used: int) -> bool:
+        """Whether a read of the class `symbol` means the same once it is merged into its heir.
+
+        Parent.method(self)         yes, in a class below it
+        Parent.__dict__             no
+        """
+        heirs = self._naming.plan.heirs_of(symbol)
+        behind = reference.attributes[used:]
+        if behind and self._key in heirs and behind[0] not in _OF_CLASS_OBJECT:
+            return True
+        # Every object of the parent is one of its only heir.
+        return reference.position in find_types(self._tree, with_checks=len(heirs) < 2)
 
     @functools.cached_property
     def _changes_attributes(self) -> bool:

@@ -22,7 +22,6 @@ from patchgen.compiler.language import check_classes, check_shared
 from patchgen.compiler.plan.bindings import Bindings, is_part
 from patchgen.compiler.plan.gate import check_language
 from patchgen.compiler.plan.lineage import Base, Lineages, bases_of, check_class_statement, split
-from patchgen.compiler.plan.mentions import find_mentions, find_named_definitions
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import (
     MODELING,
@@ -79,8 +78,7 @@ class ModulePlan:
 
     `layers` are the modular files that count, nearest first: the file itself, then those whose
     variants it extends.  `bases` maps a kind to the module that its output follows; `prefixes` maps
-    the other parent modules to their rename.  `named` are the functions and constants of parents
-    that the modular file binds anew and still names.
+    the other parent modules to their rename.
     """
 
     modular: ModuleIndex
@@ -88,7 +86,6 @@ class ModulePlan:
     declarations: tuple[Declaration, ...]
     bases: Mapping[str, str] = field(default_factory=dict)
     prefixes: Mapping[str, Prefix | None] = field(default_factory=dict)
-    named: frozenset[Symbol] = frozenset()
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -108,6 +105,10 @@ class ModulePlan:
             if declaration.why and symbol in declaration.rest:
                 return declaration
         return None
+
+    def heirs_of(self, symbol: Symbol) -> list[Symbol]:
+        """The declared classes that derive from the class `symbol`, merged or not."""
+        return [each.symbol for each in self.declarations if symbol in each.parents]
 
     def layer(self, module: str) -> int:
         """How far `module` is from the modular file, which is 0; others come behind all layers."""
@@ -137,17 +138,9 @@ def make_plan(
     layers = _find_layers(modular, bindings)
     context = _Context(bindings, Lineages(bindings), layers, kept, frozenset(decorators))
     declared = _declare_all(context)
-    # Only now are the parents of all classes known.
-    parents = {declaration.symbol: declaration.parents for declaration in declared}
-    mentioned = find_mentions(layers, parents, bindings)
-    for place, declaration in enumerate(declared):
-        if declaration.symbol in mentioned:
-            declared[place] = _keep_subclass(declaration, mentioned[declaration.symbol])
     bases = _find_bases(declared, context) if declared else find_followed(modular, bindings)
     prefixes = _find_prefixes(declared, bases, context)
-    merged = {parent for declaration in declared for parent in declaration.parents}
-    named = find_named_definitions(layers, {*bases.values(), *prefixes}, merged, bindings)
-    return ModulePlan(modular, layers, tuple(declared), bases, prefixes, named)
+    return ModulePlan(modular, layers, tuple(declared), bases, prefixes)
 
 
 def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:

@@ -101,13 +101,17 @@ class Naming:
         heir = self.plan.subclass_of(symbol)
         return Resolution(symbol, aside, None if heir is None else heir.kind)
 
+    @per_object
     def aside(self, symbol: Symbol) -> str | None:
-        """The private name of a parent's definition that is replaced in the flat file, and named.
+        """The private name of a parent's definition that the modular file replaces, if it has one.
+
+        TABLE = {**llama.TABLE, "fast": Fast}       llama.TABLE is carried as `_TABLE_PARENT`
 
         Only the modular code means the parent's; all other code gets the new one.  None for any
-        other definition.
+        other definition, and for a class that is merged.
         """
-        if self.plan.subclass_of(symbol) is None and symbol not in self.plan.named:
+        is_of_parent = symbol.module in self.plan.parents and not self._is_class(symbol)
+        if not is_of_parent and self.plan.subclass_of(symbol) is None:
             return None
         # Without the subclass, this is what code of its own module would find.
         place = self._find(symbol, symbol.module in self._layer_modules, True)
