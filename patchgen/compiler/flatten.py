@@ -19,16 +19,16 @@ from pathlib import Path
 from patchgen.compiler.emit.outputs import assemble_outputs, finish_outputs
 from patchgen.compiler.flat import Flattened
 from patchgen.compiler.link.flatblock import Builder
-from patchgen.compiler.link.module import FlatModule, Kept, link_modules
+from patchgen.compiler.link.module import FlatModule, link_modules
 from patchgen.compiler.plan.bindings import Bindings, FlattenScope
 from patchgen.compiler.plan.declare import make_plan
 from patchgen.compiler.plan.implied import drop_implied_bases
 from patchgen.compiler.plan.lineage import Lineages
-from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass, Symbol
+from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import Request, format_texts
-from patchgen.syntax.blocks import index
+from patchgen.syntax.blocks import ModuleIndex, index
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, point_at, problems_of
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import read_source, require_compilable
@@ -96,17 +96,16 @@ def link_file(path: Path, env: Environment, settings: Settings) -> Steps:
 
 
 def _link(path: Path, env: Environment, settings: Settings) -> Steps:
-    texts: dict[str, str] = {}
+    texts: dict[str, dict[str, str]] = {}
     merged: dict[str, MergedClass] = {}
 
     def merge(plan: ClassPlan) -> MergedClass:
         from patchgen.compiler.merge.merge import merge_class  # loaded only where a class is merged
 
-        def note(step: str, text: str) -> None:
-            texts[f"{plan.name}: after {step}"] = text
-
+        # A class may be merged again, under other names: only the last texts count.
+        passes = texts[plan.name] = {}
         try:
-            merged[plan.name] = merge_class(plan, note, settings.decorators)
+            merged[plan.name] = merge_class(plan, passes.__setitem__, settings.decorators)
         except PatchgenError as error:
             declared = plan.chain[0].at(1, 0)
             raise Refusals(
@@ -114,24 +113,29 @@ def _link(path: Path, env: Environment, settings: Settings) -> Steps:
             ) from error
         return merged[plan.name]
 
-    def make_builder(kept: Kept, apart: frozenset[Symbol]) -> Builder:
-        # Linking may start again with other classes or names kept; only the last texts count.
-        texts.clear()
-        merged.clear()
-        resolved = path.parent.resolve() / path.name  # a link is called by its own name
-        module, shown = env.module_of(resolved), env.display_path(resolved)
-        source = read_source(resolved, module, shown, allow_bidi=env.allow_bidi)
-        modular = index(source)
-        try:
-            require_compilable(source)
-        except PatchgenError as error:
-            raise _explain_edit(error) from error
-        bindings = Bindings(env, FlattenScope(module.partition(".")[0], settings.flatten))
-        plan = make_plan(modular, bindings, kept, [name for name, _ in settings.decorators])
-        plan = drop_implied_bases(plan, bindings)
-        return Builder(Naming(plan, bindings, apart), Lineages(bindings), merge)
+    modular = _read_modular(path, env)
+    own = modular.source.module.partition(".")[0]
+    bindings = Bindings(env, FlattenScope(own, settings.flatten))
+    plan = make_plan(modular, bindings, [name for name, _ in settings.decorators])
+    plan = drop_implied_bases(plan, bindings)
+    builder, modules = link_modules(Builder(Naming(plan, bindings), Lineages(bindings), merge))
+    named: dict[str, str] = {}
+    for name, passes in texts.items():
+        for step, text in passes.items():
+            named[f"{name}: after {step}"] = text
+    return Steps(builder, modules, named, merged)
 
-    return Steps(*link_modules(make_builder), texts, merged)
+
+def _read_modular(path: Path, env: Environment) -> ModuleIndex:
+    resolved = path.parent.resolve() / path.name  # a link is called by its own name
+    module, shown = env.module_of(resolved), env.display_path(resolved)
+    source = read_source(resolved, module, shown, allow_bidi=env.allow_bidi)
+    modular = index(source)
+    try:
+        require_compilable(source)
+    except PatchgenError as error:
+        raise _explain_edit(error) from error
+    return modular
 
 
 def _explain_edit(error: PatchgenError) -> PatchgenError:

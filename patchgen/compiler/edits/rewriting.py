@@ -94,9 +94,11 @@ class _Transformer(cst.CSTTransformer):
     def __init__(self, parts: _Parts) -> None:
         super().__init__()
         self._parts = parts
+        self._waiting = len(parts)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        return True
+        # Behind the last change, nothing has to be visited.
+        return self._waiting > 0
 
     def on_visit_attribute(self, node: cst.CSTNode, attribute: str) -> None:
         """As in libcst."""
@@ -106,7 +108,10 @@ class _Transformer(cst.CSTTransformer):
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
         """The node after all that is to become of it."""
-        for change in self._parts.get(original_node, ()):
+        changes = self._parts.get(original_node, ())
+        if changes:
+            self._waiting -= 1
+        for change in changes:
             updated_node = change(updated_node)
         return updated_node
 

@@ -135,7 +135,21 @@ class Builder:
     naming: Naming
     lineages: Lineages
     merge: Merge
-    _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
+    _made: dict[BlockId, FlatBlock] = field(default_factory=dict, init=False, repr=False)
+
+    def keep_subclasses(self, kept: Mapping[Symbol, str]) -> Builder:
+        """A builder that does not merge the classes `kept`, each for its reason."""
+        plan = self.naming.plan.keep_subclasses(kept)
+        return replace(self, naming=replace(self.naming, plan=plan))
+
+    def set_apart(self, symbols: frozenset[Symbol]) -> Builder:
+        """A builder that gives the definitions `symbols` names with those of their models."""
+        return replace(self, naming=replace(self.naming, apart=self.naming.apart | symbols))
+
+    @property
+    def declares(self) -> bool:
+        """Whether the plan changes anything; the one of a diff base does not."""
+        return bool(self.naming.plan.modular.blocks)
 
     @functools.cached_property
     def layers(self) -> frozenset[str]:

@@ -1,8 +1,9 @@
 """Make one flat module: header, imports and blocks as text, before formatting.
 
-`link_module` has the steps:
+`link_modules` has the steps, of which the last four are those of one output:
 
-    gather        what the output holds: the blocks, and the names that it imports
+    merge         the declared classes; what cannot be merged stays a subclass
+    gather        what each output holds: the blocks, and the names that it imports
     heads         generic heads, and models of models, use the models of the file
     imports       the import statements
     order         the blocks in an order in which Python can run them
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.collisions import find_conflicts
@@ -44,11 +45,9 @@ class FlatModule:
     """One output on its way through `link_module`, then complete but for banner and formatting.
 
     `opening` holds licence, docstring and the imports that the formatter may sort; `blocks` stand
-    in `body` in this order.  `requested` are the symbols that other outputs import from this one.
+    in `body` in this order.
     """
 
-    kind: str
-    requested: tuple[Symbol, ...]
     builder: Builder
     gathered: Gathered
     imports: tuple[str, ...] = ()
@@ -63,25 +62,28 @@ class FlatModule:
         return self.gathered.base
 
     @property
-    def declares(self) -> bool:
-        """Whether the plan changes anything; the one of a diff base does not."""
-        return bool(self.builder.naming.plan.modular.blocks)
+    def kind(self) -> str:
+        """The kind of the output: "modeling", "configuration", ..."""
+        return self.gathered.kind
 
 
-def put_on_own_models(draft: FlatModule) -> FlatModule:
-    """Let models that are made of models, and generic heads, use the models of the file."""
-    if draft.kind != MODELING:
-        return draft
-    gathered, builder = draft.gathered, draft.builder
-    if draft.declares:
+def gather_content(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gathered:
+    """The content of an output, where models of models, and generic heads, use those of the file.
+
+    `requested` are the symbols that other outputs import from this one.
+    """
+    gathered = gather_with_models(kind, requested, builder)
+    if kind != MODELING:
+        return gathered
+    if builder.declares:
         gathered = rebind_submodels(drop_kernels(gathered, builder), builder)
         gathered = bring_branches(gathered, builder)
-    return replace(draft, gathered=rebind_heads(gathered, builder))
+    return rebind_heads(gathered, builder)
 
 
 def register_custom_code(draft: FlatModule) -> FlatModule:
     """Make transformers treat the classes as its own."""
-    if draft.kind != MODELING or not draft.declares:
+    if draft.kind != MODELING or not draft.builder.declares:
         return draft
     ending = render_conversions(draft.blocks, draft.builder)
     return replace(draft, blocks=write_is_custom_code(draft.blocks, draft.builder), ending=ending)
@@ -96,7 +98,7 @@ def write_text(draft: FlatModule) -> FlatModule:
     opening += draft.imports  # the formatter sorts them
     if draft.ending:
         opening.append(f"{IMPORT}\n")
-    documentation = render_auto_docstring(gathered, builder) if draft.declares else ""
+    documentation = render_auto_docstring(gathered, builder) if builder.declares else ""
     if documentation:
         opening.append(DOCSTRING_IMPORT)
     blocks = [block for block in draft.blocks if block not in docstring]
@@ -118,12 +120,11 @@ def write_text(draft: FlatModule) -> FlatModule:
     return replace(draft, opening="".join(opening), body=body)
 
 
-def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModule:
-    """The flat module of `kind`; raises PG4xx where names clash or blocks cannot be ordered."""
-    draft = FlatModule(kind, requested, builder, gather_with_models(kind, requested, builder))
-    draft = put_on_own_models(draft)
-    imports = find_imports(draft.gathered, builder)
-    draft = replace(draft, imports=imports, blocks=order_blocks(draft.gathered, builder))
+def link_module(gathered: Gathered, builder: Builder) -> FlatModule:
+    """The flat module that holds `gathered`; raises PG403 where blocks cannot be ordered."""
+    imports = find_imports(gathered, builder)
+    blocks = order_blocks(gathered, builder)
+    draft = FlatModule(builder, gathered, imports, blocks)
     return write_text(register_custom_code(draft))
 
 
@@ -236,32 +237,24 @@ def _render_name(name: str, bound: str) -> str:
 
 # What a class has that cannot be merged, but can be inherited.
 _OF_MERGING = {"PG201", "PG214", "PG223", "PG224", "PG225"}
-# The classes that are subclasses of a parent in the output, with the reason.
-Kept = Mapping[Symbol, str]
 
 
-def link_modules(
-    make_builder: Callable[[Kept, frozenset[Symbol]], Builder],
-) -> tuple[Builder, tuple[FlatModule, ...]]:
-    """The builder and all outputs; raises the problems of the first step that has any."""
-    kept: dict[Symbol, str] = {}
-    apart: frozenset[Symbol] = frozenset()
-    # Each round keeps at least one class or name more, so that there is a last one.
-    while True:
-        builder = make_builder(kept, apart)
-        try:
-            subclasses = merge_classes(builder)
-            modules = () if subclasses else _link_all(builder)
-        except NameClash as clash:
-            if not clash.symbols:
-                raise
-            apart |= clash.symbols
-            continue
-        blocks = [block for module in modules for block in module.blocks]
-        subclasses = subclasses or find_subclasses(blocks, builder)
-        if not subclasses:
-            return builder, modules
-        kept |= subclasses
+def link_modules(builder: Builder) -> tuple[Builder, tuple[FlatModule, ...]]:
+    """The builder and all outputs; raises the problems of the first step that has any.
+
+    The builder that is given back has the final names, and knows which classes stay subclasses.
+    """
+    try:
+        unmerged = merge_classes(builder)
+        if unmerged:
+            builder = builder.keep_subclasses(unmerged)
+        builder, contents = gather_contents(builder)
+    except NameClash as clash:
+        if not clash.symbols:
+            raise
+        # At least one definition more has a name of its own, so that there is a last time.
+        return link_modules(builder.set_apart(clash.symbols))
+    return builder, tuple(link_module(gathered, builder) for gathered in contents)
 
 
 def merge_classes(builder: Builder) -> dict[Symbol, str]:
@@ -286,6 +279,30 @@ def merge_classes(builder: Builder) -> dict[Symbol, str]:
     if problems:
         raise Refusals(problems)
     return subclasses
+
+
+def gather_contents(builder: Builder) -> tuple[Builder, list[Gathered]]:
+    """The content of every output that is declared, and of those that they import from in turn.
+
+    Where an output has a parent of one of its classes as well, that class becomes its subclass.
+    """
+    requested: dict[str, tuple[Symbol, ...]] = dict.fromkeys(list_kinds(builder), ())
+    while True:
+        contents = [gather_content(kind, requested[kind], builder) for kind in requested]
+        wanted = dict(requested)
+        for kind, dependency in [each for gathered in contents for each in gathered.siblings]:
+            symbol = builder.naming.resolve(dependency.symbol, dependency.home).key
+            assert symbol is not None
+            wanted[kind] = tuple(dict.fromkeys([*wanted.get(kind, ()), symbol]))
+        # A module that another one imports more from may need other modules in turn.
+        if wanted != requested:
+            requested = wanted
+            continue
+        blocks = [block for gathered in contents for block in gathered.blocks]
+        subclasses = find_subclasses(blocks, builder)
+        if not subclasses:
+            return builder, contents
+        builder = builder.keep_subclasses(subclasses)
 
 
 def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
@@ -338,19 +355,3 @@ def _refuse_questions(heir: str, parent: Symbol, name: str, blocks: Sequence[Fla
                 what = f"{asking} asks for {parent}, which is merged into {heir}"
                 hint = f"{heir} would be its subclass if it did not edit or remove what it inherits"
                 raise PatchgenError("PG119", block.rewritten[0].at(*place), what, hint)
-
-
-def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
-    """The module of every kind that is declared, and of those that they import from in turn."""
-    requested: dict[str, tuple[Symbol, ...]] = dict.fromkeys(list_kinds(builder), ())
-    while True:
-        modules = tuple(link_module(kind, symbols, builder) for kind, symbols in requested.items())
-        wanted = dict(requested)
-        for kind, dependency in [each for module in modules for each in module.gathered.siblings]:
-            symbol = builder.naming.resolve(dependency.symbol, dependency.home).key
-            assert symbol is not None
-            wanted[kind] = tuple(dict.fromkeys([*wanted.get(kind, ()), symbol]))
-        # A module that another one imports more from may need other modules in turn.
-        if wanted == requested:
-            return modules
-        requested = wanted

@@ -1,7 +1,6 @@
 """Read what a modular file declares: which classes, over which parents, in which output files.
 
-In: the index of a modular file, and the classes that are known to stay subclasses.  Out: a
-`ModulePlan`.
+In: the index of a modular file.  Out: a `ModulePlan`.
 
 A parent module is the *base* of its kind when a class of the modular file has the name of its
 parent there, or, in a file without classes, a function or constant (`classless`): then the flat
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from patchgen.compiler.language import check_classes, check_shared
 from patchgen.compiler.plan.bindings import Bindings, is_part
@@ -110,6 +108,16 @@ class ModulePlan:
         """The declared classes that derive from the class `symbol`, merged or not."""
         return [each.symbol for each in self.declarations if symbol in each.parents]
 
+    def keep_subclasses(self, kept: Mapping[Symbol, str]) -> ModulePlan:
+        """The plan in which the classes `kept` stay subclasses of their bases, with the reasons."""
+        declarations = []
+        for each in self.declarations:
+            if each.symbol in kept:
+                bases = tuple(base.symbol for base in each.bases)
+                each = replace(each, chain=each.chain[:1], rest=bases, why=kept[each.symbol])
+            declarations.append(each)
+        return replace(self, declarations=tuple(declarations))
+
     def layer(self, module: str) -> int:
         """How far `module` is from the modular file, which is 0; others come behind all layers."""
         names = [layer.source.module for layer in self.layers]
@@ -126,17 +134,16 @@ def find_index(module: str, layers: Sequence[ModuleIndex], bindings: Bindings) -
 def make_plan(
     modular: ModuleIndex,
     bindings: Bindings,
-    kept: Mapping[Symbol, str] = MappingProxyType({}),
     decorators: Collection[str] = (),
 ) -> ModulePlan:
-    """Plan a modular file; `kept` are classes that are known to stay subclasses, with the reason.
+    """Plan a modular file.
 
     `decorators` are those of classes that the project's configuration knows.  Raises Refusals with
     every problem of its class statements, and PG100 for what is not in the language.
     """
     # A modular file can extend the variant of another one.
     layers = _find_layers(modular, bindings)
-    context = _Context(bindings, Lineages(bindings), layers, kept, frozenset(decorators))
+    context = _Context(bindings, Lineages(bindings), layers, frozenset(decorators))
     declared = _declare_all(context)
     bases = _find_bases(declared, context) if declared else find_followed(modular, bindings)
     prefixes = _find_prefixes(declared, bases, context)
@@ -167,7 +174,6 @@ class _Context:
     bindings: Bindings
     lineages: Lineages
     layers: tuple[ModuleIndex, ...]
-    kept: Mapping[Symbol, str]
     decorators: frozenset[str]
 
     @property
@@ -239,21 +245,7 @@ def _declare(layer: ModuleIndex, name: str, context: _Context) -> Declaration:
     if obstacle:
         hint = "change the order of the bases, or override in one class what the others have"
         raise PatchgenError("PG107", at, obstacle, hint)
-    why = context.kept.get(symbol)
-    merged = replace(merged, rewrites=_makes_rewrites(chain, context))
-    return _keep_subclass(merged, why) if why else merged
-
-
-def _keep_subclass(declaration: Declaration, why: str) -> Declaration:
-    """The same class as a subclass of its bases; raises PG126 where that cannot be."""
-    if declaration.rewrites:
-        name = declaration.symbol.name
-        what = f"{name} edits or removes what it inherits, and has to stay a subclass: {why}"
-        hint = "only what is merged can be edited or removed: "
-        hint += "override the whole method or attribute instead"
-        raise PatchgenError("PG126", declaration.at, what, hint)
-    bases = tuple(base.symbol for base in declaration.bases)
-    return replace(declaration, chain=declaration.chain[:1], rest=bases, why=why)
+    return replace(merged, rewrites=_makes_rewrites(chain, context))
 
 
 def _makes_rewrites(chain: tuple[Symbol, ...], context: _Context) -> bool:

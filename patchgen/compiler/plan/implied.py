@@ -54,8 +54,6 @@ class _Finder:
         chain, rest, obstacle = split(symbol, bases, lineages, layers, at)
         if obstacle:
             raise PatchgenError("PG107", at, obstacle, "change the order of the bases")
-        if declaration.why:
-            chain, rest = chain[:1], tuple(base.symbol for base in bases)
         return replace(declaration, bases=bases, chain=chain, rest=rest, parents=chain[1:])
 
     def _implies(self, other: Base, base: Base, declaration: Declaration) -> bool:
