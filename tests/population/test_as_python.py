@@ -30,7 +30,7 @@ def judge(part: str, folder: Path) -> None:
     wrong = [" ".join(r.values()) for r in results if r["state"] == "differs"]
     assert not wrong, f"{len(wrong)} of {len(results)}\n" + "\n".join(wrong)
     states = Counter(result["state"] for result in results)
-    assert states["equal"] >= 0.7 * (len(results) - states["refused"]), states
+    assert states["equal"] >= 0.5 * (len(results) - states["refused"]), states
 
 
 def test_a_sample_is_as_python_runs_it(tmp_path: Path) -> None:

@@ -449,11 +449,21 @@ class Modular(Running):
             removed = _removals(node)
             kept = [each for each in node.body if not removed & set(_bound(each))]
             node.body = kept or [ast.Pass(lineno=node.lineno, col_offset=0)]
+            self.describe(node)
         self.execute_well(node)
         if isinstance(node, ast.ClassDef):
             edits.make_edits(vars(self.module)[node.name], self.originals_of)
         if self is self.meaning.modular and not isinstance(node, ast.Import | ast.ImportFrom):
             self.take_places(_bound(node))
+
+    def describe(self, node: ast.ClassDef) -> None:
+        """Give a class its parent's docstring, which transformers reads, and Python does not."""
+        if ast.get_docstring(node) is None:
+            bases = [eval(ast.unparse(base), vars(self.module)) for base in node.bases]
+            texts = [getattr(base, "__doc__", None) for base in bases if self.meaning.is_own(base)]
+            for text in [text for text in texts if text][-1:]:
+                node.body.insert(0, ast.Expr(ast.Constant(text)))
+                ast.fix_missing_locations(node)
 
     def execute_well(self, node: ast.stmt) -> None:
         """A base that another base inherits does not stand before it: its members do."""
