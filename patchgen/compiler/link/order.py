@@ -18,6 +18,7 @@ from patchgen.compiler.link.collisions import choose_reported_block
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.plan.model import Symbol
+from patchgen.syntax.blocks import references_in
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.statements import is_plain
 
@@ -62,22 +63,31 @@ def _find_above(
         read = {dependency.name for dependency in block.dependencies if dependency.eager}
         # What binds a name again comes below what binds it first, and below what reads that.
         above[block_id].update(other for other in again if not _stands_below(other, block_id))
-        for name in read:
-            for binder in binders.get(name, ()):
-                if _stands_below(binder, block_id):
-                    above[binder].add(block_id)
         for name in read | block.changes:
-            # `NAMES += [...]` below a reader of its module is read by none above it.
-            above[block_id].update(
-                binder for binder in binders.get(name, ()) if not _stands_below(binder, block_id)
-            )
-            # A change comes before what reads it in Python, and after what was read before.
-            for changer in changers.get(name, ()) if name in binders else ():
-                upper, lower = sorted((changer, block_id), key=builder.position)
-                above[lower].add(upper)
+            for reader in _find_readers(name, block_id, block):
+                # `NAMES += [...]` below a reader of its module is read by none above it.
+                for binder in binders.get(name, ()):
+                    is_below = _stands_below(binder, reader)
+                    upper, lower = (block_id, binder) if is_below else (binder, block_id)
+                    above[lower].add(upper)
+                # A change comes before what reads it in Python, and after what was read before.
+                for changer in changers.get(name, ()) if name in binders else ():
+                    is_below = builder.position(changer) > builder.position(reader)
+                    upper, lower = (block_id, changer) if is_below else (changer, block_id)
+                    above[lower].add(upper)
     for block_id, upper_blocks in above.items():
         upper_blocks.discard(block_id)
     return above
+
+
+def _find_readers(name: str, block_id: BlockId, block: FlatBlock) -> list[BlockId]:
+    """The statements of which a block was made that read `name` at import: a class, its parents."""
+    readers = [
+        BlockId(rewritten.symbol.module, rewritten.first)
+        for rewritten in block.rewritten
+        if any(read.eager and read.name == name for read in references_in(rewritten.text))
+    ]
+    return readers or [block_id]
 
 
 def _find_rebound(block_id: BlockId, block: FlatBlock, binders: Places) -> tuple[BlockId, ...]:
