@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -415,7 +416,11 @@ def _find_twice(swallowed: Swallowed, parsed: Parsed) -> Iterator[Finding]:
                 name = name or "forward"
                 callee = parsed.method(holder, name) if holder else None
                 positional = callee.args.args[1:] if callee else []
-                given = [each.arg for each in positional[: len(call.args)]]
+                # What `*args` holds is not known.
+                filled = itertools.takewhile(
+                    lambda argument: not isinstance(argument, ast.Starred), call.args
+                )
+                given = [each.arg for each, _ in zip(positional, filled, strict=False)]
                 given += [each.arg or "" for each in call.keywords]
                 if callee is not None and keyword in given:
                     receiver = f"{method.args.args[0].arg}.{name}"
