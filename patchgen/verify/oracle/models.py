@@ -81,7 +81,9 @@ def compare_models(
 def _share_what_text_says(meaning: Meaning, flat: ModuleType) -> None:
     """Let both sides choose attention alike: transformers looks for it in the text of a module."""
     for name, ours in list(vars(flat).items()):
-        if isinstance(ours, type) and issubclass(ours, PreTrainedModel):
+        # What it imports is transformers', and would keep the answer for all other models.
+        is_own = getattr(ours, "__module__", "") == flat.__name__
+        if is_own and isinstance(ours, type) and issubclass(ours, PreTrainedModel):
             for meant in meaning.values_of(name):
                 for what in ("attn", "experts"):
                     can_set = getattr(ours, f"_can_set_{what}_implementation")()
