@@ -66,8 +66,10 @@ def _find_above(
         for name in read | block.changes:
             for reader in _find_readers(name, block_id, block):
                 # `NAMES += [...]` below a reader of its module is read by none above it.
-                for binder in binders.get(name, ()):
-                    is_below = _stands_below(binder, reader)
+                places = binders.get(name, ())
+                is_bound = any(not _stands_below(binder, reader) for binder in places)
+                for binder in places:
+                    is_below = is_bound and _stands_below(binder, reader)
                     upper, lower = (block_id, binder) if is_below else (binder, block_id)
                     above[lower].add(upper)
                 # A change comes before what reads it in Python, and after what was read before.
