@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
-from patchgen.facts.modules import MODELING_UTILS
+from patchgen.facts.modules import CHECKPOINTED, GENERIC_HEADS, MODELING_UTILS
 from patchgen.syntax.blocks import index
+from patchgen.syntax.errors import Location
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import make_source
 from patchgen.weights.machine import Machine, TooLongError
@@ -39,12 +40,11 @@ from patchgen.weights.values import (
     path_of,
 )
 
-# A line that may give a module something, or that may fill it.
-_MAKING = re.compile(
-    r"^ +.*(?:self\.\w+(?:: .*)? = |Parameter\(|register_|setattr\(|add_module\(|nn\.Module).*$"
-    r"|^class .*$",
-    re.MULTILINE,
-)
+# A line that may make a module or a tensor: what it calls has a class's name, copies or registers.
+_CALL = r"(?:\b(?:[A-Z]\w*|cls|deepcopy|register_\w+|add_module|setattr)|\btype\(.*\))\("
+# A class with other bases may have other tensors; a record has none, nor has this base.
+_CLASS = rf"class \w+\((?!{CHECKPOINTED}\)|tuple\b|NamedTuple\))[^:]*"
+_MAKING = re.compile(rf"^ +(?! |raise ).*{_CALL}.*$|^{_CLASS}", re.MULTILINE)
 _FILLING = re.compile(r"^    def _init_weights\(.*?(?=^ {0,4}\S)", re.MULTILINE | re.DOTALL)
 # By the names of classes, the modules and names of those that they stand for.
 Origins = Mapping[str, tuple[str, str]]
@@ -67,10 +67,8 @@ def find_unset(
     classes stands for.  The line is one that the modular file wrote, as `is_own` says: where the
     tensor is made, else the module that has it, and so on.
     """
-    # Most variants neither make nor fill anything else than their parents do.
-    if base is not None and set(_MAKING.findall(text)) <= set(_MAKING.findall(base)):
-        if _FILLING.findall(text) == _FILLING.findall(base):
-            return
+    if base is not None and not _may_leave_unset(text, base, env):
+        return
     if env.path(MODELING_UTILS) is None or not _builds_without_memory(env):
         return
     machine = Machine(env)
@@ -85,6 +83,18 @@ def find_unset(
         own = {place: tensor for place, tensor in places.items() if place not in inherited}
         if own:
             yield line, *_explain(owner.name.rpartition(".")[2], own)
+
+
+def _may_leave_unset(text: str, base: str, env: Environment) -> bool:
+    """Whether an output makes or fills something that its parent does not: most do neither."""
+    if _FILLING.findall(text) != _FILLING.findall(base):
+        return True
+    known = Counter(_MAKING.findall(base))
+    # The heads that a file takes from there are written out where its models differ.
+    if env.path(GENERIC_HEADS) is not None:
+        known.update(_MAKING.findall(env.source(GENERIC_HEADS, Location("")).text))
+    made = Counter(_MAKING.findall(text)) - known
+    return any("._from_config(" not in line for line in made)
 
 
 def _collect_unset(
