@@ -113,6 +113,9 @@ def check(paths: Iterable[Path], root: Path) -> tuple[list[str], list[str]]:
         lines = (LineOrigin(1, text.count("\n") + 1, path.name, 1),)
         file = FlatFile("modeling", path.name, text, map_lines=lambda lines=lines: lines)
         for problem in validate(file, (), env, {"": Location("none")}):
+            # A head of their own that no pretrained checkpoint has: it is to be trained.
+            if problem.code == "PG421":
+                continue
             is_known = any(
                 path.parent.name == model and problem.code == code and words in problem.what
                 for model, code, words in KNOWN

@@ -189,7 +189,9 @@ def assert_problem(
 
     `hint=None` says that none is needed.
     """
-    assert (problem.code, str(problem.at)) == (code, at), problem
+    # What a line of the modular file brings along stands at its origin.
+    place = problem.origin if problem.is_carried else problem.at
+    assert (problem.code, str(place)) == (code, at), problem
     assert problem.code in catalogue()
     assert what in problem.what, problem
     if hint is not None:

@@ -122,7 +122,7 @@ def imported(texts: Mapping[str, str]) -> Iterator[dict[str, ModuleType] | str]:
         place = Path(folder, package)
         place.mkdir()
         for name, text in {"__init__.py": "", **texts}.items():
-            (place / name).write_text(text, encoding="utf-8")
+            (place / name).write_text(text, encoding="utf-8", newline="\n")
         sys.path.insert(0, folder)
         importlib.invalidate_caches()
         try:

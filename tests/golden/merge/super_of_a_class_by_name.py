@@ -50,4 +50,4 @@ class C(Base):
         return inner() + self.high
 # --- probe
 c = C(4)
-[c.f(1), c.g(1), c.h(1), c.half, c.twice, c.size, c.low, c.high]
+print(c.f(1), c.g(1), c.h(1), c.half, c.twice, c.size, c.low, c.high)

@@ -1,19 +1,17 @@
 """A fork."""
 
-from torch import nn
-
 from transformers.models.toy import modeling_toy as toy
 
+from patchgen.edits import edit, new, old
 
-class LongMLP(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        if config.width is None:
+
+class LongMLP(toy.ToyMLP):
+    @edit("__init__")
+    def change_valueerror(self):
+        with old:
+            raise ValueError("ToyMLP needs a width")
+        with new:
             raise ValueError("LongMLP needs a width")
-        self.up = nn.Linear(4, config.width)
-
-    def forward(self, x):
-        return self.up(toy.halves(x).left)
 
 
 class LongModel(toy.ToyModel):
