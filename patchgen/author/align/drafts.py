@@ -130,6 +130,22 @@ def _with_rest(
     return (calls[0], calls[1]) if same or is_last else None
 
 
+def _by_name(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """Two calls of the same with `...` for all but the keywords of which only one has the like."""
+    if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
+        return None
+    if [*map(key, (old.func, *old.args))] != [*map(key, (new.func, *new.args))]:
+        return None
+    dots = ast.Constant(...)
+    gone, new_ones = _differing(old.keywords, new.keywords), _differing(new.keywords, old.keywords)
+    return ast.Call(old.func, [dots], gone), ast.Call(new.func, [dots], new_ones)
+
+
+def _differing(keywords: Sequence[ast.keyword], others: Sequence[ast.keyword]) -> list[ast.keyword]:
+    said = {*map(key, others)}
+    return [keyword for keyword in keywords if key(keyword) not in said]
+
+
 def _lines(code: Sequence[ast.stmt] | ast.expr) -> int:
     return sum(map(_lines_of, code if isinstance(code, Sequence) else [code]))
 
@@ -238,8 +254,9 @@ class _Work:  # the method that is edited, and another one that has its places
             # `...` stands for what upstream adds to a call, too: one of a line is written out,
             # unless it is another one by now.
             last = _with_rest(old, new, is_last=True)
-            choices = [(old, new), *([brief, last] if len(self.methods) > 1 else [])]
-            choices = [brief, (old, new)] if _lines_of(old) > 1 else choices
+            choices = [brief, (old, new)] if _lines_of(old) > 1 else [(old, new)]
+            if len(self.methods) > 1:
+                choices += [brief, last, _by_name(old, new)]
             for choice in choices:
                 # A name alone says nothing of where it stands.
                 if choice and not isinstance(old, ast.Name | ast.Constant):

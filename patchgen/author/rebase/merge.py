@@ -11,18 +11,19 @@ Names that upstream, or the declaration, changed throughout are changed in all v
 from __future__ import annotations
 
 import ast
+import copy
 import difflib
 import itertools
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from patchgen.author.adopt.classes import Signature, decorators_added
 from patchgen.author.align.drafts import Draft, drafts, is_made_up
 from patchgen.author.align.file import Cut
-from patchgen.author.align.suites import head_texts, key, suites_of
+from patchgen.author.align.suites import exchanged, head_texts, key, suites_of
 from patchgen.author.rebase.code import (
     Clash,
     Code,
@@ -32,9 +33,10 @@ from patchgen.author.rebase.code import (
     in_place_of,
     replacing,
 )
+from patchgen.author.rebase.head import with_parameters, without_decorators
 from patchgen.author.rebase.meaning import doubts_of
 from patchgen.compiler.edits.meant import Replacement
-from patchgen.compiler.edits.pattern import Run, find
+from patchgen.compiler.edits.pattern import Match, Run, find, suites
 from patchgen.compiler.edits.rewriting import replace_matches
 from patchgen.compiler.edits.signature import Changes, read_parameters
 from patchgen.syntax.blocks import first_line
@@ -45,8 +47,11 @@ from patchgen.syntax.same import Function, plain_text
 
 _FIELD = re.compile(r"{[^{}]*}")  # of an f-string
 _PLAIN = re.compile(r"(?<![\w.'\"])[a-zA-Z_]\w*")
-# What stands for a variable and for a keyword in a plain text.
-_WORD = re.compile(r"N:(\w+);|keyword\(arg='(\w+)'")
+# What stands for an attribute of `self`, a variable and a keyword in a plain text.
+_WORD = re.compile(r"N:self;\.(\w+);|N:(\w+);|keyword\(arg='(\w+)'")
+_KINDS = ("attribute", "variable", "keyword")
+_Masked = tuple[str, list[tuple[str, str]]]
+_LeftAndCame = tuple[Collection[str], Collection[str]]
 
 
 # Names that are changed throughout
@@ -56,19 +61,20 @@ _WORD = re.compile(r"N:(\w+);|keyword\(arg='(\w+)'")
 #     theirs   gated = self.act(self.gate(x))
 #              return self.down(gated * up)         said     return self.down(cap(gated) * up)
 #
-# A variable, a parameter or a keyword is renamed where the old name is gone, the new one is new,
-# and statements are the same again by the new name.
+# A variable, a parameter, a keyword or an attribute of `self` is renamed where the old name is
+# gone, the new one is new, and statements are the same again by the new name.
 
 
 @dataclass(frozen=True)
 class Renames:
-    """New names of the variables of a method, and of the keywords that it passes on."""
+    """New names of a method's variables, of keywords that it passes on, of attributes of `self`."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     keywords: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.variables or self.keywords)
+        return bool(self.variables or self.keywords or self.attributes)
 
     def made_in(self, code: Code) -> Code:
         """The code by the new names."""
@@ -89,6 +95,8 @@ class Renames:
                     cuts.append(_beginning(node, name, self.variables[name]))
                 case ast.keyword(arg=str(name)) if name in self.keywords:
                     cuts.append(_beginning(node, name, self.keywords[name]))
+                case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in self.attributes:
+                    cuts.append(replacing(node, f"self.{self.attributes[name]}"))
             waiting += ast.iter_child_nodes(node)
         return code.changed(cuts)
 
@@ -97,7 +105,8 @@ class Renames:
 
     def told(self) -> str:
         """What was renamed, in words; empty for nothing."""
-        pairs = {**self.keywords, **self.variables}
+        attributes = {f"self.{old}": f"self.{new}" for old, new in self.attributes.items()}
+        pairs = {**self.keywords, **self.variables, **attributes}
         return ", ".join(f"{old} is {new} now" for old, new in sorted(pairs.items()))
 
 
@@ -115,47 +124,74 @@ def _by_one_name(three: Three) -> tuple[Three, Renames]:
     upstream = _renames(functions[0], functions[2], functions[1])
     base, ours = upstream.made_in(base), upstream.made_in(ours)
     assert base.function is not None and ours.function is not None
-    mine = _renames(base.function, ours.function, functions[2])
+    mine = replace(_renames(base.function, ours.function, functions[2]), attributes={})
     return replace(three, base=mine.made_in(base), ours=ours, theirs=mine.made_in(theirs)), upstream
 
 
 def _renames(base: Function, side: Function, other: Function) -> Renames:
     """What `side` calls otherwise than `base`; `other` is the version that would have to follow."""
-    gone = local_names(base) - names_in([side]) - {*parameters(side)}
-    new = local_names(side) - names_in([base, other]) - {*parameters(base)}
-    dropped, added = _keywords(base) - _keywords(side), _keywords(side) - _keywords(base)
-    if not ((gone and new) or (dropped and added)):
+    keywords = _keywords(base) - _keywords(side), _keywords(side) - _keywords(base)
+    variables = _changed_variables(base, side, other)
+    every = _changed_attributes(base, side, other), variables, keywords
+    if not any(left and came for left, came in every):
         return Renames()
-    votes: Counter[tuple[str, str, str]] = Counter()
-    before = [_masked(spot.text, gone, dropped) for spot in flow_of(base)]
-    after = [_masked(spot.text, new, added) for spot in flow_of(side)]
-    matcher = difflib.SequenceMatcher(
-        None, [text for text, _ in before], [text for text, _ in after], autojunk=False
-    )
+    left, came = [pair[0] for pair in every], [pair[1] for pair in every]
+    before = [_masked(spot.text, left) for spot in flow_of(base)]
+    after = [_masked(spot.text, came) for spot in flow_of(side)]
+    votes = Counter(_paired(before, after))
+    votes.update(_renamed_parameters(base, side, *variables))
+    return Renames(*(_elected(votes, kind) for kind in ("variable", "keyword", "attribute")))
+
+
+def _paired(before: Sequence[_Masked], after: Sequence[_Masked]) -> Iterator[tuple[str, str, str]]:
+    """The names at the same places of statements that are equal but for names."""
+    texts, others = [text for text, _ in before], [text for text, _ in after]
+    matcher = difflib.SequenceMatcher(None, texts, others, autojunk=False)
     for i, j, count in matcher.get_matching_blocks():
         for (_, mine), (_, theirs) in zip(before[i : i + count], after[j : j + count], strict=True):
             for (kind, old), (_, name) in zip(mine, theirs, strict=True):
-                votes[kind, old, name] += 1
-    votes.update(_renamed_parameters(base, side, gone, new))
-    return Renames(_elected(votes, "variable"), _elected(votes, "keyword"))
+                yield kind, old, name
+
+
+def _changed_variables(base: Function, side: Function, other: Function) -> _LeftAndCame:
+    """The variables that only `base` has, and those that only `side` has."""
+    gone = local_names(base) - names_in([side]) - {*parameters(side)}
+    new = local_names(side) - names_in([base, other]) - {*parameters(base)}
+    return gone, new
+
+
+def _changed_attributes(base: Function, side: Function, other: Function) -> _LeftAndCame:
+    """The attributes of `self` that only `base` has, and those that only `side` has.
+
+    What `other` reads more often than `base`, it may mean otherwise.
+    """
+    before, after, others = (Counter(_attributes(function)) for function in (base, side, other))
+    left = {name for name in before.keys() - after.keys() if others[name] <= before[name]}
+    return left, after.keys() - before.keys() - others.keys()
+
+
+def _attributes(function: Function) -> Iterator[str]:
+    for node in ast.walk(function):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                yield name
 
 
 def _keywords(function: Function) -> set[str]:
     return {n.arg for n in ast.walk(function) if isinstance(n, ast.keyword) and n.arg}
 
 
-def _masked(
-    text: str, variables: Collection[str], keywords: Collection[str]
-) -> tuple[str, list[tuple[str, str]]]:
-    """A plain text with a mark for each of some names, and the names."""
+def _masked(text: str, names_of: Sequence[Collection[str]]) -> _Masked:
+    """A plain text with a mark for each of some names of each kind, and the names."""
     names: list[tuple[str, str]] = []
 
     def mark(match: re.Match[str]) -> str:
-        kind, name = ("variable", match[1]) if match[1] else ("keyword", match[2])
-        if name not in (variables if match[1] else keywords):
+        number = (match.lastindex or 1) - 1
+        name = match[number + 1]
+        if name not in names_of[number]:
             return match[0]
-        names.append((kind, name))
-        return f"<{kind}>"
+        names.append((_KINDS[number], name))
+        return f"<{_KINDS[number]}>"
 
     return _WORD.sub(mark, text), names
 
@@ -183,6 +219,53 @@ def _elected(votes: Mapping[tuple[str, str, str], int], wanted: str) -> dict[str
     return best
 
 
+# Variables that upstream has no more
+#
+#     base     embeds = torch.split(x, sizes)       theirs   outputs.pooled = torch.split(x, sizes)
+#              outputs.pooled = embeds
+#
+# The first statement goes in all versions, so that the second is the same in both releases.
+
+
+def _inlined(three: Three) -> Three:
+    """The versions with the values of variables in the one place in which upstream reads them."""
+    if three.functions is None:
+        return three
+    base, _, theirs = three.functions
+    gone = local_names(base) - {*parameters(base)} - names_in([theirs])
+    there = {plain_text(n) for n in ast.walk(theirs) if isinstance(n, ast.stmt)}
+    sides = [_without_variables(side, gone, there) for side in (three.base, three.ours)]
+    went = gone - names_in(sides[0].nodes)
+    # What the declaration goes on to read is a variable in all versions.
+    return (
+        three if went & names_in(sides[1].nodes) else replace(three, base=sides[0], ours=sides[1])
+    )
+
+
+def _without_variables(code: Code, gone: Collection[str], there: Collection[str]) -> Code:
+    assert code.function is not None
+    counts = Counter(n.id for n in ast.walk(code.function) if isinstance(n, ast.Name))
+    once = {name for name in gone if counts[name] == 2}  # bound and read
+    cuts: list[Cut] = []
+    for suite in suites(code.function):
+        for node, user in itertools.pairwise(suite):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in once:
+                    cuts += _inlining(node, user, name, value, there)
+    return code.changed(cuts) if cuts else code
+
+
+def _inlining(
+    node: ast.stmt, user: ast.stmt, name: str, value: ast.expr, there: Collection[str]
+) -> Iterator[Cut]:
+    """The cuts that make one statement of two, if upstream has that one."""
+    reads = (n for n in ast.walk(user) if isinstance(n, ast.Name) and n.id == name)
+    for read in reads:
+        if plain_text(exchanged(user, {read: value})) in there:
+            yield Cut((node.lineno, node.col_offset), (user.lineno, user.col_offset), "")
+            yield replacing(read, f"({ast.unparse(value)})")
+
+
 # The member
 
 
@@ -202,6 +285,7 @@ class Merge:
 def merge(three: Three) -> Merge:
     """The new parent's member with the declaration's changes, or what is in doubt of it."""
     three, renames = _by_one_name(three)
+    three = _inlined(three)
     merged = _carried(three)
     if isinstance(merged, Clash):
         return Merge(three, None, (merged,), renames)
@@ -215,8 +299,14 @@ def _carried(three: Three) -> Code | Clash:
         return clash("upstream changed this, too", *(side.nodes for side in three.sides))
     base, ours, theirs = three.functions
     signature, decorators = Signature.between(base, ours), decorators_added(base, ours)
-    if signature is None or decorators is None:
+    headed: Code | None = three.theirs
+    if decorators is None:
+        decorators, headed = [], without_decorators(three.theirs, base, ours)
+    if signature is None and headed is not None:
+        signature, headed = Signature({}, {}), with_parameters(headed, base, ours)
+    if headed is None or headed.function is None or signature is None:
         return clash("no edit makes the head of the declaration", base.args, ours.args, theirs.args)
+    three, ours, theirs = replace(three, theirs=headed), _as_noted(ours, base), headed.function
     every = drafts(base, ours, there=theirs, is_brief=False)
     if every is None:
         return Clash("upstream changed the code that the declaration changes, or stands beside")
@@ -255,6 +345,18 @@ def _carried(three: Three) -> Code | Clash:
         return Clash("the two changes cannot stand together")
 
 
+def _as_noted(ours: Function, base: Function) -> Function:
+    """The declaration's method with the annotations of the parent's equal statements."""
+    kinds = ast.Assign | ast.AnnAssign
+    said = {plain_text(n): n for n in ast.walk(base) if isinstance(n, kinds)}
+    same: dict[ast.AST, ast.AST] = {}
+    for node in ast.walk(ours):
+        noted = said.get(plain_text(node)) if isinstance(node, kinds) else None
+        if noted is not None and key(noted) != key(node):
+            same[node] = ast.copy_location(copy.copy(noted), node)
+    return exchanged(ours, same) if same else ours
+
+
 def _around(method: ast.AST, node: ast.AST) -> list[ast.AST]:
     """What a node of a method stands in, outermost first, and itself."""
     for inner in ast.iter_child_nodes(method):
@@ -270,24 +372,51 @@ def _misplaced(draft: Draft, base: Function, theirs: ast.stmt) -> Clash | None:
     Other arguments of calls and another name for what a statement assigns say nothing of it.
     """
     old, new = (find(draft.body, method)[0] for method in (base, theirs))
-    paths = _around(base, old.nodes[0]), _around(theirs, new.nodes[0])
-    statements = [[n for n in path if isinstance(n, ast.stmt)] for path in paths]
-    if len({repr([*map(_branch, one, one[1:])]) for one in statements}) > 1:
+    before, after = _around(base, old.nodes[0]), _around(theirs, new.nodes[0])
+    if _branches(before) != _branches(after):
         return clash("upstream has it in another branch", old.nodes, draft.code, new.nodes)
     if isinstance(old.place, Run) or isinstance(new.place, Run):
         return None
-    inside = [path[path.index(one[-1]) :] for path, one in zip(paths, statements, strict=True)]
-    said = [[_beside(a, b) for a, b in itertools.pairwise(path)] for path in inside]
-    if said[0] != said[1]:
-        return clash("both changed this", statements[0][-1], draft.new, statements[1][-1])
-    rests = [[*map(key, m.bound.rest.arguments)] for m in (old, new) if m.bound.rest]
+    if _innermost(before) != _innermost(after):
+        statements = _statements(before)[-1], _statements(after)[-1]
+        return clash("both changed this", statements[0], draft.new, statements[1])
+    return _unpacked(draft, old, new)
+
+
+def _statements(path: Sequence[ast.AST]) -> list[ast.stmt]:
+    return [node for node in path if isinstance(node, ast.stmt)]
+
+
+def _innermost(path: Sequence[ast.AST]) -> list[list[str]]:
+    """What the statement of a change says around it."""
+    start = path.index(_statements(path)[-1])
+    return [_beside(node, inner) for node, inner in itertools.pairwise(path[start:])]
+
+
+def _branches(path: Sequence[ast.AST]) -> list[tuple[object, ...]]:
+    """What the compound statements around a change say, and in which of their suites it is."""
+    statements = _statements(path)
+    return [_branch(node, inner) for node, inner in itertools.pairwise(statements)]
+
+
+def _unpacked(draft: Draft, old: Match, new: Match) -> Clash | None:
+    """Whether unpacked arguments of one side may hold what the other added."""
+    before, after = old.bound.rest, new.bound.rest
+    if before is None or after is None:
+        return None
+    rests = before.arguments, after.arguments
+    said = [[*map(key, rest)] for rest in rests]
+    stars = [[key(argument) for argument in rest if _is_unpacked(argument)] for rest in rests]
     more = draft.new.keywords if isinstance(draft.new, ast.Call) else []
-    every = [*more, *(n for m in (old, new) if m.bound.rest for n in m.bound.rest.arguments)]
-    is_unpacked = any(isinstance(n, ast.Starred) or getattr(n, "arg", "") is None for n in every)
-    if rests and rests[0] != rests[1] and is_unpacked:
+    is_doubtful = said[0] != said[1] and any(map(_is_unpacked, more))
+    if is_doubtful or stars[0] != stars[1]:
         what = "one side has unpacked arguments, which may hold what the other added"
-        return clash(what, old.place, draft.new, new.place)
+        return clash(what, before.call, draft.new, after.call)
     return None
+
+
+def _is_unpacked(argument: ast.expr | ast.keyword) -> bool:
+    return isinstance(argument, ast.Starred) or getattr(argument, "arg", "") is None
 
 
 def _branch(node: ast.stmt, inner: ast.stmt) -> tuple[object, ...]:
