@@ -15,7 +15,9 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 
+from patchgen.author.align.file import Definition
 from patchgen.author.align.suites import measure_similarity, suites_of
 from patchgen.author.rebase.code import Clash, Code, Flow, Spot, Three, assigned, binder, flow_of
 from patchgen.author.rebase.releases import Tree
@@ -212,15 +214,22 @@ def set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
     """What gives each attribute of a class its value: a member, or an assignment in a method."""
     setters: dict[str, ast.stmt] = {}
     for _, definition in tree.ancestry(*parent):
-        for name, member in definition.members.items():
-            for node in ast.walk(member.method) if member.method is not None else ():
-                if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                    for target in (inner for whole in targets for inner in ast.walk(whole)):
-                        match target:
-                            case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
-                                setters.setdefault(attribute, node)
-            setters.setdefault(name, member.nodes[-1])
+        setters = _own_setters(definition) | setters
+    return setters
+
+
+@cache  # the bases of all models are the same few classes
+def _own_setters(definition: Definition) -> dict[str, ast.stmt]:
+    setters: dict[str, ast.stmt] = {}
+    for name, member in definition.members.items():
+        for node in ast.walk(member.method) if member.method is not None else ():
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in (inner for whole in targets for inner in ast.walk(whole)):
+                    match target:
+                        case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
+                            setters.setdefault(attribute, node)
+        setters.setdefault(name, member.nodes[-1])
     return setters
 
 
