@@ -10,16 +10,47 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
 from tests.population.test_population import none_is_broken, results_of
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
+
+from patchgen.verify.oracle.judge import judge
 
 
 def test_a_sample(tmp_path: Path) -> None:  # Qwen3-VL
     results = none_is_broken(results_of("96/122", tmp_path, "--parts"))
     assert {result["state"] for result in results} == {"written"}
     assert all("also after loading" in result["why"] for result in results)
+
+
+NEW_MODEL = """
+from transformers.models.qwen3_vl import modeling_qwen3_vl as hf
+
+
+class TinyVLTextMLP(hf.Qwen3VLTextMLP):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+class TinyVLTextModel(hf.Qwen3VLTextModel):
+    pass
+
+
+class TinyVLForConditionalGeneration(hf.Qwen3VLForConditionalGeneration):
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_a_model_that_is_declared_is_the_one_that_is_built(tmp_path: Path) -> None:
+    path = tmp_path / "modular_tinyvl_own.py"
+    path.write_text(NEW_MODEL, encoding="utf-8")
+    files = flatten(path, make_environment(tmp_path), Settings()).files
+    assert judge(path, {file.name: file.text for file in files}, tmp_path) == []
 
 
 @pytest.mark.slow

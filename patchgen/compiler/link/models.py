@@ -62,13 +62,13 @@ def gather_with_models(kind: str, requested: tuple[Symbol, ...], builder: Builde
     for block in gathered.blocks:
         if any(find_generic_bases(block)):
             names |= select_base_models(block, gathered.blocks, builder)
-    inner = [
-        Symbol(module, name)
-        for module in builder.naming.plan.prefixes
-        for name in sorted(names)
-        if builder.index(module).definition(name)
-    ]
-    missing = [symbol for symbol in inner if symbol not in requested]
+    missing: list[Symbol] = []
+    for module in builder.naming.plan.prefixes:
+        for name in sorted(names):
+            # A model that the modular file declares anew is in the output already.
+            symbol = builder.naming.resolve(Symbol(module, name), module).key
+            if builder.index(module).definition(name) and symbol and symbol not in requested:
+                missing.append(symbol)
     if not missing:
         return gathered
     return gather_with_models(kind, (*requested, *missing), builder)
