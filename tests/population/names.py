@@ -7,6 +7,7 @@ names there must be what the models define, with all that this reads in turn, as
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,15 +28,28 @@ class NamedCase:
     means: tuple[tuple[Model, str], ...]
 
 
+_DEFINED = re.compile(r"^(?:def (\w+)\(|(\w+) = )", re.MULTILINE)
+
+
 @cache
 def _definers() -> dict[str, list[Model]]:
-    """The models that define each function or value."""
+    """The models that define each function or value; the search spares parsing all of them."""
     by_name: dict[str, list[Model]] = defaultdict(list)
     for model in find_models():
-        for name, node in model.definitions.items():
-            if isinstance(node, Value) and name != "__all__":
-                by_name[name].append(model)
+        for function, value in _DEFINED.findall(model.text):
+            by_name[function or value].append(model)
     return by_name
+
+
+def _find_other(model: Model, name: str) -> Model | None:
+    """A model with another definition of that name; with loggers, all texts are one."""
+    others = [other for other in _definers()[name] if other is not model]
+    own = ast.unparse(model.definitions[name])
+    start = len(model.name) % len(others) if others else 0
+    for other in others[start:] + others[:start]:
+        if name == "logger" or ast.unparse(other.definitions[name]) != own:
+            return other
+    return None
 
 
 def alias_cases(model: Model) -> Iterator[NamedCase]:
@@ -46,12 +60,9 @@ def alias_cases(model: Model) -> Iterator[NamedCase]:
     for name, node in model.definitions.items():
         if not isinstance(node, Value) or name == "__all__":
             continue
-        others = [m for m in _definers()[name] if m.texts[name] != model.texts[name]]
-        # With loggers, all texts are one.
-        others = others or [m for m in _definers()[name] if m is not model and name == "logger"]
-        if not others:
+        other = _find_other(model, name)
+        if other is None:
             continue
-        other = others[len(model.name) % len(others)]
         imports = f"from {model.module} import {owner} as Parent\nfrom {model.module} import {name} as own\n"
         imports += f"from {other.module} import {name} as other\n\n\n"
         probe = "(Parent):\n    def probe(self):\n        return own, other\n"

@@ -27,7 +27,7 @@ def assert_right(model: Model, told: dict[str, Told]) -> None:
         assert not each.missed and not each.wrong, f"{model.name} {name}"
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize("name", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
 def test_one_model(name: str, tmp_path: Path) -> None:
     assert_right(MODELS[name], judge_model(MODELS[name], tmp_path))
 
@@ -81,7 +81,11 @@ def write_block(model: str, block: str, options: str) -> str:
     return BLOCK.format(model=model, block=block, config=config, given=given)
 
 
-@pytest.mark.parametrize(("model", "block", "options"), BLOCKS, ids=lambda value: value)
+@pytest.mark.parametrize(
+    ("model", "block", "options"),
+    [*BLOCKS[:1], *(pytest.param(*each, marks=pytest.mark.slow) for each in BLOCKS[1:])],
+    ids=lambda value: value,
+)
 def test_a_block_of_another_model(model: str, block: str, options: str, tmp_path: Path) -> None:
     told = judge(MODELS["llama"], model, write_block(model, block, options), tmp_path)
     assert not told.why and not told.missed and not told.wrong
