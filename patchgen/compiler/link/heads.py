@@ -103,11 +103,15 @@ def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
     parts: dict[str, tuple[Part, Dependency]] = {}
     for name, part in find_asked_parts(gathered.blocks, builder).items():
         models = _find_models({part.model}, gathered.blocks)
-        if len(models) == 1 and (has_own or _differs(models[0], gathered.blocks, builder)):
-            symbol = models[0].rewritten[0].symbol
-            parts[name] = part, Dependency(models[0].name, symbol, symbol.module, eager=False)
-        elif part.is_own and not models:
+        if part.is_own and not models:
             _refuse_unknown(name, part, gathered.blocks)
+        if len(models) != 1:
+            continue
+        (model,) = models
+        if has_own or _differs(model, gathered.blocks, builder):
+            symbol = model.rewritten[0].symbol
+            needed = Dependency(model.name, symbol, symbol.module, eager=False)
+            parts[name] = part, needed
     blocks = tuple(_name_parts(block, parts) for block in gathered.blocks)
     read = {dependency.name for block in blocks for dependency in block.dependencies}
     return replace(gathered, blocks=blocks, imports=_drop_auto_model(gathered.imports, read))

@@ -266,15 +266,18 @@ def _makes_rewrites(chain: tuple[Symbol, ...], context: _Context) -> bool:
 
 def _find_bases(declared: list[Declaration], context: _Context) -> dict[str, str]:
     """The module that each kind's output follows: that of classes whose names the file binds."""
-    bases: dict[str, tuple[str, str, int]] = {}
+    bases: dict[str, str] = {}
+    shown_by: dict[str, str] = {}
     following = [*_find_namesakes(declared, context), *_find_replaced_classes(context)]
     for name, at, kind, followed in following:
+        if kind not in bases:
+            bases[kind] = followed
+            shown_by[kind] = f"{name} (line {at.line})"
         # Two models in one file would need two outputs of one kind.
-        module, first, line = bases.setdefault(kind, (followed, name, at.line))
-        if module != followed:
-            what = f"{name} makes a variant of {followed}, {first} (line {line}) one of {module}"
+        if bases[kind] != followed:
+            what = f"{name} makes a variant of {followed}, {shown_by[kind]} one of {bases[kind]}"
             raise PatchgenError("PG112", at, what, "write a modular file for each")
-    return {kind: module for kind, (module, _, _) in bases.items()}
+    return bases
 
 
 def _find_namesakes(
