@@ -65,9 +65,9 @@ def _state(
 
 @pytest.mark.parametrize("cases", [aliases, base_orders])
 def test_a_sample(cases: Callable[[Model], Judged], tmp_path: Path) -> None:
-    counts, wrong = judge(find_models()[5::133], cases, tmp_path, most=3)
+    counts, wrong = judge(find_models()[5::133], cases, tmp_path, most=2)
     assert not wrong, "\n".join(wrong)
-    assert counts["right"] >= 0.75 * counts.total() > 5
+    assert counts["right"] >= 0.75 * counts.total() > 3
 
 
 @pytest.mark.slow

@@ -57,6 +57,7 @@ def generated(release: str, wheel: Path, folder: Path, *names: str) -> dict[str,
     return json.loads(last)
 
 
+@pytest.mark.slow  # test_another_release.py has toy releases
 def test_the_newest_release(wheel: Path, tmp_path: Path) -> None:
     assert generated(TESTED[-1], wheel, tmp_path, *FEW) == dict.fromkeys(FEW, "equal")
 
