@@ -44,7 +44,9 @@ from patchgen.weights.values import (
 _CALL = r"(?:\b(?:[A-Z]\w*|cls|deepcopy|register_\w+|add_module|setattr)|\btype\(.*\))\("
 # A class with other bases may have other tensors; a record has none, nor has this base.
 _CLASS = rf"class \w+\((?!{CHECKPOINTED}\)|tuple\b|NamedTuple\))[^:]*"
-_MAKING = re.compile(rf"^ +(?! |raise ).*{_CALL}.*$|^{_CLASS}", re.MULTILINE)
+# What any function gives to `self` may be one too.
+_GIVEN = r"self\.\w+(?:: [^=]*)? = .*\("
+_MAKING = re.compile(rf"^ +(?! |raise )(?:{_GIVEN}|.*{_CALL}).*$|^{_CLASS}", re.MULTILINE)
 _FILLING = re.compile(r"^    def _init_weights\(.*?(?=^ {0,4}\S)", re.MULTILINE | re.DOTALL)
 # By the names of classes, the modules and names of those that they stand for.
 Origins = Mapping[str, tuple[str, str]]
