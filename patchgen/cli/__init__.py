@@ -41,6 +41,7 @@ def _run(argv: Sequence[str]) -> int:
     # Imported here, so that importing this package costs nothing.
     import click
 
+    from patchgen.cli import terminal
     from patchgen.cli.commands import patchgen
     from patchgen.syntax.errors import PatchgenError, defect, problems_of
 
@@ -49,14 +50,15 @@ def _run(argv: Sequence[str]) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        error.show()
+        usage = io.StringIO()
+        error.show(usage)
+        terminal.write(usage.getvalue(), err=True)
         return error.exit_code
     except PatchgenError as error:
-        from patchgen.cli import terminal
         from patchgen.cli.report import exit_code
 
         problems = problems_of(error)
-        terminal.write("".join(f"{problem}\n" for problem in problems), sys.stderr)
+        terminal.write("".join(f"{problem}\n" for problem in problems), err=True)
         return exit_code(problems)
     except click.Abort as error:
         raise KeyboardInterrupt from error
@@ -74,12 +76,12 @@ def _run(argv: Sequence[str]) -> int:
         if "PATCHGEN_TRACEBACK" in os.environ:
             import traceback
 
-            traceback.print_exception(error)
+            terminal.write("".join(traceback.format_exception(error)), err=True)
         message = (
             f"{defect('', error).what}. This is a defect of patchgen; please report it with the "
             "command and its files. PATCHGEN_TRACEBACK=1 shows more."
         )
-    print(f"patchgen: {message}", file=sys.stderr)
+    terminal.say(f"patchgen: {message}", err=True)
     return 2
 
 

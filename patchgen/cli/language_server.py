@@ -34,6 +34,7 @@ from patchgen.project.outcome import files_of
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import PatchgenError, Problem
 from patchgen.syntax.same import Function
+from patchgen.syntax.shown import shown
 from patchgen.syntax.trees import parse_class
 
 OPEN = "patchgen.open"
@@ -86,7 +87,7 @@ def _diagnose(problem: Problem, path: str, lines: Sequence[str]) -> types.Diagno
     is_warning = problem.severity == "warning"
     return types.Diagnostic(
         types.Range(types.Position(line, min(column, len(text))), types.Position(line, len(text))),
-        f"{problem.message}\n{problem.hint}".rstrip(),
+        shown(f"{problem.message}\n{problem.hint}".rstrip()),
         types.DiagnosticSeverity.Warning if is_warning else types.DiagnosticSeverity.Error,
         problem.code,
         source="patchgen",

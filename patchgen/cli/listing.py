@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import tokenize
 from collections.abc import Sequence
 from typing import Any
 
+from patchgen.cli import terminal
 from patchgen.cli.report import exit_code, json_text, table
 from patchgen.project.outcome import Outcome
 from patchgen.project.verdict import Report, Status, Verdict
@@ -25,7 +25,7 @@ def print_variants(report: Report, form: str) -> int:
             rows.append(_row(outcome, verdicts))
     total = {"variants": len(rows)} | {name: sum(row[name] for row in rows) for name in SIZES}
     if form == "json":
-        sys.stdout.write(json_text({"variants": rows, "total": total}))
+        terminal.write_json(json_text({"variants": rows, "total": total}))
     elif rows:
         cells = []
         for row in rows:
@@ -34,8 +34,8 @@ def print_variants(report: Report, form: str) -> int:
                 sizes[SIZES.index("removed")] = "-"
             cells.append((row["variant"], *sizes, row["status"]))
         last = (f"total of {len(rows)}", *(f"{total[name]:,}" for name in SIZES), "")
-        sys.stdout.write(table(("variant", *SIZES, "status"), [*cells, last]))
-    sys.stderr.write("".join(f"{problem}\n" for problem in report.problems))
+        terminal.write(table(("variant", *SIZES, "status"), [*cells, last]))
+    terminal.write("".join(f"{problem}\n" for problem in report.problems), err=True)
     return exit_code(report.problems)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,6 +15,7 @@ from patchgen.cli import terminal
 from patchgen.compiler.flat import Note
 from patchgen.project.verdict import Report, Status, named
 from patchgen.syntax.errors import Problem
+from patchgen.syntax.shown import shown
 
 if TYPE_CHECKING:
     from patchgen.project.convert import Written
@@ -71,7 +71,7 @@ def print_checked(
     page = Page(report, findings, notes, drifts, style, _base(project))
     if with_diff and style.form == "text":
         terminal.write("".join(verdict.diff for verdict in report.verdicts))
-        terminal.write(as_text(page), sys.stderr)
+        terminal.write(as_text(page), err=True)
     else:
         _write(page)
     return exit_code(findings) or int(any(drift.is_gone for drift in drifts))
@@ -92,7 +92,7 @@ def print_written(project: Project, result: Written, style: Style) -> int:
     lines += [f"accepted {s.override.name} of {s.modular}" for s in report.overrides.accepted]
     lines += [f"updated {name}" for name in result.recorded]
     if not style.quiet:
-        sys.stderr.write("".join(f"{line}\n" for line in lines))
+        terminal.write("".join(f"{line}\n" for line in lines), err=True)
     notes = list(_notes_without_output(report))
     for verdict in report.verdicts:
         # Of the outputs that this run has changed.
@@ -101,7 +101,7 @@ def print_written(project: Project, result: Written, style: Style) -> int:
             notes += verdict.output.notes
     _write(Page(Report(notes=report.notes), findings, tuple(notes), style=style))
     if not style.quiet:
-        sys.stderr.write(f"{_summary(result, findings)}\n")
+        terminal.say(_summary(result, findings), err=True)
     return exit_code(findings)
 
 
@@ -116,16 +116,19 @@ def print_linted(
     _write(Page(Report(notes=notes), findings, notes, style=style, base=_base(project)))
     if not style.quiet and style.form == "text":
         counted = [plural(len(outcomes), "modular file"), plural(len(findings), "finding")]
-        sys.stderr.write(f"{', '.join(counted)}\n")
+        terminal.say(", ".join(counted), err=True)
     # Every finding of lint itself fails; the warnings that `convert` also prints do not.
     return exit_code(findings) or int(bool(problems))
 
 
 def _write(page: Page) -> None:
-    if page.style.form == "text":
-        terminal.write(as_text(page))
-    else:
-        sys.stdout.write({"json": as_json, "github": as_github}[page.style.form](page))
+    match page.style.form:
+        case "json":
+            terminal.write_json(as_json(page))
+        case "github":
+            terminal.write_annotations(as_github(page))
+        case _:
+            terminal.write(as_text(page))
 
 
 def _notes_without_output(report: Report) -> tuple[Note, ...]:
@@ -276,9 +279,9 @@ def json_text(data: object) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_github(page: Page) -> str:
+def as_github(page: Page) -> list[str]:
     """One workflow command for each finding, which GitHub shows at the line."""
-    return "".join(f"{_annotation(problem, page.base)}\n" for problem in page.findings)
+    return [_annotation(problem, page.base) for problem in page.findings]
 
 
 def _annotation(problem: Problem, base: str) -> str:
@@ -292,7 +295,9 @@ def _annotation(problem: Problem, base: str) -> str:
 
 
 def _escape(text: str, more: str = "") -> str:
-    return "".join(f"%{ord(char):02X}" if char in f"%\r\n{more}" else char for char in text)
+    """`text` as the value of a workflow command; `more` are the letters that end a property."""
+    ended = f"%\r\n{more}"
+    return shown("".join(f"%{ord(char):02X}" if char in ended else char for char in text))
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from patchgen.cli import terminal
 from patchgen.cli.report import exit_code
 from patchgen.cli.session import Request, open_project
 from patchgen.project.cache import Cache
@@ -40,9 +41,8 @@ def convert_stdin(
         (outcome,) = flatten_group(Cache(moved, on=False), STRICT, [modular])
     if warnings_as_errors or project.config.warnings_as_errors:
         outcome = with_warnings_as_errors(outcome)
-    sys.stderr.write("".join(f"{problem}\n" for problem in outcome.problems))
-    code = "".join((outcome.texts or {})[output.name] for output in outcome.outputs)
-    sys.stdout.buffer.write(code.encode("utf-8"))  # UTF-8 whatever the locale, as in a file
+    terminal.write("".join(f"{problem}\n" for problem in outcome.problems), err=True)
+    terminal.write_code("".join((outcome.texts or {})[o.name] for o in outcome.outputs))
     return exit_code(outcome.problems)
 
 

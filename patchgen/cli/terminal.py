@@ -1,28 +1,80 @@
-"""What only a terminal shows: findings and diffs in colour, and progress bars."""
+"""The one door of what patchgen prints, in a form that is safe to show, and progress bars."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import shutil
+import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TextIO
 
 import click
 
+from patchgen.syntax.shown import shown, shown_json, shown_line
+
 PATIENCE = 1.0  # seconds before a bar is shown
+_CLEAR = "\r\x1b[2K"  # a line of a terminal
 _FINDING = re.compile(r"(?P<place>\S.*?): (?P<code>PG\d{3}) ")
 
 
-def write(text: str, stream: TextIO | None = None) -> None:
-    """Write `text` to `stream`, stdout by default, in colour where somebody looks at it."""
-    stream = stream or sys.stdout
+def write(text: str, *, err: bool = False) -> None:
+    """Write `text` to stdout or stderr, as `shown`; a terminal shows it in colour."""
+    stream = sys.stderr if err else sys.stdout
     # https://no-color.org: any value but the empty one counts.
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    stream.write(paint(text) if stream.isatty() and not is_plain else text)
+    text = shown(text)
+    _put(paint(text) if stream.isatty() and not is_plain else text, stream)
+
+
+def say(line: object = "", *, err: bool = False) -> None:
+    """Write a line to stdout or stderr."""
+    write(f"{line}\n", err=err)
+
+
+def write_json(text: str) -> None:
+    """Write the JSON `text` to stdout."""
+    _put(shown_json(text), sys.stdout)
+
+
+def write_annotations(lines: Iterable[str]) -> None:
+    """Write workflow commands, whose values are escaped, to stdout."""
+    _put("".join(f"{line}\n" for line in lines), sys.stdout)
+
+
+def write_code(text: str) -> None:
+    """Write a file's text to stdout, as it is but where somebody or GitHub's runner reads it."""
+    if _is_read():
+        write(text)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))  # whatever the locale
+    sys.stdout.buffer.flush()
+
+
+def _is_read() -> bool:
+    """Whether a person or a log reads stdout, and no program that wants it as it is."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return sys.stdout.isatty()
+    try:
+        return not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:  # it has no file descriptor
+        return True
+
+
+def write_status(line: str) -> None:
+    """Show `line`, cut to the width of the terminal, in the place of the last one; "" clears it."""
+    width = shutil.get_terminal_size().columns - 1
+    _put(f"{_CLEAR}{shown_line(line)[:width]}", sys.stderr)
+
+
+def _put(text: str, stream: TextIO) -> None:
+    stream.write(text)
+    stream.flush()
 
 
 def paint(text: str) -> str:

@@ -19,6 +19,7 @@ from patchgen.pages.changes import Change
 from patchgen.pages.links import KINDS, Link
 from patchgen.pages.trace import Traced, Variant
 from patchgen.pages.verdicts import Verdict
+from patchgen.syntax.shown import printable
 
 LIMIT = 1_000_000  # bytes of a page
 # All others have no colour: a page with every name in a tag of its own is three times as long.
@@ -31,7 +32,7 @@ def render_page(variant: Variant, verdicts: Sequence[Verdict]) -> str:
     numbers = {file["path"]: file["number"] for pane in panes for file in pane["files"]}
     changes = [change for output in variant.outputs for change in output.changes]
     template = _templates().get_template("page.html")
-    return template.render(
+    html = template.render(
         variant=variant,
         verdicts=verdicts,
         panes=panes,
@@ -40,12 +41,13 @@ def render_page(variant: Variant, verdicts: Sequence[Verdict]) -> str:
         total=sum(variant.counts.values()),
         data=_page_data(variant, changes, numbers),
     )
+    return printable(html)
 
 
 def render_index(rows: Sequence[tuple[Variant, Sequence[Verdict]]]) -> str:
     """The page that leads to the pages of all variants."""
     total = {kind: sum(variant.counts[kind] for variant, _ in rows) for kind in KINDS}
-    return _templates().get_template("index.html").render(rows=rows, total=total)
+    return printable(_templates().get_template("index.html").render(rows=rows, total=total))
 
 
 def _templates() -> Environment:

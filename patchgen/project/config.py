@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,6 +110,10 @@ def make_config(section: object, home: Path) -> Config:
     if not isinstance(section, dict):
         raise PatchgenError("PG901", Location(FILE), f"[{TABLE}] must be a table")
     problems = [problem for key, value in section.items() for problem in _problems(key, value)]
+    for text in _texts_in(section):
+        if not text.isprintable():
+            what = f"{TABLE}: {text!r} has an invisible character"
+            problems.append(Problem(Location(FILE), "PG901", what, "write it without"))
     if problems:
         raise Refusals(problems)
     _require_version(section.get("required-version"))
@@ -128,6 +132,17 @@ def make_config(section: object, home: Path) -> Config:
         ),
         warnings_as_errors=section.get("warnings-as-errors", False),
     )
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """The texts in a value of TOML, also keys."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts_in(item)
+    elif isinstance(value, str):
+        yield value
 
 
 def _is_texts(value: object) -> bool:

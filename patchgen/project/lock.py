@@ -219,6 +219,10 @@ def _read(path: Path, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str
 def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
     """A JSON object as a dictionary; keys of several pairs are added to `repeated`."""
     table = dict(pairs)
+    texts = [*table, *(value for value in table.values() if isinstance(value, str))]
+    if not "".join(texts).isprintable():
+        unseen = next(text for text in texts if not text.isprintable())
+        raise ValueError(f"{unseen!r} has an invisible character")
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated += [key for key in table if keys.count(key) > 1]

@@ -277,21 +277,28 @@ def load_overrides(project: Project) -> Records:
         return {}
     try:
         data = tomllib.loads(read_regular_text(project.home / FILE))
-        return {path: _read_names(names) for path, names in data.items()}
+        return {path: _read_names(path, names) for path, names in data.items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        why = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "it has other entries"
+        says_why = isinstance(error, (tomllib.TOMLDecodeError, UnicodeError))
+        why = str(error) if says_why else "it has other entries"
         if isinstance(error, OSError):
             why = error.strerror or str(error)
         hint = "repair it, or bring it back from git; without it, all parents count as looked at"
         raise PatchgenError("PG512", Location(FILE), f"cannot be read: {why}", hint) from error
 
 
-def _read_names(names: Mapping[str, Mapping[str, str]]) -> Names:
-    """The records of one modular file.  Raises ValueError for other entries."""
+def _read_names(path: str, names: Mapping[str, Mapping[str, str]]) -> Names:
+    """The records of the modular file `path`.
+
+    Raises ValueError for other entries, and UnicodeError for a name that cannot be shown.
+    """
     parents = {}
     for name, entry in names.items():
+        for text in (path, name, entry["parent"]):
+            if not text.isprintable():
+                raise UnicodeError(f"{text!r} has an invisible character")
         # A number or a date is as good TOML as a text.
         is_text = isinstance(entry["parent"], str) and isinstance(entry["text"], str)
         if not is_text or len(entry) > 2:

@@ -21,6 +21,7 @@ from patchgen.rescuing.environment import compare, run
 from patchgen.rescuing.port import Ported, port
 from patchgen.rescuing.sources import PACKAGE, Sources, imports_of, source_of
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.text import refuse_unseen
 
 # What names of classes say, and the auto class that loads such a class; the first is verified.
 AUTO = {
@@ -77,6 +78,7 @@ def read_repository(path: Path) -> Repository:
     texts: dict[str, str] = {}
     uses_transformers = False
     for file in files:
+        refuse_unseen(file.name)
         text = texts[file.name] = _read(file)
         try:
             tree = ast.parse(text)

@@ -57,7 +57,8 @@ class Problem:
     cause: Problem | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
-        text = f"{self.at}: {self.code} {self.message}"
+        # A line break in a name would begin what looks like another finding.
+        text = f"{self.at}: {self.code} {self.message}".replace("\n", "\\n")
         return f"{text}\n    hint: {self.hint}" if self.hint else text
 
     @property

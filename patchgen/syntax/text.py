@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.regular import read_regular
+from patchgen.syntax.shown import printable
 
 _T = TypeVar("_T")
 MAX_BYTES = 5_000_000
@@ -94,12 +95,16 @@ def read_source(
     the encoding that it declares, PG506 for a path that could not stand in a comment or a message.
     """
     name = display_path or str(path)
-    # Generated files name the file that they are made from, on one line.
-    if not name.isprintable():
-        shown = name.encode("unicode_escape").decode("ascii")
-        what = "has a line break or another invisible character in its path"
-        raise PatchgenError("PG506", Location(shown), what, "rename the file or its folder")
+    refuse_unseen(name)
     return make_source(decode(read_bytes(path, name), name, allow_bidi=allow_bidi), name, module)
+
+
+def refuse_unseen(path: str) -> None:
+    """Raise PatchgenError PG506 for a path that a generated file could not name on one line."""
+    if not path.isprintable():
+        what = "has a line break or another invisible character in its path"
+        at = Location(printable(path).replace("\n", "\\n"))
+        raise PatchgenError("PG506", at, what, "rename the file or its folder")
 
 
 def read_bytes(path: Path, name: str) -> bytes:

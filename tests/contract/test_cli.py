@@ -217,12 +217,11 @@ def test_annotations_escape_what_would_end_them():
     from patchgen.cli.report import Page, as_github
     from patchgen.syntax.errors import Location, Problem
 
-    problem = Problem(Location("a,b:c.py", 3, 4), "PG501", "100% of\r\nit")
-    text = as_github(Page(findings=(problem,)))
-    assert text == (
+    problem = Problem(Location("a,b:c.py", 3, 4), "PG501", "100% of\rit", "a\nb")
+    assert as_github(Page(findings=(problem,))) == [
         "::error title=patchgen (PG501),file=a%2Cb%3Ac.py,line=3,col=4"
-        "::a,b:c.py:3:4: PG501 100%25 of%0D%0Ait\n"
-    )
+        "::a,b:c.py:3:4: PG501 100%25 of%0Dit%0A    hint: a%0Ab"
+    ]
 
 
 @pytest.mark.parametrize("argv", [["check"], ["convert"], ["lint"]], ids=" ".join)

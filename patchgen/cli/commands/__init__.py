@@ -15,6 +15,7 @@ from inspect import cleandoc
 import click
 from click.shell_completion import CompletionItem
 
+from patchgen.cli import terminal
 from patchgen.cli.options import option
 
 COMMANDS = {
@@ -91,11 +92,11 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
     from patchgen.project.versions import release_of, tool_versions
     from patchgen.syntax.locate import make_environment
 
-    click.echo(f"patchgen {__version__}")
+    terminal.say(f"patchgen {__version__}")
     for name, version in sorted(tool_versions().items()):
-        click.echo(f"{name} {version}")
+        terminal.say(f"{name} {version}")
     release = release_of("transformers", make_environment(Path.cwd()))
-    click.echo(f"transformers {release or 'not found'}")
+    terminal.say(f"transformers {release or 'not found'}")
     context.exit()
 
 

@@ -15,6 +15,7 @@ from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.adopt.report import Report
 from patchgen.author.adopt.subclasses import adopt_subclasses
 from patchgen.author.adopt.work import adopt as declare
+from patchgen.cli import terminal
 from patchgen.cli.options import FOLDER, NEW_FOLDER, download, option, text_or_json
 from patchgen.cli.releases import cache_folder, installed_releases, kept_releases
 from patchgen.cli.report import json_text
@@ -95,16 +96,16 @@ def adopt(
         write_new(target, adopted.text, force, str(target))
         report = replace(report, file=str(target))
     elif target is not None:
-        click.echo("nothing is written; --force writes the declaration", err=True)
+        terminal.say("nothing is written; --force writes the declaration", err=True)
     if form == "json":
-        click.echo(json_text(report.data()), nl=False)
+        terminal.write_json(json_text(report.data()))
     else:
-        click.echo(adopted.text if target is None else "", nl=False)
-        click.echo(report.text(), nl=False, err=target is None)
+        terminal.write_code(adopted.text if target is None else "")
+        terminal.write(report.text(), err=target is None)
         if report.file:
-            click.echo(f"wrote {report.file}")
+            terminal.say(f"wrote {report.file}")
     for note in notes:
-        click.echo(f"note: {note}", err=target is None or form == "json")
+        terminal.say(f"note: {note}", err=target is None or form == "json")
     return int(not holds or (target is not None and not report.file))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patchgen.cli import terminal
 from patchgen.cli.options import ABOVE_0, NEW_FOLDER, needs_models, option
 from patchgen.cli.report import table
 from patchgen.syntax.errors import Location, PatchgenError
@@ -90,13 +90,13 @@ def bench(
         for case in cases
         for entry in case.entries
     )
-    click.echo(", ".join(f"{number} {status}" for status, number in statuses.items()))
-    click.echo(f"{path} and {path.with_suffix('.md').name}")
+    terminal.say(", ".join(f"{number} {status}" for status, number in statuses.items()))
+    terminal.say(f"{path} and {path.with_suffix('.md').name}")
     return int("wrong" in statuses or "failed" in statuses)
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    terminal.say(line, err=True)
 
 
 def _print_plan(cases: Sequence[Case], card: str) -> int:
@@ -112,8 +112,8 @@ def _print_plan(cases: Sequence[Case], card: str) -> int:
         most = "-" if row.most is None else str(row.most)
         rows.append((row.case.id, row.entry.name, str(row.rows * row.entry.times), size, most))
         _say(f"{row.case.id} {row.entry.name}")
-    click.echo(table(("case", "entry", "rows", "predicted peak", "most rows"), rows), nl=False)
-    click.echo(f"{card}: {format_size(room)} to plan with; every baseline fits: {fits}")
+    terminal.write(table(("case", "entry", "rows", "predicted peak", "most rows"), rows))
+    terminal.say(f"{card}: {format_size(room)} to plan with; every baseline fits: {fits}")
     return int(not fits)
 
 

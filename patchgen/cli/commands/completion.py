@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from patchgen.cli import terminal
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -22,5 +24,5 @@ def completion(context: click.Context, shell: str) -> int:
     kind = get_completion_class(shell)
     assert kind is not None, f"click has no completion for {shell}"
     script = kind(context.find_root().command, {}, "patchgen", "_PATCHGEN_COMPLETE")
-    click.echo(script.source())
+    terminal.write_code(f"{script.source()}\n")
     return 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from patchgen.cli import terminal
 from patchgen.cli.options import option
 from patchgen.syntax.errors import Explanation, catalogue, did_you_mean
 
@@ -21,7 +22,7 @@ def errors(codes: tuple[str, ...], markdown: bool) -> int:
       patchgen errors PG501
     """
     text = as_markdown() if markdown else "\n".join(map(_about, codes or ("PG",)))
-    click.echo(text, nl=False)
+    terminal.write(text)
     return 0
 
 

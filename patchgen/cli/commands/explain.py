@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import click
 
+from patchgen.cli import terminal
 from patchgen.cli.options import package_root
 from patchgen.cli.report import plural
 from patchgen.cli.session import Request, open_project
@@ -61,7 +61,7 @@ def _explain_plan(project: Project, path: Path) -> int:
         name, is_pass, _ = title.partition(": after ")
         # A pass that changes nothing is not shown.
         if not is_pass or before.get(name) != text:
-            sys.stdout.write(f"== {title}\n{text.rstrip()}\n\n")
+            terminal.write(f"== {title}\n{text.rstrip()}\n\n")
         before[name] = text
     return 0
 
@@ -88,13 +88,13 @@ def _explain_lines(project: Project, path: Path, line: int) -> int:
         raise click.UsageError(f"name a line of it, such as {record.output}:9")
     origin = _find_origin(project, record, path, line)
     if origin is None:
-        click.echo(f"{record.output}:{line}: a blank line, or written by patchgen itself")
+        terminal.say(f"{record.output}:{line}: a blank line, or written by patchgen itself")
         return 0
-    click.echo(f"{record.output}:{line} comes from {origin}")
+    terminal.say(f"{record.output}:{line} comes from {origin}")
     for root in project.environment().roots:
         if (source := root / origin.path).is_file():
             lines = read_source(source, allow_bidi=True).lines
-            click.echo(f"    {lines[origin.line - 1].rstrip()}")
+            terminal.say(f"    {lines[origin.line - 1].rstrip()}")
             break
     return 0
 

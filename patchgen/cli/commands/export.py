@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from patchgen.cli import terminal
 from patchgen.cli.options import NEW_FOLDER, needs_models, option
 
 
@@ -29,8 +30,8 @@ def export(name: str, folder: str, checkpoint: str | None) -> int:
     except (ValueError, OSError, ImportError) as error:
         raise click.UsageError(str(error)) from error
     for path in sorted(target.iterdir()):
-        click.echo(f"wrote {Path(folder, path.name)}")
+        terminal.say(f"wrote {Path(folder, path.name)}")
     if checkpoint is None:
         note = f"note: {variant.name} is exported without weights; --checkpoint SRC adds them"
-        click.echo(note, err=True)
+        terminal.say(note, err=True)
     return 0

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 import patchgen
+from patchgen.cli import terminal
 from patchgen.project.config import FILE, TABLE, Config, make_config, nearest_config, read_config
 from patchgen.project.versions import release_of
 from patchgen.project.write import replace_file
@@ -48,14 +49,14 @@ def init(folder: str) -> int:
     for name, text in _starters(config, patchgen_from, release).items():
         path = home / name
         is_there = path.exists() or path.is_symlink()
-        click.echo(f"{'kept' if is_there else 'wrote'} {name}")
+        terminal.say(f"{'kept' if is_there else 'wrote'} {name}")
         if not is_there:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(path, text.encode())
         elif name == HOOK and "patchgen" not in path.read_text("utf-8", "replace"):
             hook = textwrap.indent(text.rstrip("\n"), "        ")
-            click.echo(f"    to check before each commit, add:\n{hook}")
-    click.echo(_next_steps(config, patchgen_from, release), nl=False)
+            terminal.say(f"    to check before each commit, add:\n{hook}")
+    terminal.write(_next_steps(config, patchgen_from, release))
     return 0
 
 
@@ -63,7 +64,7 @@ def _configure(home: Path) -> Config:
     """The configuration of `home`, which gets one if it has none."""
     config = read_config(home)
     if config is not None:
-        click.echo(f"kept {FILE}: it has [{TABLE}]")
+        terminal.say(f"kept {FILE}: it has [{TABLE}]")
         return config
     table = _starter("table.toml")
     path = (home / FILE).resolve()
@@ -71,7 +72,7 @@ def _configure(home: Path) -> Config:
     new = _appended(read_regular(path) if exists else b"", table)
     home.mkdir(parents=True, exist_ok=True)
     replace_file(path, new)
-    click.echo(f"added [{TABLE}] to {FILE}" if exists else f"wrote {FILE}")
+    terminal.say(f"added [{TABLE}] to {FILE}" if exists else f"wrote {FILE}")
     return make_config(tomllib.loads(table)["tool"]["patchgen"], home)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from patchgen.cli import terminal
 from patchgen.cli.options import FROM_1, needs_models, option, text_or_json
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision as precisions
@@ -104,7 +104,10 @@ def memory(
         # transformers and torch name the value that they refuse.
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
     report = Report(name, target.model_class.__name__, step, trace, measured, room, most)
-    sys.stdout.write(as_json(report) if form == "json" else as_text(report))
+    if form == "json":
+        terminal.write_json(as_json(report))
+    else:
+        terminal.write(as_text(report))
     if figure and trace is not None:
         draw(trace, Path(figure), room)
     return 0

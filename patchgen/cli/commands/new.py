@@ -14,6 +14,7 @@ from patchgen.author.anatomy.module import find_module, open_module
 from patchgen.author.declare.request import WRITERS, Answer, answer
 from patchgen.author.declare.variant import Draft
 from patchgen.author.modular_text import format_modular
+from patchgen.cli import terminal
 from patchgen.cli.options import option, package_root
 from patchgen.cli.report import table
 from patchgen.cli.session import Request, open_project
@@ -77,13 +78,13 @@ def new(
     wanted = [part.strip() for part in parts.split(",") if part.strip()]
     reply = answer(project.environment(), model, wanted, force=force)
     for part in reply.left_out:
-        click.echo(f"{part.part} is redundant: {part.redundant}", err=True)
+        terminal.say(f"{part.part} is redundant: {part.redundant}", err=True)
     if not reply.parts:
-        click.echo("nothing is written; --force writes redundant parts too", err=True)
+        terminal.say("nothing is written; --force writes redundant parts too", err=True)
         return 1
     text = format_modular(reply.text, project.config.settings)
     if dry_run:
-        click.echo(text, nl=False)
+        terminal.write_code(text)
         return 0
     path = _path(project, reply, name)
     refuse_another(path, text, force, project.environment().display_path(path))
@@ -107,7 +108,7 @@ def _list_parts(project: Project, model: str) -> int:
             rows.append((contribution.part, "does not fit", str(fatal[0])))
         else:
             rows.append((contribution.part, "fits", PARTS[contribution.part]))
-    click.echo(table(("part", "", ""), rows), nl=False)
+    terminal.write(table(("part", "", ""), rows))
     return 0
 
 
@@ -126,7 +127,7 @@ def _copy_from_gallery(project: Project, name: str, force: bool) -> int:
 def _write(project: Project, path: Path, text: str, force: bool, notes: list[str]) -> None:
     shown = project.environment().display_path(path)
     write_new(path, text, force, shown)
-    click.echo(f"wrote {shown}")
+    terminal.say(f"wrote {shown}")
     if not project.config.sources:
         hint = 'or set sources = ["modular"] in [tool.patchgen] of pyproject.toml'
         notes = [
@@ -134,14 +135,14 @@ def _write(project: Project, path: Path, text: str, force: bool, notes: list[str
             f"note: this project names no sources: run patchgen convert {shown}, {hint}",
         ]
     for note in notes:
-        click.echo(note, err=True)
+        terminal.say(note, err=True)
 
 
 def _is_proved(draft: Draft) -> bool:
     """Whether nothing speaks against the draft; says what was verified, or why it was not."""
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
-            click.echo(f"not verified: that needs {package}", err=True)
+            terminal.say(f"not verified: that needs {package}", err=True)
             return True
     from patchgen.author.declare.proof import prove
 
@@ -150,12 +151,12 @@ def _is_proved(draft: Draft) -> bool:
             proof = prove(draft, Path(home))
     if proof.status == "verified":
         heads, seen = " and ".join(proof.heads), ", ".join(proof.seen)
-        click.echo(f"verified in {heads}: the same as the parent; seen: {seen}", err=True)
+        terminal.say(f"verified in {heads}: the same as the parent; seen: {seen}", err=True)
     elif proof.status == "failed":
-        click.echo(f"nothing is written, since it is wrong here: {proof.why}", err=True)
-        click.echo("hint: --no-proof writes it all the same; please report this", err=True)
+        terminal.say(f"nothing is written, since it is wrong here: {proof.why}", err=True)
+        terminal.say("hint: --no-proof writes it all the same; please report this", err=True)
     else:
-        click.echo(f"not verified: the model {proof.why}", err=True)
+        terminal.say(f"not verified: the model {proof.why}", err=True)
     return proof.status != "failed"
 
 

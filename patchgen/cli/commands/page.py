@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patchgen.cli import terminal
 from patchgen.cli.options import NEW_FOLDER, names_or_paths, option, package_root, require
 from patchgen.cli.report import exit_code, table
 from patchgen.cli.session import Request, find_variants, open_project, open_session
@@ -70,10 +71,10 @@ def page(names: tuple[str, ...], folder: str, report: str | None, package_root: 
             advance(1)
     replace_file(pages / "index.html", render_index(rows).encode())
     if rows:
-        click.echo(_table([variant for variant, _ in rows]), nl=False)
-    click.echo(f"wrote {pages / 'index.html'}")
+        terminal.write(_table([variant for variant, _ in rows]))
+    terminal.say(f"wrote {pages / 'index.html'}")
     for problem in sorted(set(problems)):
-        click.echo(str(problem), err=True)
+        terminal.say(str(problem), err=True)
     return exit_code(problems)
 
 

@@ -14,6 +14,7 @@ from patchgen.author.align.file import read_file
 from patchgen.author.rebase.releases import Prover, Tree
 from patchgen.author.rebase.report import data_of, text_of
 from patchgen.author.rebase.work import Rebase, Rebased
+from patchgen.cli import terminal
 from patchgen.cli.options import download, names_or_paths, option, text_or_json
 from patchgen.cli.releases import named_release
 from patchgen.cli.report import json_text
@@ -68,7 +69,7 @@ def rebase(
             problems = problems_of(error)
             reports.append(_refused(modular, problems))
             if form == "text":
-                click.echo("\n".join(map(str, problems)), err=True)
+                terminal.say("\n".join(map(str, problems)), err=True)
             continue
         is_new = rebased.text != rebased.modular.source.text
         if write and is_new:
@@ -76,11 +77,11 @@ def rebase(
         is_done &= rebased.is_done
         reports.append(data_of(rebased, modular.display_path, write and is_new))
         if form == "text":
-            click.echo(text_of(rebased, modular.display_path), nl=False)
+            terminal.write(text_of(rebased, modular.display_path))
             if is_new:
-                click.echo(f"rewrote {modular.display_path}" if write else "--write rewrites it")
+                terminal.say(f"rewrote {modular.display_path}" if write else "--write rewrites it")
     if form == "json":
-        click.echo(json_text(reports), nl=False)
+        terminal.write_json(json_text(reports))
     return int(not is_done)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from patchgen.author.adopt.releases import chosen, releases_in
+from patchgen.cli import terminal
 from patchgen.cli.options import FOLDER, download, option, text_or_json
 from patchgen.cli.releases import cache_folder, kept_releases
 from patchgen.cli.report import json_text
@@ -64,14 +65,15 @@ def rescue(
     if target is not None and is_written:
         write(result, repository, target)
     if form == "json":
-        click.echo(json_text(result.data()), nl=False)
+        terminal.write_json(json_text(result.data()))
     else:
-        click.echo(f"{source}: from transformers {result.release} to {result.newest}")
+        terminal.say(f"{source}: from transformers {result.release} to {result.newest}")
         for name, one in sorted(result.files.items()):
-            click.echo(f"{name}: {len(one.notes)} changes, {len(one.copied)} definitions copied")
+            terminal.say(f"{name}: {len(one.notes)} changes, {len(one.copied)} definitions copied")
         for what, verdict in result.verified.items():
-            click.echo(f"{what}: {verdict}")
-        click.echo("\n  ".join(["left:", *result.left]) if result.left else "nothing is left")
+            terminal.say(f"{what}: {verdict}")
+        terminal.say("\n  ".join(["left:", *result.left]) if result.left else "nothing is left")
         if folder is not None:
-            click.echo(f"wrote {folder}" if is_written else "nothing is written: it does not load")
+            done = f"wrote {folder}" if is_written else "nothing is written: it does not load"
+            terminal.say(done)
     return int(bool(result.left) or not (result.loads or no_verify))

@@ -9,6 +9,7 @@ import click
 from patchgen.author.adopt.releases import releases_in
 from patchgen.author.survive.report import data_of, rows_of, text_of
 from patchgen.author.survive.survey import survey_of, wanted_releases
+from patchgen.cli import terminal
 from patchgen.cli.options import FOLDER, download, names_or_paths, option, text_or_json
 from patchgen.cli.releases import cache_folder, installed_releases, kept_releases
 from patchgen.cli.report import json_text
@@ -67,6 +68,6 @@ def survive(
         digests.setdefault(record.modular, {})[path.name] = record.digest
     rows = rows_of(survey, digests)
     text = json_text(data_of(rows, survey)) if form == "json" else text_of(rows, survey)
-    click.echo(text, nl=False)
+    terminal.write(text)
     is_whole = not survey.unreadable and not wanted.missing
     return int(not is_whole or not all(row.survives for row in rows))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from patchgen.cli import terminal
 from patchgen.cli.options import needs_models, option
 from patchgen.cli.report import exit_code, table
 from patchgen.syntax.errors import Location, PatchgenError, problems_of
@@ -54,7 +54,7 @@ def train(model: str, arguments: tuple[str, ...], lists: bool) -> int:
     from patchgen.training.parallel.engine import parse_engine
 
     if lists:
-        print(make_parser().format_help())
+        terminal.say(make_parser().format_help())
         return 0
     options, given = parse((model, *arguments))
     engine = parse_engine(options.engine, os.environ)
@@ -63,12 +63,12 @@ def train(model: str, arguments: tuple[str, ...], lists: bool) -> int:
             ended = run(options, given, engine)
         except KeyboardInterrupt:
             if engine.is_first:
-                print(resume_hint(output_of(options, given)), file=sys.stderr)
+                terminal.say(resume_hint(output_of(options, given)), err=True)
             raise
     if engine.is_first:
         show = _show_trials if options.search else _show
         show(ended)
-        print(f"run  {output_of(options, given)}")
+        terminal.say(f"run  {output_of(options, given)}")
     return 0
 
 
@@ -101,7 +101,7 @@ def _show(figures: Mapping[str, Any]) -> None:
     }
     width = max(map(len, shown))
     for name, text in shown.items():
-        print(f"{name.replace('_', ' '):{width}}  {text}")
+        terminal.say(f"{name.replace('_', ' '):{width}}  {text}")
 
 
 def _show_trials(tried: Mapping[str, Any]) -> None:
@@ -118,4 +118,4 @@ def _show_trials(tried: Mapping[str, Any]) -> None:
         for trial in trials
     ]
     settings = list(trials[0]["settings"]) if trials else []
-    print(table(("trial", *objectives, *settings, ""), rows), end="")
+    terminal.write(table(("trial", *objectives, *settings, ""), rows))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from patchgen.cli import terminal
 from patchgen.cli.options import NEW_FOLDER, option, text_or_json
 from patchgen.cli.report import json_text
 from patchgen.cli.session import Request, open_project
@@ -30,13 +31,13 @@ def unpatch(
     settings = open_project(Request()).config.settings
     report = unpatch_command(command, folder, settings, verify=not no_verify, force=force)
     if form == "json":
-        click.echo(json_text(report.data()), nl=False)
+        terminal.write_json(json_text(report.data()))
         return int(not report.is_complete)
     if folder is None:
         for model in report.models:
-            click.echo(model.text, nl=False)
-    click.echo(report.text(), nl=False, err=folder is None)
+            terminal.write_code(model.text)
+    terminal.write(report.text(), err=folder is None)
     for model in report.models:
         if folder is not None and (model.flat or force):
-            click.echo(f"wrote {folder}/{model.name}")
+            terminal.say(f"wrote {folder}/{model.name}")
     return int(not report.is_complete)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patchgen.cli import terminal
 from patchgen.cli.options import (
     ABOVE_0,
     NEW_FOLDER,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from patchgen.verify.variants import Variant
 
 DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imports torch
-CLEAR = "\r\x1b[2K"  # a line of a terminal
 
 
 @click.command()
@@ -99,7 +98,7 @@ def verify(
     empty = find_unproven([variant.name for variant in chosen], results)
     for name in empty:
         why = "nothing was compared, so nothing is proven; --verbose shows why"
-        sys.stderr.write(f"{name}: {why}\n")
+        terminal.say(f"{name}: {why}", err=True)
     return int(bool(empty) or has_failed(results, fail_on))
 
 
@@ -157,8 +156,9 @@ class _Progress:
         self.results.append(result)
         if self.verbose or is_new:
             why = f"\n  {result.cause}" if result.cause else ""
-            clear = CLEAR if self.on_terminal else ""
-            print(f"{clear}{result}{why}\n{_unseen(result)}", end="", file=sys.stderr, flush=True)
+            if self.on_terminal:
+                terminal.write_status("")
+            terminal.write(f"{result}{why}\n{_unseen(result)}", err=True)
         # After each variant, so that an interrupted run has a report too.
         if result.case in (LINES, MUTANTS):
             done = {ended.variant for ended in self.results if ended.case == LINES}
@@ -169,11 +169,10 @@ class _Progress:
         if not self.on_terminal:
             return
         seconds = time.monotonic() - self.began_at
-        count = sum(result.status == "FAIL" for result in self.results)
-        failed = f", {count} FAIL" if count else ""
-        line = f"{variant}: {done} of {todo} cases{failed}, {seconds:.0f} s; {case}"
-        line = line[: shutil.get_terminal_size().columns - 1]
-        print(f"{CLEAR}{line}", end="", file=sys.stderr, flush=True)
+        failures = sum(result.status == "FAIL" for result in self.results)
+        failed = f", {failures} FAIL" if failures else ""
+        count = f"{done} of {todo} cases{failed}"
+        terminal.write_status(f"{variant}: {count}, {seconds:.0f} s; {case}")
 
     def write_report(self, results: Sequence[Result]) -> None:
         """Write the report of `results`, where one is wanted."""
@@ -197,16 +196,17 @@ def _show(
     from patchgen.verify.report import LEFT_OUT, as_json, causes
 
     if form == "json":
-        sys.stdout.write(as_json(results, about))
+        terminal.write_json(as_json(results, about))
         return
-    sys.stderr.write(CLEAR if sys.stderr.isatty() else "")
+    if sys.stderr.isatty():
+        terminal.write_status("")
     for cause, failed in causes(results):
         how_many = f"{len(failed)} cases fail of it, first" if len(failed) > 1 else "in"
-        sys.stdout.write(f"FAIL {cause}; {how_many} {failed[0].case}\n")
-    sys.stdout.write(_table(chosen, results))
+        terminal.say(f"FAIL {cause}; {how_many} {failed[0].case}")
+    terminal.write(_table(chosen, results))
     for result in results:
         if result.case == LEFT_OUT:
-            sys.stdout.write(f"{result.variant}: {result.note}\n")
+            terminal.say(f"{result.variant}: {result.note}")
 
 
 def _arguments() -> list[str]:

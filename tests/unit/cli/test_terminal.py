@@ -56,5 +56,6 @@ def test_only_on_a_terminal(stream, variables, coloured, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     out = stream()
-    write(TEXT, out)
+    monkeypatch.setattr("sys.stdout", out)
+    write(TEXT)
     assert (out.getvalue() != TEXT) is coloured
