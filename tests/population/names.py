@@ -77,6 +77,41 @@ def alias_cases(model: Model) -> Iterator[NamedCase]:
             yield NamedCase(f"own {name} over another", text + probe, means[1:])
 
 
+STRANGER = "kernels_of_mine"
+
+
+def import_cases(model: Model) -> Iterator[NamedCase]:
+    """The modular file imports another thing under a name that its parent imports and reads."""
+    owner = next((name for name in model.renamable if model.classes[name].body), "")
+    for name, line in model.imports.items() if owner else ():
+        is_submodule = line.startswith("import ") and "." in line and " as " not in line
+        # A file's own class may take the place of what AutoModel builds.
+        is_replaced = name.startswith("Auto") or line.startswith("from __future__")
+        if not line or is_submodule or is_replaced:
+            continue
+        text = f"from {STRANGER} import {name}\nfrom {model.module} import {owner} as Parent\n\n\n"
+        for new in (owner, owner.replace(model.prefix, "Tiny", 1)):
+            probe = f"class {new}(Parent):\n    def probe(self):\n        return ({name},)\n"
+            yield NamedCase(f"import of {name}, {new}", text + probe, ((model, name),))
+
+
+def find_other_import(case: NamedCase, flat: str) -> str:
+    """What reads another import than the modular file and its parent say; "" for nothing."""
+    ((model, name),) = case.means
+    theirs, paths = _paths(str(model.imports[name]))[name], _paths(flat)
+    for node in ast.parse(flat).body:
+        if isinstance(node, ast.ClassDef):
+            read = {paths.get(n.id) for n in ast.walk(node) if isinstance(n, ast.Name)}
+            is_changed = any(getattr(each, "name", "") == "probe" for each in node.body)
+            if (f"{STRANGER}.{name}" in read) != is_changed:
+                return f"{node.name} reads {read}"
+            before = model.classes.get(node.name)
+            if before and name in {n.id for n in ast.walk(before) if isinstance(n, ast.Name)}:
+                if theirs not in read:
+                    return f"{node.name} does not read {theirs}"
+    return ""
+
+
 @dataclass(frozen=True)
 class Reader:
     """A module as text: its definitions and what its imports name."""
@@ -151,18 +186,23 @@ def _paths(text: str) -> dict[str, str]:
 def find_wrong(case: NamedCase, flat: str) -> str:
     """What `probe` of the flat file returns otherwise than the modular file says; "" for nothing."""
     reader = reader_of_text(flat)
+    for (model, name), read in zip(case.means, _returned(flat), strict=True):
+        theirs, ours = reader_of_model(model).says(name), reader.says(read)
+        if theirs != ours and ours != f"{model.module}.{name}":
+            return f"{read} is not {name} of {model.name}:\n{ours[:600]}\n---\n{theirs[:600]}"
+    return ""
+
+
+def _returned(flat: str) -> list[str]:
+    """The names that `probe` of the flat file returns."""
     (returned,) = [
         node.body[-1].value
-        for owner in reader.definitions.values()
+        for owner in ast.parse(flat).body
         if isinstance(owner, ast.ClassDef)
         for node in owner.body
         if isinstance(node, ast.FunctionDef) and node.name == "probe"
     ]
-    for (model, name), read in zip(case.means, returned.elts, strict=True):
-        theirs, ours = reader_of_model(model).says(name), reader.says(ast.unparse(read))
-        if theirs != ours and ours != f"{model.module}.{name}":
-            return f"{ast.unparse(read)} is not {name} of {model.name}:\n{ours[:600]}\n---\n{theirs[:600]}"
-    return ""
+    return [ast.unparse(each) for each in returned.elts]
 
 
 # Orders of bases

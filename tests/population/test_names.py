@@ -14,7 +14,14 @@ from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import Environment, make_environment
 from tests.population.models import Model, find_models
-from tests.population.names import alias_cases, find_disorder, find_wrong, order_cases
+from tests.population.names import (
+    alias_cases,
+    find_disorder,
+    find_other_import,
+    find_wrong,
+    import_cases,
+    order_cases,
+)
 
 pytest.importorskip("transformers")
 Judged = Iterator[tuple[str, str, Callable[[str], str]]]
@@ -23,6 +30,11 @@ Judged = Iterator[tuple[str, str, Callable[[str], str]]]
 def aliases(model: Model) -> Judged:
     for case in alias_cases(model):
         yield case.name, case.text, lambda flat, case=case: find_wrong(case, flat)  # type: ignore[misc]
+
+
+def imports(model: Model) -> Judged:
+    for case in import_cases(model):
+        yield case.name, case.text, lambda flat, case=case: find_other_import(case, flat)  # type: ignore[misc]
 
 
 def base_orders(model: Model) -> Judged:
@@ -63,7 +75,7 @@ def _state(
     return find(output) or "right"
 
 
-@pytest.mark.parametrize("cases", [aliases, base_orders])
+@pytest.mark.parametrize("cases", [aliases, imports, base_orders])
 def test_a_sample(cases: Callable[[Model], Judged], tmp_path: Path) -> None:
     counts, wrong = judge(find_models()[5::133], cases, tmp_path, most=2)
     assert not wrong, "\n".join(wrong)
@@ -73,7 +85,7 @@ def test_a_sample(cases: Callable[[Model], Judged], tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(8))
-@pytest.mark.parametrize("cases", [aliases, base_orders])
+@pytest.mark.parametrize("cases", [aliases, imports, base_orders])
 def test_every_model(cases: Callable[[Model], Judged], part: int, tmp_path: Path) -> None:
     counts, wrong = judge(find_models()[part::8], cases, tmp_path, most=3)
     assert not wrong, "\n".join(wrong)

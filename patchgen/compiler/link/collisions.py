@@ -138,9 +138,8 @@ def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency], builder: 
         origin = f"imported as {imports[name].symbol} for {imports[name].home}"
         what = f"{name} is defined in {block.block_id.module} and {origin}"
         first = block.rewritten[0]
-        raise NameClash(
-            builder.naming.lesser(first.symbol), first.at(1, 0), what, "rename one of them"
-        )
+        lesser = builder.naming.lesser(first.symbol, imports[name].symbol)
+        raise NameClash(lesser, first.at(1, 0), what, "rename one of them")
 
 
 def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]) -> None:

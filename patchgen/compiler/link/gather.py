@@ -22,6 +22,7 @@ from patchgen.compiler.link.flatblock import (
 )
 from patchgen.compiler.plan.bindings import is_kept
 from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.naming import NameClash
 from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.compiler.plan.same import is_same_definition
 from patchgen.syntax.blocks import Block, ModuleIndex
@@ -164,6 +165,10 @@ class _Closure:
 
     def _record_import(self, dependency: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
         """Record an imported name, or raise PG401; returns the guarded blocks that import it."""
+        if dependency.symbol in self._builder.naming.apart:
+            self._refuse_other_imports(dependency, block)
+            self.imports[dependency.name] = dependency
+            return ()
         dependency = self._prefer_kept_import(self._find_importer(dependency))
         module, importing = self._find_importing(dependency.home, dependency.name)
         guards = tuple(
@@ -180,8 +185,26 @@ class _Closure:
             what = f"{dependency.name} is {known.symbol} for {known.home} "
             what += f"and {dependency.symbol} for {dependency.home}"
             hint = "import one of them under another name"
-            raise PatchgenError("PG401", block.rewritten[0].at(1, 0), what, hint)
+            lesser = self._builder.naming.lesser(known.symbol, dependency.symbol)
+            raise NameClash(lesser, block.rewritten[0].at(1, 0), what, hint)
         return guards
+
+    def _refuse_other_imports(self, dependency: Dependency, block: FlatBlock) -> None:
+        """Raise PG401 where what has to be imported under another name cannot be.
+
+        if is_kernels_available(): import kernels       stands as it is
+        import xml.sax                                  binds `xml`, and `as` would bind `xml.sax`
+        """
+        index = self._builder.index(dependency.home)
+        for source in index.blocks:
+            for item in source.imports:
+                is_submodule = item.binds_package and "." in item.module
+                can_be_renamed = source.kind == "import" and not is_submodule
+                means_it = self._bindings.meaning(index, item.bound) == dependency.symbol
+                if means_it and not can_be_renamed:
+                    what = f"{item.bound} is two things in the flat file"
+                    hint = "import one of them under another name"
+                    raise PatchgenError("PG401", block.rewritten[0].at(1, 0), what, hint)
 
     def _find_importing(self, module: str, name: str) -> tuple[str, tuple[Block, ...]]:
         """The statements that import `name`, and their module.

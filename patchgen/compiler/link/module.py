@@ -167,7 +167,9 @@ def find_imports(gathered: Gathered, builder: Builder) -> tuple[str, ...]:
         statements += _select_imports(home, needed, gathered.homes, builder)
     # What patchgen itself has named is imported from where it is defined.
     for dependency in gathered.imports:
-        if dependency.symbol.module == dependency.home:
+        if dependency.symbol in builder.naming.apart:
+            statements.append(_render_renamed(dependency))
+        elif dependency.symbol.module == dependency.home:
             statements.append(f"from {dependency.home} import {dependency.name}\n")
     path = builder.naming.plan.modular.source.path
     for kind, dependency in gathered.siblings:
@@ -215,6 +217,13 @@ def _render_import(index: ModuleIndex, block: Block, wanted: list[Import], build
         else:
             statements.append(f"from {module} import {_render_name(item.name, item.bound)}\n")
     return "".join(statements)
+
+
+def _render_renamed(dependency: Dependency) -> str:
+    """The import of what has another name in the flat file than where it comes from."""
+    module, name = dependency.symbol.module, dependency.symbol.name
+    source = f"from {module} import {name}" if name else f"import {module}"
+    return f"{source} as {dependency.name}\n"
 
 
 def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:

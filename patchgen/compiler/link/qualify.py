@@ -143,6 +143,8 @@ class _Qualifier:
         name = resolution.name
         if resolution.key is None:
             imported = self._name_in_parent(reference, symbol, used)
+            if symbol in self._naming.apart:
+                imported = name
             if imported is not None:
                 self._need(imported, symbol, reference)
                 self._replace(reference, used, imported)

@@ -11,10 +11,11 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.bindings import Bindings, is_kept
 from patchgen.compiler.plan.declare import ModulePlan, find_index
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import kind_of_module
+from patchgen.facts.decorators import RULES
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError
@@ -38,7 +39,7 @@ class Resolution:
 
 
 class NameClash(PatchgenError):
-    """A PG401 that is none if the definitions `symbols` get names with those of their models."""
+    """A PG401 that is none if `symbols` get names with those of their models or packages."""
 
     def __init__(self, symbols: frozenset[Symbol], at: Location, what: str, hint: str) -> None:
         self.symbols = symbols
@@ -51,7 +52,7 @@ class Naming:
 
     plan: ModulePlan
     bindings: Bindings
-    # Definitions that keep their names, or get one with that of their model: another has the name.
+    # What keeps its name, or gets one with that of its model or package: another has the name.
     apart: frozenset[Symbol] = frozenset()
 
     def resolve(self, symbol: Symbol, home: str) -> Resolution:
@@ -70,13 +71,33 @@ class Naming:
         return self.resolve(symbol, module.source.module).key or symbol
 
     def lesser(self, *symbols: Symbol) -> frozenset[Symbol]:
-        """Of definitions that clash, the one that gets a name with that of its model, if one can.
+        """Of things that clash, the one that gets a name with that of its model or package.
 
-        A parent's keeps its name rather than that of a model that is only used.
+        A parent's definition keeps its name rather than that of a model that is only used.  Where
+        no definition can get another one, what is imported does, rather than what parents import.
         """
         movable = [symbol for symbol in reversed(symbols) if self._may_be_apart(symbol)]
         movable.sort(key=lambda symbol: symbol.module in self.plan.parents)
+        if not movable:
+            movable = [symbol for symbol in reversed(symbols) if self._may_be_renamed(symbol)]
+            movable.sort(key=self._is_imported_by_parent)
         return frozenset(movable[:1])
+
+    def _may_be_renamed(self, symbol: Symbol) -> bool:
+        """Whether an import of `symbol` can bind another name."""
+        is_imported = not self.bindings.flatten_scope.flattens(symbol.module)
+        is_known = bool(symbol.module) and not is_kept(symbol)
+        if not is_imported or not is_known or symbol in self.apart:
+            return False
+        # The merge knows by their names what a parent's decorators do.
+        return symbol.name not in RULES or not self._is_imported_by_parent(symbol)
+
+    def _is_imported_by_parent(self, symbol: Symbol) -> bool:
+        for module in self.plan.parents:
+            index = self.bindings.env.index(module, _NOWHERE)
+            if any(self.bindings.meaning(index, item.bound) == symbol for item in index.imports):
+                return True
+        return False
 
     def _may_be_apart(self, symbol: Symbol) -> bool:
         module = symbol.module
@@ -174,7 +195,7 @@ class Naming:
     def _find(self, symbol: Symbol, from_layer: bool, from_its_own: bool) -> Resolution:
         """As `resolve`, where no parent is put aside."""
         module, name = symbol.module, symbol.name
-        imported = Resolution(None, name)
+        imported = Resolution(None, self._spell_import(symbol) if symbol in self.apart else name)
         # A module itself is always imported.
         if not name:
             return imported
@@ -196,6 +217,12 @@ class Naming:
         if is_of_other_model and (not from_layer or self._is_class(symbol)):
             return imported
         return Resolution(symbol, self._spell_apart(symbol) if symbol in self.apart else name)
+
+    def _spell_import(self, symbol: Symbol) -> str:
+        """`transformers_logging` of `transformers.utils`, `logging_module` of Python itself."""
+        package = symbol.module.partition(".")[0]
+        name = symbol.name or symbol.module.rpartition(".")[2]
+        return f"{name}_module" if name == package else f"{package}_{name}"
 
     def _spell_apart(self, symbol: Symbol) -> str:
         """`MistralAttention`, `mistral_rotate_half`."""
