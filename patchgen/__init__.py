@@ -5,8 +5,8 @@ This package imports nothing by itself, so that `import patchgen` costs nothing:
 read.
 """
 
-from typing import TYPE_CHECKING
-
+# Not imported from `typing`: with `python -m patchgen`, the current folder could have one.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from patchgen.runtime.load import load as load
     from patchgen.runtime.register import register as register

@@ -1,9 +1,17 @@
-"""The command line, as `patchgen` and as `python -m patchgen`."""
+"""The command line, as `patchgen` and as `python -I -m patchgen`.
+
+Without -I, Python itself searches the current folder before this is run.
+"""
+
+from __future__ import annotations
 
 import gc
 import os
 import sys
-from collections.abc import Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -18,13 +18,16 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from patchgen.children import Ended, python, run
+from patchgen.syntax.errors import PatchgenError
+
+_SECONDS = 1800  # for each command
 _DONE = ("unchanged", "moved", "re-anchored", "merged", "absorbed")
 _VERSION = re.compile(r"""^__version__ = ["']([^"']+)""", re.MULTILINE)
 _LONGEST = 60_000  # letters; GitHub takes 65536 for a pull request
@@ -41,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     branch = options.branch or f"transformers-{version}"
     try:
         made = _upgrade(branch, version, options)
-    except _Failed as error:
+    except (_Failed, PatchgenError) as error:
         print(error, file=sys.stderr)
         return 2
     if options.outputs:
@@ -115,7 +118,7 @@ def _has_branch(branch: str) -> bool:
 
 def _author() -> list[str]:
     """An author for machines that have none."""
-    known = subprocess.run(["git", "config", "user.email"], capture_output=True, check=False)
+    known = run(["git", "config", "user.email"], None, _SECONDS)
     if known.returncode == 0:
         return []
     return ["-c", "user.name=patchgen", "-c", "user.email=patchgen@users.noreply.github.com"]
@@ -145,16 +148,14 @@ def _rebase_and_convert(home: Path, version: str, options: argparse.Namespace) -
     return "\n".join(_text(version, reports, checked))[:_LONGEST]
 
 
-def _patchgen(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    # Isolated: a folder patchgen/ of the checkout, or its PYTHONPATH, must not be what runs.
-    command = [sys.executable, "-I", "-m", "patchgen", *words]
+def _patchgen(home: Path, *words: str) -> Ended:
     # The form of findings must not depend on where this runs.
     env = {name: value for name, value in os.environ.items() if name != "GITHUB_ACTIONS"}
-    return subprocess.run(command, cwd=home, env=env, capture_output=True, text=True, check=False)
+    return run(python("patchgen", *words), home, _SECONDS, env)
 
 
 def _git(*words: str, at: Path | None = None) -> str:
-    done = subprocess.run(["git", *words], cwd=at, capture_output=True, text=True, check=False)
+    done = run(["git", *words], at, _SECONDS)
     if done.returncode:
         raise _Failed(f"git {' '.join(words)}: {done.stderr.strip()}")
     return done.stdout
@@ -163,9 +164,7 @@ def _git(*words: str, at: Path | None = None) -> str:
 # What is written
 
 
-def _text(
-    version: str, reports: Sequence[dict[str, Any]], checked: subprocess.CompletedProcess[str]
-) -> Iterator[str]:
+def _text(version: str, reports: Sequence[dict[str, Any]], checked: Ended) -> Iterator[str]:
     """The lines of the pull request's text."""
     made_by = "`patchgen rebase --write` and `patchgen convert`"
     yield f"The variants with transformers {version}, by {made_by}."

@@ -160,8 +160,13 @@ def _base(project: Project) -> str:
 
 
 def exit_code(findings: Iterable[Problem]) -> int:
-    """0 without errors, 1 if the user's files have one, 2 if patchgen could not do its work."""
+    """0 without errors, 1 if the user's files have one, 2 if patchgen could not do its work.
+
+    3 if a limit was reached.
+    """
     codes = [problem.code for problem in findings if problem.severity == "error"]
+    if "PG915" in codes:
+        return 3
     if any(code.startswith("PG9") for code in codes):
         return 2
     return 1 if codes else 0

@@ -21,6 +21,8 @@ from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import Kept, recall
 from patchgen.system import program_beside_python
 
+SECONDS = 300  # for all files of a run: ruff takes five for those of transformers
+
 
 @dataclass(frozen=True, slots=True)
 class Unformatted:
@@ -128,13 +130,13 @@ def _format(request: Request) -> dict[str, str]:
 
 
 def _run_ruff(arguments: list[str], folder: str, names: Iterable[str]) -> None:
-    import subprocess
+    from patchgen import children  # slow to load
 
     # Files that are named are formatted whatever git ignores around them.
     command = [ruff_program(), *arguments, "--", *names]
     # Without the variables that change what ruff does.
     env = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    done = children.run(command, folder, SECONDS, env)
     if done.returncode:
         said, _, _ = (done.stderr or done.stdout).strip().replace(folder, "").partition("\n")
         what = f"refused a generated text: {said}"

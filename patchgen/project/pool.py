@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, get_context, parent_process
 
+from patchgen.children import safe_workers
 from patchgen.project.cache import Cache
 from patchgen.project.files import Modular
 from patchgen.project.flattening import flatten_group
@@ -33,7 +34,7 @@ def in_workers(
     # When one worker dies, the pool gives up on all files that are not done.  It does not say which
     # of them was the reason.
     lost: list[Modular] = []
-    with _pool(cache, min(jobs, len(chunks))) as pool:
+    with safe_workers(), _pool(cache, min(jobs, len(chunks))) as pool:
         waiting = {pool.submit(_work, profile, tuple(chunk)): chunk for chunk in chunks}
         try:
             for future in as_completed(waiting):
@@ -46,7 +47,7 @@ def in_workers(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     for modular in sorted(lost):
-        with _pool(cache, 1) as pool:
+        with safe_workers(), _pool(cache, 1) as pool:
             try:
                 yield from pool.submit(_work, profile, (modular,)).result()
             except BrokenProcessPool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from patchgen import children
+from patchgen.children import pip, python
 from patchgen.syntax.errors import Location, PatchgenError
 
+SECONDS = 1800  # for pip, and for a run of a model
 BOUND = 1e-5  # of the largest value, in float32: what is beyond it is no rounding
 
 
@@ -27,11 +28,10 @@ def make_environment(version: str, cache: Path, wheels: Path | None) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as temporary:
         new = Path(temporary, "new")
-        # Isolated, so that a pip.py of the current folder is not what runs.
-        command = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--no-compile"]
-        command += ["--target", str(new), f"transformers=={version}"]
-        command += ["--find-links", str(wheels)] if wheels is not None else []
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = pip("install", "--quiet", "--no-compile", "--target", new.resolve())
+        command += [f"transformers=={version}"]
+        command += ["--find-links", str(wheels.resolve())] if wheels is not None else []
+        done = children.run(command, cache, SECONDS)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
             what = f"cannot be installed: {(lines or ['pip ended without a word'])[-1]}"
@@ -43,17 +43,17 @@ def make_environment(version: str, cache: Path, wheels: Path | None) -> Path:
 
 def run(side: str, folder: Path, plan: Mapping[str, Any], paths: Sequence[str]) -> str:
     """Observe the model in `folder/side`; the last words of a run that fails."""
-    script = Path(__file__).with_name("observe.py")
     home = folder / f"home-{side}"
     environment = {
         **os.environ,
         **{"HF_HOME": str(home), "HF_MODULES_CACHE": str(home / "modules")},
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_VERBOSITY": "error",
-        "PYTHONPATH": os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
-    command = [sys.executable, "-W", "ignore", str(script), side, str(folder), json.dumps(plan)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    words = (side, folder, json.dumps(plan))
+    module = "patchgen.rescuing.observe"
+    command = python(module, *words, first=paths, options=["-W", "ignore"])
+    done = children.run(command, folder, SECONDS, environment)
     (folder / f"{side}.log").write_text(done.stderr, encoding="utf-8", newline="\n")
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     return "" if not done.returncode else (lines or ["it ended without a word"])[-1]

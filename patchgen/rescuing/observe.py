@@ -1,6 +1,6 @@
 """Build one model and record what it computes: run in the old environment, and in the new one.
 
-    python observe.py before|after FOLDER PLAN
+    python -m patchgen.rescuing.observe before|after FOLDER PLAN
 
 The code is in `FOLDER/before` or `FOLDER/after`, PLAN names its classes.  `FOLDER/before.pt` gets
 the weights and what was observed; an observation that fails says so by itself.  This file stands

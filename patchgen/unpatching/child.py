@@ -101,7 +101,7 @@ def _load(command: list[str]) -> tuple[CodeType, ModuleType, list[str]]:
     main = ModuleType("__main__")
     if command[0] == "-m":
         name = command[1]
-        sys.path[0] = os.getcwd()
+        sys.path.insert(0, os.getcwd())
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
@@ -111,7 +111,7 @@ def _load(command: list[str]) -> tuple[CodeType, ModuleType, list[str]]:
         arguments = command[2:]
     else:
         path, arguments = command[0], command[1:]
-        sys.path[0] = str(Path(path).resolve().parent)
+        sys.path.insert(0, str(Path(path).resolve().parent))
     code = compile(Path(path).read_bytes(), path, "exec")
     main.__file__ = path
     return code, main, [path, *arguments]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patchgen import children
 from patchgen.compiler.settings import Settings
 from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.unpatching.modular import Model, write_models
 
+SECONDS = 6 * 3600  # until the model first runs: a program may prepare its data before
 BOUND = 1e-5  # relative, in float32: the largest difference that still is rounding
 
 
@@ -140,13 +141,20 @@ def unpatch_command(
 
     Raises PatchgenError PG860 for a command that runs no Python.
     """
-    python, options, words = _split(command)
+    program, options, words = _split(command)
     with tempfile.TemporaryDirectory(prefix="patchgen-unpatch-") as temporary:
         flags = "observe" if verify else "plain"
-        child = ["-m", "patchgen.unpatching.child", temporary, flags, *words]
+        # It is the user's program, which finds what it finds without patchgen.
+        named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        run = children.python(
+            "patchgen.unpatching.child",
+            *(temporary, flags, *words),
+            first=[*map(os.path.abspath, named)],
+            program=program,
+            options=options,
+        )
         # What the program prints is no part of the report.
-        run = [python, *options, *child]
-        subprocess.run(run, env=_environment(), check=False, stdout=sys.stderr.fileno())
+        children.run(run, None, SECONDS, stdout=sys.stderr.fileno())
         if not Path(temporary, "captured.json").is_file():
             what = f"`{' '.join(command)}` ended before its patches were recorded"
             raise PatchgenError("PG860", Location(""), what, "read what it printed above")
@@ -171,11 +179,6 @@ def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:
         hint = "write it as `patchgen unpatch -- python train.py` or `-- python -m package.train`"
         raise PatchgenError("PG860", Location(""), what, hint)
     return python, options, words
-
-
-def _environment() -> dict[str, str]:
-    paths = filter(None, [os.environ.get("PYTHONPATH"), str(Path(__file__).parents[2])])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _finish(
@@ -210,8 +213,8 @@ def _compare(
     """How each head of the flat file compares with the patched one, in a process of its own."""
     flat = folder / model.name.replace("modular_", "modeling_", 1)
     flat.write_text(model.flat, encoding="utf-8", newline="\n")
-    command = [sys.executable, "-m", "patchgen.unpatching.equal", str(folder), str(flat)]
-    done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+    command = children.python("patchgen.unpatching.equal", folder, flat)
+    done = children.run(command, folder, SECONDS)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
         return {first: {"error": f"the flat file does not import: {last}"}}

@@ -8,13 +8,13 @@ linter's fixes only 15 of the 667 outputs are right, and a newer ruff changes si
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.formatting.format import ruff_program
+from patchgen import children
+from patchgen.formatting.format import SECONDS, ruff_program
 from patchgen.formatting.layout import keep_layout
 from patchgen.syntax.errors import Location, PatchgenError
 
@@ -125,9 +125,7 @@ def _ruff(arguments: Sequence[str], folder: Path, jobs: int) -> str:
     # No other variable: RUFF_* would change what it does.
     environment = {"RAYON_NUM_THREADS": str(jobs)} if jobs else {}
     command = [ruff_program(), *arguments, "--config", "ruff.toml", "--no-cache", "."]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    done = children.run(command, folder, SECONDS, environment)
     if done.returncode:
         message = (done.stderr or done.stdout).strip().partition("\n")[0]
         raise PatchgenError(

@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from patchgen import system
+from patchgen.children import safe_workers
 from patchgen.verify import report
 from patchgen.verify.variants import Plan, Variant
 
@@ -90,7 +91,7 @@ def verify(
                 progress(result)
         return results
 
-    with ThreadPoolExecutor(max(1, min(several, len(variants)))) as pool:
+    with safe_workers(), ThreadPoolExecutor(max(1, min(several, len(variants)))) as pool:
         return tuple(result for results in pool.map(results_of, variants) for result in results)
 
 

@@ -44,7 +44,7 @@ COMPILER = {
         "compiler.merge.members",
     },
     "compiler.link": {"syntax.errors", "facts", "syntax", "compiler.plan"},
-    "formatting": {"syntax.errors", "syntax", "system", "compiler.settings"},
+    "formatting": {"syntax.errors", "syntax", "system", "children", "compiler.settings"},
     "compiler.emit": {
         "syntax.errors",
         "facts",
@@ -72,20 +72,30 @@ ALL_OF_THE_COMPILER = set(COMPILER)
 TABLE = COMPILER | {
     "syntax.errors": set(),
     "system": set(),
+    "children": {"syntax.errors"},
     "facts": set(),
     "edits": set(),
     "project.markdown": set(),
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
     "syntax": {"syntax.errors", "facts"},
     "weights": {"syntax.errors", "facts", "syntax"},
-    "upstream": {"syntax.errors", "facts", "syntax", "system", *ALL_OF_THE_COMPILER},
+    "upstream": {"syntax.errors", "facts", "syntax", "system", "children", *ALL_OF_THE_COMPILER},
     "lint": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.
-    "project": {"syntax.errors", "syntax", "system", "upstream", "lint", *ALL_OF_THE_COMPILER},
+    "project": {
+        "syntax.errors",
+        "syntax",
+        "system",
+        "children",
+        "upstream",
+        "lint",
+        *ALL_OF_THE_COMPILER,
+    },
     "runtime": {"syntax.errors", "facts", "gallery", "project", "compiler.flat"},
     "verify": {
         "edits",
         "syntax.errors",
+        "children",
         "facts",
         "project.markdown",
         "syntax",
@@ -96,6 +106,7 @@ TABLE = COMPILER | {
     },
     "author": {
         "syntax.errors",
+        "children",
         "facts",
         "gallery",
         "project.markdown",
@@ -104,9 +115,10 @@ TABLE = COMPILER | {
         "verify",
         *ALL_OF_THE_COMPILER,
     },
-    "rescuing": {"syntax.errors", "syntax", "facts", "author"},
+    "rescuing": {"syntax.errors", "children", "syntax", "facts", "author"},
     "unpatching": {
         "syntax.errors",
+        "children",
         "syntax",
         "project",
         "runtime",
@@ -116,6 +128,7 @@ TABLE = COMPILER | {
     },
     "training": {
         "syntax.errors",
+        "children",
         "facts",
         "project.markdown",
         "parts",

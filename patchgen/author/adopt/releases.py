@@ -6,8 +6,6 @@ Nothing is imported.  A wheel's Python files are unpacked once, into the user's 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tempfile
 import zipfile
 import zlib
@@ -15,9 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen import children
 from patchgen.syntax.errors import Location, PatchgenError
 
 _VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
+SECONDS = 1800  # for a download
 _WHEEL = re.compile(r"transformers-([^-]+)-.*\.whl")
 
 
@@ -122,10 +122,9 @@ def chosen(
 def _downloaded(version: str, cache: Path) -> Path:
     """The wheel of a release, from the index that pip is set up for."""
     cache.mkdir(parents=True, exist_ok=True)
-    # Isolated, so that a pip.py of the current folder is not what runs.
-    wanted = "-I -m pip download --quiet --no-deps --only-binary=:all:".split()
-    command = [sys.executable, *wanted, f"transformers=={version}", "--dest", str(cache)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = children.pip("download", "--quiet", "--no-deps", "--only-binary=:all:")
+    command += [f"transformers=={version}", "--dest", "."]
+    done = children.run(command, cache, SECONDS)
     wheel = next(cache.glob(f"transformers-{version}-*.whl"), None)
     if wheel is None:
         why = (done.stderr.strip().splitlines() or ["pip gave no wheel"])[-1]

@@ -12,8 +12,8 @@ import importlib.metadata
 import json
 import os
 import statistics
-import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from patchgen.children import PIPE, end, python, started
 from patchgen.project.write import replace_file
 from patchgen.training.bench.cases import Case, Entry, choose_cases
 from patchgen.training.bench.models import Steps, Unavailable, build, make_batch, make_config
@@ -113,33 +114,35 @@ def _one_process(
 ) -> None:
     """Run one child; record what it says, and an entry that ends it as failed."""
     known = record.results[work["case"]]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "patchgen.training.bench.run"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
-    )
-    assert child.stdin is not None and child.stdout is not None
-    child.stdin.write(json.dumps(work))
-    child.stdin.close()
+    environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    command = python("patchgen.training.bench.run")
+    streams = {"stdin": PIPE, "stdout": PIPE}
     begun = ""
-    timer = threading.Timer(PATIENCE, child.kill)
-    timer.start()
-    for line in child.stdout:
-        timer.cancel()
-        timer = threading.Timer(max(1.0, min(PATIENCE, until - time.monotonic())), child.kill)
+    with (
+        tempfile.TemporaryDirectory(prefix="patchgen-") as folder,
+        started(command, folder, environment, **streams) as child,
+    ):
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write(json.dumps(work))
+        child.stdin.close()
+        timer = threading.Timer(PATIENCE, end, [child])
         timer.start()
-        answer = json.loads(line)
-        begun = answer["begins"] if "begins" in answer else ""
-        if "entry" in answer:
-            result = answer["result"]
-            known[answer["entry"]] = result
-            record.save()
-            note = f"  {result['note']}" if result.get("note") else ""
-            say(f"{work['case']:4} {answer['entry']:52} {result['status']}{note}")
-    timer.cancel()
-    if child.wait() and time.monotonic() < until:
+        for line in child.stdout:
+            timer.cancel()
+            seconds = max(1.0, min(PATIENCE, until - time.monotonic()))
+            timer = threading.Timer(seconds, end, [child])
+            timer.start()
+            answer = json.loads(line)
+            begun = answer["begins"] if "begins" in answer else ""
+            if "entry" in answer:
+                result = answer["result"]
+                known[answer["entry"]] = result
+                record.save()
+                note = f"  {result['note']}" if result.get("note") else ""
+                say(f"{work['case']:4} {answer['entry']:52} {result['status']}{note}")
+        timer.cancel()
+        child.wait()
+    if child.returncode and time.monotonic() < until:
         # The entry that was begun, or else the whole case, does not run here.
         what = {"status": "failed", "note": f"its process ended with code {child.returncode}"}
         chosen = choose_cases([work["case"]], work["only"], tiny=work["tiny"])[0].entries

@@ -1,9 +1,8 @@
 """Texts of several files that are formatted together come out as if each were alone."""
 
-import subprocess
-
 import pytest
 
+from patchgen import children
 from patchgen.cli import main
 from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import Request, Unformatted, format_all, format_texts
@@ -31,8 +30,8 @@ def test_variants_of_a_run_share_the_processes_of_ruff(tmp_path, monkeypatch):
     tree = toy_project(tmp_path, variants=3)
     monkeypatch.chdir(tree.top)
     started = []
-    real = subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda *a, **k: started.append(a) or real(*a, **k))
+    real = children.run
+    monkeypatch.setattr(children, "run", lambda *a, **k: started.append(a) or real(*a, **k))
     assert main(["convert", "-q"]) == 0
     assert len(started) == 2  # one sorts imports, one formats
 

@@ -1,10 +1,10 @@
 """What is kept of texts between runs says what making it anew would say, and saves the work."""
 
 import shutil
-import subprocess
 
 import pytest
 
+from patchgen import children
 from patchgen.cli import main
 from tests.toytree import toy_project
 
@@ -86,7 +86,7 @@ def test_nothing_is_made_again_for_a_second_release(tree, tmp_path, monkeypatch)
     def refuse(*_, **__):
         raise AssertionError("made again")
 
-    monkeypatch.setattr(subprocess, "run", refuse)
+    monkeypatch.setattr(children, "run", refuse)
     monkeypatch.setattr("patchgen.compiler.emit.checks.find_mistakes", refuse)
     monkeypatch.setattr("patchgen.project.outcome.unified", refuse)
     assert main(["check", "-q", "--package-root", str(tmp_path / "release")]) == 0
@@ -120,8 +120,8 @@ def test_answers_of_other_tools_are_not_believed(what, tree, monkeypatch):
     forget_outcomes(tree)
     monkeypatch.setattr(f"patchgen.project.cache.{what}", value)
     made = []
-    real = subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda *a, **k: made.append(a) or real(*a, **k))
+    real = children.run
+    monkeypatch.setattr(children, "run", lambda *a, **k: made.append(a) or real(*a, **k))
     assert main(["check", "-q"]) == 0
     assert made
     assert answers_of(tree).read_bytes() != before
