@@ -19,11 +19,13 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from patchgen.facts.modules import CHECKPOINTED, GENERIC_HEADS, MODELING_UTILS
 from patchgen.syntax.blocks import index
 from patchgen.syntax.errors import Location
+from patchgen.syntax.kept import per_object
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import make_source
 from patchgen.weights.machine import Machine, TooLongError
@@ -91,11 +93,10 @@ def _may_leave_unset(text: str, base: str, env: Environment) -> bool:
     """Whether an output makes or fills something that its parent does not: most do neither."""
     if _FILLING.findall(text) != _FILLING.findall(base):
         return True
-    known = Counter(_MAKING.findall(base))
+    made = Counter(_MAKING.findall(text)) - Counter(_MAKING.findall(base))
     # The heads that a file takes from there are written out where its models differ.
-    if env.path(GENERIC_HEADS) is not None:
-        known.update(_MAKING.findall(env.source(GENERIC_HEADS, Location("")).text))
-    made = Counter(_MAKING.findall(text)) - known
+    if made and env.path(GENERIC_HEADS) is not None:
+        made -= Counter(_MAKING.findall(env.source(GENERIC_HEADS, Location("")).text))
     return any("._from_config(" not in line for line in made)
 
 
@@ -109,10 +110,11 @@ def _collect_unset(
     """The unset tensors of all models of a text, by their line and the class that has them."""
     home = Home("", index(make_source(text, "")))
     theirs = None if base is None else Home("", index(make_source(base, "")))
+    checkpoints = _Checkpoints(theirs, origins, machine)
     unset: dict[tuple[int, Kind], dict[str, Tensor]] = defaultdict(dict)
-    for name in home.index.classes:
+    for name in _select_roots(home, theirs, machine):
         for root in _make_model(home, name, machine):
-            known = set(_list_known(root, "", theirs, origins, machine))
+            known = set(checkpoints.list_places(root))
             for tensor, steps in _find_unfilled(root, known, machine):
                 owner, place = _find_owner(steps)
                 lines = [tensor.line, *(made.line for made, _ in reversed(steps))]
@@ -121,11 +123,45 @@ def _collect_unset(
     return unset
 
 
-def _make_model(home: Home, name: str, machine: Machine) -> Iterator[Object]:
+def _select_roots(home: Home, base: Home | None, machine: Machine) -> Sequence[str]:
+    """The classes of a text that make or fill what the parent's do not, at any depth.
+
+    Not through other models, which are asked by themselves: most heads are as they were.
+    """
+    if base is None:
+        return home.index.classes
+    changed: set[str] = set()
+    for name in home.index.names:
+        block, theirs = home.index.definition(name), base.index.definition(name)
+        text, known = ("" if each is None else each.text for each in (block, theirs))
+        if text != known and _may_leave_unset(text, known, machine.env):
+            changed.add(name)
+    return [name for name in home.index.classes if changed & {*_list_used(name, home, machine)}]
+
+
+def _list_used(name: str, home: Home, machine: Machine) -> Sequence[str]:
+    """A class and what of its text it uses, but for the models within it."""
+    used = [name]
+    # The list grows while it is walked.
+    for each in used:
+        block = home.index.definition(each)
+        if block is not None:
+            for other in sorted(block.uses.difference(used)):
+                if other in block.bases or not any(_find_model(home, other, machine)):
+                    used.append(other)
+    return used
+
+
+def _find_model(home: Home, name: str, machine: Machine) -> Iterator[Class]:
     """The model `name` of a text; nothing where the class is no model."""
-    for kind in machine.find(home, name):
+    for kind in machine.find(home, name) if home.find(name) else ():
         if isinstance(kind, Class) and machine.is_model(kind):
-            yield machine.make(kind, Call(0))
+            yield kind
+
+
+def _make_model(home: Home, name: str, machine: Machine) -> Iterator[Object]:
+    for kind in _find_model(home, name, machine):
+        yield machine.make(kind, Call(0))
 
 
 def _builds_without_memory(env: Environment) -> bool:
@@ -134,33 +170,38 @@ def _builds_without_memory(env: Environment) -> bool:
     )
 
 
-def _list_known(
-    owner: Object, path: str, base: Home | None, origins: Origins, machine: Machine
-) -> Iterator[Place]:
-    """The tensors below `path` that checkpoints of the parent have, and its own unset ones."""
-    if machine.is_model(owner.kind):
-        for counterpart in _find_counterpart(owner, base, origins, machine):
-            saved = [(each, steps) for each, steps in list_tensors(counterpart) if each.is_saved]
-            places = {(path_of(steps), True) for _, steps in saved}
-            for tensor, steps in [*saved, *_find_unfilled(counterpart, places, machine)]:
-                yield path + path_of(steps), tensor.is_saved
-    for name, values in owner.slots.items():
-        for value in values:
-            if isinstance(value, Object):
-                yield from _list_known(value, f"{path}{name}.", base, origins, machine)
+@dataclass(frozen=True, eq=False)
+class _Checkpoints:
+    """The checkpoints of the parents: of `base`, and of the classes that `origins` names."""
 
+    base: Home | None
+    origins: Origins
+    machine: Machine
 
-def _find_counterpart(
-    owner: Object, base: Home | None, origins: Origins, machine: Machine
-) -> Iterator[Object]:
-    """The parent's model for one of the output."""
-    name = owner.kind.name.rpartition(".")[2]
-    home = base
-    if name in origins and (base is None or base.find(name) is None):
-        module, name = origins[name]
-        home = machine.read_module(module)
-    if home is not None:
-        yield from _make_model(home, name, machine)
+    def list_places(self, owner: Object, path: str = "") -> Iterator[Place]:
+        """The tensors of a model that checkpoints have, and those that the parent leaves unset."""
+        if self.machine.is_model(owner.kind):
+            for place, is_saved in self._read(owner.kind.name.rpartition(".")[2]):
+                yield path + place, is_saved
+        for name, values in owner.slots.items():
+            for value in values:
+                if isinstance(value, Object):
+                    yield from self.list_places(value, f"{path}{name}.")
+
+    @per_object  # each head of a model has the same ones within
+    def _read(self, name: str) -> list[Place]:
+        """The same of the parent's model for the class `name` of the output alone."""
+        home = self.base
+        if name in self.origins and (home is None or home.find(name) is None):
+            module, name = self.origins[name]
+            home = self.machine.read_module(module)
+        places: list[Place] = []
+        for model in _make_model(home, name, self.machine) if home else ():
+            saved = {path_of(steps) for each, steps in list_tensors(model) if each.is_saved}
+            places += [(place, True) for place in saved]
+            for tensor, steps in _find_unfilled(model, set(places), self.machine):
+                places.append((path_of(steps), tensor.is_saved))
+        return places
 
 
 def _find_unfilled(

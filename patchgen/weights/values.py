@@ -70,6 +70,7 @@ class Outside:
 
 
 Kind = Class | Outside
+_CONSTANTS = (str, int, float, bool, Outside)
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -241,8 +242,10 @@ def numbered(items: Iterable[Values]) -> dict[str, Values]:
 
 def distinct(values: Values) -> Values:
     """Each value once: of constants, which are equal, too."""
-    constants = str | int | float | bool | Outside
-    return list({v if isinstance(v, constants) else id(v): v for v in values}.values())
+    # Most lists have one.
+    if len(values) < 2:
+        return values
+    return list({v if isinstance(v, _CONSTANTS) else id(v): v for v in values}.values())
 
 
 def join(items: Iterable[Values]) -> Values:
