@@ -235,12 +235,9 @@ class Release:
                 # A metaclass, `__new__` or another decorator may give it another signature.
                 if "__new__" in block.text or not decorators <= KEEPING_SIGNATURE:
                     return None
-            if f"def {name}(" in block.text:
-                body = parse_class(block.text).body
-                binders = [member for member in body if name in bound_names([member])]
-                if binders:
-                    only = binders[0]
-                    return only if isinstance(only, Function) and len(binders) == 1 else None
+            if f"def {name}(" in block.text and name in (members := _bind_members(block.text)):
+                only, *others = members[name]
+                return only if isinstance(only, Function) and not others else None
         return None
 
     def _make_init(self, line: Sequence[Symbol]) -> Function | None:
@@ -267,6 +264,16 @@ def _decorators_of(text: str) -> frozenset[str]:
     node = parse_class(text)
     decorators = map(called_function, node.decorator_list)
     return frozenset(map(ast.unparse, [*decorators, *node.keywords]))
+
+
+@functools.lru_cache(maxsize=256)
+def _bind_members(text: str) -> dict[str, list[ast.stmt]]:
+    """The statements of a class body by the names that they bind."""
+    binders: dict[str, list[ast.stmt]] = {}
+    for member in parse_class(text).body:
+        for name in bound_names([member]):
+            binders.setdefault(name, []).append(member)
+    return binders
 
 
 @functools.lru_cache(maxsize=256)

@@ -116,7 +116,7 @@ def validate(
         problem = _find_fault_of_the_whole(output, declared)
         if problem is not None:
             return (problem,)
-        parsed, questions = parse_output(file.text), checks.list_questions(file.text)
+        parsed, questions = parse_output(file.text), _list_questions(output)
         findings += checks.find_mistakes(file.text)
         problems += _find_patchgen_imports(parsed, output.modular)
         problems += _find_swallowed(parsed, output, overrides)
@@ -132,6 +132,16 @@ def validate(
         if (finding.code, finding.detail) not in upstream:
             problems.append(_place(finding, output))
     return tuple(sorted(set(problems)))
+
+
+def _list_questions(output: _Output) -> list[list[Any]]:
+    """What the release is asked about an output; the answers about its parent are upstream's."""
+    theirs = checks.list_questions(output.base) if output.base is not None else []
+    known = {repr(question[1:]) for kind in theirs for question in kind}
+    return [
+        [question for question in kind if repr(question[1:]) not in known]
+        for kind in checks.list_questions(output.text)
+    ]
 
 
 def _place(finding: checks.Finding, output: _Output) -> Problem:
@@ -382,25 +392,24 @@ def _find_misspelt(parsed: Parsed, output: _Output, env: Environment) -> Iterato
     Only what nothing else in the file and its parent names, but for a letter.
     """
     text, base = output.text, output.base or ""
-    words = Counter(_WORD.findall(text))
-    for key, node, at in _list_table(parsed, output, _PATHS):
-        own = Counter(_WORD.findall(ast.unparse(node)))
+    # A configuration has plans for modules that only another file has.
+    has_modules = output.file.kind != "configuration" or base
+    for key, node, at in _list_table(parsed, output, _PATHS) if has_modules else ():
+        elsewhere = Counter(_WORD.findall(text)) - Counter(_WORD.findall(ast.unparse(node)))
+        # What the modules of torch have, too.
+        known = {*elsewhere, *_WORD.findall(base), "weight", "bias"}
         for name in _WORD.findall(key):
-            known = {word for word in words if words[word] > own[word]} | {*_WORD.findall(base)}
-            # A configuration has plans for modules that only another file has.
-            if output.file.kind == "configuration" and not base:
-                known = {name}
-            # What the modules of torch have.
-            known |= {"weight", "bias"}
             if name not in known and is_misspelt(name, known):
                 what = f"{key} names no module: nothing is called {name}"
                 yield Problem(at, "PG426", what, did_you_mean(name, known), "warning")
     configurations = [item.module for item in imports_of(parsed.body) if "Config" in item.name]
-    fields = Counter(_FIELD.findall(text))
-    for name in fields.keys() - {*_FIELD.findall(base)}:
-        known = fields.keys() - {name} | {*_FIELD.findall(base)}
-        is_read_alone = words[name] == fields[name] and is_misspelt(name, known)
-        if is_read_alone and not any(env.spells(module, name) for module in configurations):
+    fields, theirs = _FIELD.findall(text), {*_FIELD.findall(base)}
+    for name in {*fields} - theirs:
+        # Elsewhere, too, it may be set.
+        is_read_alone = len(re.findall(rf"\b{name}\b", text)) == fields.count(name)
+        known = theirs.union(fields) - {name}
+        is_suspect = is_read_alone and is_misspelt(name, known)
+        if is_suspect and not any(env.spells(module, name) for module in configurations):
             place = text.index(f"config.{name}")
             at = output.locate(text.count("\n", 0, place) + 1)
             if at.path == output.modular:
@@ -413,6 +422,7 @@ def _list_table(
 ) -> Iterator[tuple[str, ast.expr, Location]]:
     """The strings that the modular file writes into a table of the model, with the table."""
     for part in parsed.parts:
+        lines = part.text.split("\n")
         for node in statements_within(part.tree) if tables.search(part.text) else ():
             match node:
                 case (
@@ -422,7 +432,10 @@ def _list_table(
                     value = node.value
                 case _:
                     continue
-            if value is None or not tables.fullmatch(name):
+            # What stands in the parent's file is not the modular file's.
+            written = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            is_upstreams = written in (output.base or "")
+            if value is None or not tables.fullmatch(name) or is_upstreams:
                 continue
             elements = [*getattr(value, "elts", ()), *getattr(value, "keys", ())]
             if name == "_tied_weights_keys":
