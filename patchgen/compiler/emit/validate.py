@@ -120,8 +120,9 @@ def validate(
         findings += checks.find_mistakes(file.text)
         problems += _find_patchgen_imports(parsed, output.modular)
         problems += _find_swallowed(parsed, output, overrides)
-        problems += _find_unknown_layers(parsed, output)
-        problems += _find_misspelt(parsed, output, env)
+        unknown = (*_find_unknown_layers(parsed, output), *_find_misspelt(parsed, output, env))
+        # What upstream has written so is not the modular file's.
+        problems += [problem for problem in unknown if problem.at.path == output.modular]
         if file.kind == MODELING:
             problems += _find_unset(output, origins, env)
         if not findings and not problems:
@@ -372,7 +373,7 @@ def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     transformers looks for modules of these names: one that is unknown has no effect.  A model that
     is made from a configuration brings classes of its own; there nothing is checked.
     """
-    for name, _, at in _list_table(parsed, output, _LAYERS):
+    for name, _, line in _list_table(parsed, _LAYERS):
         if name in parsed.bound or _MAKES_MODELS.search(output.text):
             continue
         # Upstream lists classes of other models too; transformers ignores them.
@@ -380,7 +381,8 @@ def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
         hint = did_you_mean(name, parsed.bound) or "name a class of it"
         # A copy of upstream's list has upstream's mistakes.
         is_upstreams = re.search(_LISTED.format(re.escape(name)), output.base or "")
-        yield Problem(at, "PG409", what, hint, "warning" if is_upstreams else "error")
+        severity = "warning" if is_upstreams else "error"
+        yield Problem(output.locate(line), "PG409", what, hint, severity)
 
 
 def _find_misspelt(parsed: Parsed, output: _Output, env: Environment) -> Iterator[Problem]:
@@ -394,35 +396,33 @@ def _find_misspelt(parsed: Parsed, output: _Output, env: Environment) -> Iterato
     text, base = output.text, output.base or ""
     # A configuration has plans for modules that only another file has.
     has_modules = output.file.kind != "configuration" or base
-    for key, node, at in _list_table(parsed, output, _PATHS) if has_modules else ():
-        elsewhere = Counter(_WORD.findall(text)) - Counter(_WORD.findall(ast.unparse(node)))
-        # What the modules of torch have, too.
-        known = {*elsewhere, *_WORD.findall(base), "weight", "bias"}
-        for name in _WORD.findall(key):
+    words = Counter(_WORD.findall(text))
+    # What the modules of torch have, too.
+    theirs = {*_WORD.findall(base), "weight", "bias"}
+    for key, node, line in _list_table(parsed, _PATHS) if has_modules else ():
+        for name in {*_WORD.findall(key)} - theirs:
+            known = theirs.union(words - Counter(_WORD.findall(ast.unparse(node))))
             if name not in known and is_misspelt(name, known):
                 what = f"{key} names no module: nothing is called {name}"
+                at = output.locate(line)
                 yield Problem(at, "PG426", what, did_you_mean(name, known), "warning")
     configurations = [item.module for item in imports_of(parsed.body) if "Config" in item.name]
-    fields, theirs = _FIELD.findall(text), {*_FIELD.findall(base)}
-    for name in {*fields} - theirs:
+    fields, theirs = Counter(_FIELD.findall(text)), {*_FIELD.findall(base)}
+    for name in fields.keys() - theirs:
         # Elsewhere, too, it may be set.
-        is_read_alone = len(re.findall(rf"\b{name}\b", text)) == fields.count(name)
+        is_read_alone = words[name] == fields[name]
         known = theirs.union(fields) - {name}
         is_suspect = is_read_alone and is_misspelt(name, known)
         if is_suspect and not any(env.spells(module, name) for module in configurations):
             place = text.index(f"config.{name}")
             at = output.locate(text.count("\n", 0, place) + 1)
-            if at.path == output.modular:
-                what = f"config.{name} is no field of the configuration"
-                yield Problem(at, "PG426", what, did_you_mean(name, known), "warning")
+            what = f"config.{name} is no field of the configuration"
+            yield Problem(at, "PG426", what, did_you_mean(name, known), "warning")
 
 
-def _list_table(
-    parsed: Parsed, output: _Output, tables: re.Pattern[str]
-) -> Iterator[tuple[str, ast.expr, Location]]:
-    """The strings that the modular file writes into a table of the model, with the table."""
+def _list_table(parsed: Parsed, tables: re.Pattern[str]) -> Iterator[tuple[str, ast.expr, int]]:
+    """The strings in a table of the model, each with the table and its line."""
     for part in parsed.parts:
-        lines = part.text.split("\n")
         for node in statements_within(part.tree) if tables.search(part.text) else ():
             match node:
                 case (
@@ -432,16 +432,11 @@ def _list_table(
                     value = node.value
                 case _:
                     continue
-            # What stands in the parent's file is not the modular file's.
-            written = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-            is_upstreams = written in (output.base or "")
-            if value is None or not tables.fullmatch(name) or is_upstreams:
+            if value is None or not tables.fullmatch(name):
                 continue
             elements = [*getattr(value, "elts", ()), *getattr(value, "keys", ())]
             if name == "_tied_weights_keys":
                 elements += getattr(value, "values", ())
             for element in elements:
                 if isinstance(element, ast.Constant) and isinstance(element.value, str):
-                    at = output.locate(part.locate(element.lineno))
-                    if at.path == output.modular:
-                        yield element.value, value, at
+                    yield element.value, value, part.locate(element.lineno)
