@@ -34,12 +34,12 @@ from typing import Any
 from convert import REPOSITORY
 from stale import printed
 
+from patchgen import disk
 from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.rebase.work import OPEN, State
 from patchgen.author.rebase.write import without_comments
 from patchgen.project.markdown import table_lines
 from patchgen.project.places import LOCK, user_folder
-from patchgen.project.write import replace_file
 
 Report = dict[str, Any]  # what `patchgen rebase` says of one modular file
 
@@ -230,8 +230,8 @@ def write_rows(out: Path, rows: Sequence[Row], releases: Sequence[Release], gall
     """
     versions = [release.version for release in releases]
     data = {"releases": versions, "rows": [asdict(row) for row in rows]}
-    replace_file(out / "upgrade.json", (json.dumps(data, indent=1) + "\n").encode())
-    replace_file(out / "upgrade.md", page_of(rows, versions, gallery).encode())
+    disk.write(out / "upgrade.json", json.dumps(data, indent=1) + "\n", out)
+    disk.write(out / "upgrade.md", page_of(rows, versions, gallery), out)
 
 
 def page_of(rows: Sequence[Row], versions: Sequence[str], gallery: int) -> str:

@@ -3,15 +3,16 @@
 import torch
 from transformers.models.llama import modeling_llama as llama
 
+from patchgen import disk
 from patchgen.edits import edit, new, old
 """
 
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import format_texts
@@ -47,11 +48,9 @@ def flatten_text(
 
     `roots` are where the file's own project has modules.
     """
-    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
-        home = Path(folder).resolve()
+    with disk.scratch() as home:
         path = home / "modular" / name
-        path.parent.mkdir()
-        path.write_text(text, encoding="utf-8", newline="\n")
+        disk.write(path, text, home, lasting=False)
         result = flatten(path, make_environment(home, root, roots), settings)
     return {file.name: file.text for file in result.files}, tuple(result.problems)
 

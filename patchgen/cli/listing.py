@@ -6,6 +6,7 @@ import tokenize
 from collections.abc import Sequence
 from typing import Any
 
+from patchgen import disk
 from patchgen.cli import terminal
 from patchgen.cli.report import exit_code, json_text, table
 from patchgen.project.outcome import Outcome
@@ -45,7 +46,7 @@ def _row(outcome: Outcome, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     # The first status that is not "ok" stands for the whole variant.
     bad = [verdict.status.value for verdict in verdicts if verdict.status is not Status.OK]
     try:
-        declared = code_lines(outcome.modular.path.read_text(encoding="utf-8", errors="replace"))
+        declared = code_lines(disk.read_bytes(outcome.modular.path).decode(errors="replace"))
     except (tokenize.TokenError, SyntaxError):
         declared = 0  # the file changed after its outputs were made: its status says that
     return {

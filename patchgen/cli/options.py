@@ -5,12 +5,26 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import click
 
+from patchgen import disk
+from patchgen.project.config import home_of
+
 FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True)
-NEW_FOLDER = click.Path(file_okay=False)
+
+
+class _NewFolder(click.Path):
+    """A folder for what a command writes: none that a link of the project leads out of it."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        disk.require_named(Path(value), home_of(Path.cwd()))
+        return super().convert(value, param, ctx)
+
+
+NEW_FOLDER = _NewFolder(file_okay=False)
 ABOVE_0 = click.FloatRange(0, min_open=True)
 FROM_1 = click.IntRange(1)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -54,7 +68,7 @@ common = _together(
     option(
         "--out DIR",
         "Put all outputs into DIR.",
-        type=click.Path(file_okay=False, resolve_path=True),
+        type=_NewFolder(file_okay=False, resolve_path=True),
     ),
     jobs,
     option("--no-cache", "Neither read nor write the cache."),

@@ -6,7 +6,6 @@ The project is not changed.
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 
 import click
 
+from patchgen import disk
 from patchgen.cli import terminal
 from patchgen.cli.report import exit_code
 from patchgen.cli.session import Request, open_project
@@ -49,12 +49,10 @@ def convert_stdin(
 @contextmanager
 def staged(project: Project, path: Path, data: bytes) -> Iterator[tuple[Project, Path]]:
     """`data` as if it were in the file `path`: the project that has it, and its path there."""
-    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
+    with disk.scratch() as home:
         # The same path below another top, so that relative imports and messages stay the same.
-        home = Path(folder).resolve()
         copy = home / project.display_path(path.parent.resolve() / path.name).lstrip("/")
-        copy.parent.mkdir(parents=True)
-        copy.write_bytes(data)
+        disk.write(copy, data, home, lasting=False)
         # The real home is among the roots.
         roots = (str(project.home), *(str(project.home / root) for root in project.config.roots))
         yield replace(project, config=replace(project.config, home=home, roots=roots)), copy

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import Kept, recall
@@ -88,8 +89,6 @@ def format_all(requests: Sequence[Request]) -> list[dict[str, str] | PatchgenErr
 
 def _format(request: Request) -> dict[str, str]:
     # Slow to load, and most runs find all texts in the cache.
-    import tempfile
-
     from patchgen.formatting.layout import keep_layout
 
     texts, settings = request.texts, request.settings
@@ -98,11 +97,9 @@ def _format(request: Request) -> dict[str, str]:
     # What all runs of ruff are told; no configuration of a project is read.
     options = ["--isolated", "--no-cache", "--config", f"line-length = {settings.line_length}"]
     options += ["--config", 'target-version = "py311"']
-    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
-        paths = {name: Path(folder, name) for name in texts}
-        for name, path in paths.items():
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(texts[name].opening, encoding="utf-8", newline="\n")
+    with disk.scratch() as folder:
+        paths = {name: folder / name for name in texts}
+        disk.fill(folder, {name: text.opening for name, text in texts.items()})
         # As the pyproject of transformers says: the diff to the parent is the variant alone.
         known = json.dumps(["transformers", *request.own])
         isort = f"lines-after-imports = 2, known-first-party = {known}, detect-same-package = false"
@@ -113,23 +110,23 @@ def _format(request: Request) -> dict[str, str]:
         sorting = ["check", "--quiet", "--exit-zero", "--fix", "--select", "I", *packages]
         _run_ruff([*sorting, *options], folder, paths)
         for name, path in paths.items():
-            opening, body = path.read_text(encoding="utf-8"), texts[name].body
+            opening, body = disk.text_of(path), texts[name].body
             if body.strip() and re.search(r"^(?:import|from) ", opening, re.MULTILINE):
                 # Two blank lines below the imports, as isort sets them.
                 opening, body = opening.rstrip("\n") + "\n\n\n", body.lstrip("\n")
-            path.write_text(opening + body, encoding="utf-8", newline="\n")
-        formatted = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
+            disk.write(path, opening + body, folder, lasting=False)
+        formatted = {name: disk.text_of(path) for name, path in paths.items()}
         if settings.formatter == "ruff":
             _run_ruff(["format", "--quiet", *options], folder, paths)
             for name, path in paths.items():
-                text = path.read_text(encoding="utf-8")
+                text = disk.text_of(path)
                 formatted[name] = keep_layout(formatted[name], text, settings.line_length)
     if settings.formatter == "black":
         return {name: _format_with_black(name, text, settings) for name, text in formatted.items()}
     return formatted
 
 
-def _run_ruff(arguments: list[str], folder: str, names: Iterable[str]) -> None:
+def _run_ruff(arguments: list[str], folder: Path, names: Iterable[str]) -> None:
     from patchgen import children  # slow to load
 
     # Files that are named are formatted whatever git ignores around them.
@@ -138,7 +135,7 @@ def _run_ruff(arguments: list[str], folder: str, names: Iterable[str]) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
     done = children.run(command, folder, SECONDS, env)
     if done.returncode:
-        said, _, _ = (done.stderr or done.stdout).strip().replace(folder, "").partition("\n")
+        said, _, _ = (done.stderr or done.stdout).strip().replace(str(folder), "").partition("\n")
         what = f"refused a generated text: {said}"
         raise PatchgenError("PG912", Location("ruff"), what, "please report this")
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-import tempfile
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.project.cache import Cache
 from patchgen.project.config import Config
 from patchgen.project.files import STRICT, Modular, Project
@@ -26,7 +26,6 @@ from patchgen.project.outcome import Outcome, digest_of_file
 from patchgen.project.places import LOCK, private_folder
 from patchgen.project.run import run
 from patchgen.project.versions import describe_versions, release_in, release_of
-from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Problem, Refusals
 
 
@@ -124,15 +123,9 @@ def _kept(outcome: Outcome, project: Project) -> Path:
         folder = private_folder("gallery") / name
         _write_missing(outcome, project, folder)
     except OSError:  # nothing can be written there
-        folder = Path(_scratch().name, name)
+        folder = disk.process_folder() / name
         _write_missing(outcome, project, folder)
     return folder
-
-
-@functools.cache
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder that is removed when this process ends."""
-    return tempfile.TemporaryDirectory(prefix="patchgen-gallery-", ignore_cleanup_errors=True)
 
 
 def _missing(outcome: Outcome, folder: Path) -> list[str]:
@@ -143,10 +136,10 @@ def _missing(outcome: Outcome, folder: Path) -> list[str]:
 
 
 def _write_missing(outcome: Outcome, project: Project, folder: Path) -> None:
-    folder.mkdir(mode=0o700, exist_ok=True)
+    disk.make_private(folder)
     missing = _missing(outcome, folder)
     if missing and outcome.texts is None:  # it comes from the cache, which keeps no texts
         (outcome,) = run([outcome.modular], Cache(project, on=False), jobs=1)
     for name in missing:
         assert outcome.texts is not None
-        replace_file(folder / name, outcome.texts[name].encode())
+        disk.write(folder / name, outcome.texts[name], folder)

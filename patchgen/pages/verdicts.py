@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patchgen import disk
 from patchgen.pages.trace import Variant
 from patchgen.project.verdict import Report, Status
 from patchgen.syntax.errors import Location, PatchgenError
@@ -54,7 +54,7 @@ def read_report(folder: Path | None, home: Path) -> Mapping[str, Any]:
     if folder is None and not path.is_file():
         return {}
     try:
-        report = json.loads(path.read_text(encoding="utf-8"))
+        report = disk.read_json(path)
     except (OSError, ValueError):
         report = None
     if not isinstance(report, dict) or not isinstance(report.get("cases"), list):
@@ -67,7 +67,7 @@ def judge_gains(home: Path, variant: str) -> Verdict | None:
     """What `variant` takes relative to its competitor, full and padded, by the project's table."""
     if not (home / GAINS).is_file():
         return None
-    table = (home / GAINS).read_text(encoding="utf-8")
+    table = disk.text_of(home / GAINS)
     rows = [row for row in _GAIN.findall(table) if row[0] == variant]
     if not rows:
         return None

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from patchgen import disk
 from patchgen.compiler.flat import Note, Override, Summary
 from patchgen.formatting.format import ruff_state
 from patchgen.project.files import Modular, Project, is_below
@@ -31,7 +32,6 @@ from patchgen.project.versions import own_digest, tool_versions
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.kept import keeping
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.regular import read_regular
 
 FORMAT = 6  # of the entries: one with another number counts as none
 LONG = 1000  # letters of an answer about the file system that is stored as it is
@@ -124,7 +124,7 @@ class Cache:
         if path is None:
             return {}
         try:
-            data = read_regular(path)
+            data = disk.read_bytes(path, disk.RECORD)
             # An entry is believed as it stands: one that was changed is worth nothing.
             head, content = data[: 2 * _DIGEST], data[2 * _DIGEST :]
             if head != _seal(world, content):
@@ -140,13 +140,10 @@ class Cache:
         """Write an entry; where that fails, the next run makes it again."""
         if path is None:
             return
-        # Imported here: a run that finds all unchanged stores nothing.
-        from patchgen.project.write import replace_file
-
         content = json.dumps(stored, separators=(",", ":")).encode()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, _seal(world, content) + content, lasting=False)
+            if disk.make_private(path.parent):
+                disk.write(path, _seal(world, content) + content, path.parent, lasting=False)
         except (OSError, PatchgenError):
             return
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.compiler.flat import Note
 from patchgen.project.files import Modular, Project, Selection, confine
 from patchgen.project.lock import Record, describe
@@ -30,7 +31,6 @@ from patchgen.project.verdict import LINE_ENDS, Report, Status, Verdict, find_ed
 from patchgen.project.write import Change
 from patchgen.syntax.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.regular import read_regular
 
 Again = Callable[[Sequence[Modular]], Sequence[Outcome]]
 
@@ -263,7 +263,7 @@ def _digest(path: Path) -> str:
     if digest or not path.is_file():
         return digest
     # It cannot be read: the same once more, for the error.
-    return digest_of_bytes(read_regular(path))
+    return digest_of_bytes(disk.read_bytes(path))
 
 
 def _read(path: Path, digest: str) -> Present:
@@ -273,7 +273,7 @@ def _read(path: Path, digest: str) -> Present:
     if not path.is_file():
         instead = "a folder" if path.is_dir() else "no regular file"
         return Present(is_foreign=True, instead=instead)
-    data = read_regular(path)
+    data = disk.read_bytes(path)
     # A diff has no banner.  An empty file may be replaced: nothing in it is lost.
     is_diff = not data or data.startswith(b"--- ")
     is_ours = is_diff if path.suffix == ".diff" else has_banner(data)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import patchgen
+from patchgen import disk
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
-from patchgen.syntax.regular import read_regular_text
 
 FILE = "pyproject.toml"
 TABLE = "tool.patchgen"
@@ -50,7 +50,7 @@ def find_config(starts: Sequence[Path]) -> Config:
         config = nearest_config(start)
         if config is not None:
             return config
-    return Config(home=_home_without_config(starts[-1]))
+    return Config(home=home_of(starts[-1]))
 
 
 def nearest_config(
@@ -66,7 +66,7 @@ def nearest_config(
     return next(found, None)
 
 
-def _home_without_config(folder: Path) -> Path:
+def home_of(folder: Path) -> Path:
     """The nearest folder that looks like a project, else the one that holds `folder`'s package."""
     for candidate in (folder, *folder.parents):
         if (candidate / FILE).is_file() or (candidate / ".git").exists():
@@ -81,7 +81,7 @@ def read_config(folder: Path) -> Config | None:
     """The configuration in the pyproject.toml of `folder` itself; None where it has none."""
     path = folder / FILE
     try:
-        table = tomllib.loads(read_regular_text(path))
+        table = tomllib.loads(disk.read_text(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -100,7 +100,8 @@ def _write(
             *_lock_change(project, report, repaired, made_by, root),
         ]
         # The lock comes last: a run that is killed leaves files that `check` names.
-        apply([*sorted(files, key=lambda change: change.path), *records])
+        within = (*project.writable, lock_of(project, root).parent)
+        apply([*sorted(files, key=lambda change: change.path), *records], within)
         recorded += [change.path.name for change in records if is_own(project, root)]
     return Written(
         report,
@@ -141,7 +142,9 @@ def _collect_changes(
             _require_unchanged(outcomes.get(verdict.modular), digests)
             # An orphan may be nothing but a record.
             fixes = [fix for fix in verdict.fixes if fix.data is not None or fix.path.exists()]
-            changes += [Change(confine(project, fix.path), fix.data) for fix in fixes]
+            for fix in fixes:
+                confine(project, fix.path)
+            changes += fixes
             repaired.add(verdict.display_path)
         except PatchgenError as error:
             problems += problems_of(error)

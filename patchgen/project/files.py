@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.project.config import FILE, TABLE, Config
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.syntax.locate import Environment, make_environment
@@ -194,15 +195,7 @@ def confine(project: Project, path: Path) -> Path:
     Raises PatchgenError PG904 otherwise: a run writes only to the project and to the folders that
     the command line names.
     """
-    real = path.resolve()
-    if any(real.is_relative_to(root) for root in project.writable):
-        return real
-    hint = "name the folder with --out, or the tree that holds it with --package-root"
-    if path.is_symlink():
-        hint = "it is a symbolic link: put a file in its place, or "
-        hint += "delete it and run `patchgen convert`"
-    at = Location(project.display_path(path))
-    raise PatchgenError("PG904", at, f"lies outside {project.home.name}", hint)
+    return disk.confine(path, project.writable)
 
 
 def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> str:

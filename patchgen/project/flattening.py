@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from patchgen import disk
 from patchgen.compiler.flat import Flattened
 from patchgen.compiler.settings import Settings
 from patchgen.project.cache import Answers, Cache, make_short
@@ -38,7 +39,6 @@ from patchgen.project.outcome import (
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, Problem, defect, problems_of
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.regular import read_regular
 from patchgen.syntax.text import Source, decode, make_source
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def _raw_if_same(path: str, text_digest: str) -> str:
 def _digests(path: Path) -> tuple[str, str]:
     """The sha256 of a file's text and of its bytes; both are empty where there is no file."""
     try:
-        data = read_regular(path)
+        data = disk.read_bytes(path)
         # Characters that may be refused have a digest like any others.
         source = make_source(decode(data, path.name, allow_bidi=True), path.name)
         return source.digest, digest_of_bytes(data)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from patchgen import disk
 from patchgen.compiler.flat import UsedSymbol
 from patchgen.compiler.settings import Settings
 from patchgen.project.files import Project, Selection, is_below
@@ -27,7 +28,6 @@ from patchgen.project.places import LOCK, is_own, lock_of, state_of
 from patchgen.project.versions import own_digest
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import display_module
-from patchgen.syntax.regular import read_regular_text
 
 FORMAT = 1
 SEAL = "record_sha256"
@@ -191,7 +191,7 @@ def _read(path: Path, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str
     """What `read_entry` makes of each output, its entry, and what is wrong with the whole file."""
     repeated: list[str] = []
     try:
-        text = read_regular_text(path)
+        text = disk.read_text(path, disk.RECORD)
         # json takes the last of two equal keys without a word; a merge can leave both.
         data = json.loads(text, object_pairs_hook=lambda pairs: _keyed(pairs, repeated))
         # The type too: `true` and `1.0` are equal to 1.

@@ -12,16 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.compiler.flat import is_generated
 from patchgen.project.files import SKIPPED, Modular, Project, Selection, discover, is_below
 from patchgen.project.lock import Record
 from patchgen.project.outcome import Outcome, digest_of_file
 from patchgen.project.places import LOCK
-from patchgen.project.verdict import Status, Verdict
+from patchgen.project.verdict import NOT_OURS, Status, Verdict
 from patchgen.project.write import Change
 from patchgen.syntax.errors import Location, Problem
-from patchgen.syntax.regular import read_regular
 
+TOP = 1 << 16  # bytes: the comments at the top of a file are among them
 _EXTENSIONS = (".so", ".pyd")
 _Places = Set[tuple[Path, str]]  # folders of outputs, with how the names of the outputs end
 
@@ -136,15 +137,27 @@ def _recorded_orphan(
         why = [f"{record.modular} {'gives it no more' if modular.exists() else 'is gone'}"]
     if not untouched:
         why.append("it was edited by hand")
+    # A record may come from anybody.
+    is_ours = all(_is_output(path, selection) for path in files)
+    if not is_ours:
+        why.append(NOT_OURS)
     if not files:
         why.append(f"only {LOCK} still names it")
     # What somebody edited is not removed, nor what a change of `sources` would give again; without
     # files, the record alone goes.
-    is_removed = untouched and not left_out
+    is_removed = untouched and is_ours and not left_out
     fixes = tuple(Change(path, None) for path in files or [output]) if is_removed else ()
     return Verdict(
         project.display_path(output), record.modular, Status.ORPHANED, tuple(why), fixes=fixes
     )
+
+
+def _is_output(path: Path, selection: Selection) -> bool:
+    """Whether patchgen says that it wrote the file, and it stands where the run has outputs."""
+    folders = {*selection.folders, *(modular.folder for modular in selection.modulars)}
+    place = path.parent.resolve()
+    is_marked = is_our_diff(path) if path.suffix == ".diff" else _has_banner(path)
+    return is_marked and any(is_below(place, folder) for folder in folders)
 
 
 def _loose_orphan(
@@ -179,8 +192,12 @@ def _generated_files(folders: Iterable[Path], paths: Set[Path]) -> Iterator[Path
                 path = Path(folder, name)
                 if path in paths or not path.is_file():
                     continue
-                if is_our_diff(path) if path.suffix == ".diff" else has_banner(read_regular(path)):
+                if is_our_diff(path) if path.suffix == ".diff" else _has_banner(path):
                     yield path
+
+
+def _has_banner(path: Path) -> bool:
+    return path.is_file() and has_banner(disk.read_start(path, TOP))
 
 
 def has_banner(data: bytes) -> bool:
@@ -192,7 +209,7 @@ def is_our_diff(path: Path) -> bool:
     """Whether there is a diff at `path`, of the output that stands beside it."""
     if path.suffix != ".diff" or not path.is_file():
         return False
-    lines = read_regular(path).split(b"\n", 2)
+    lines = disk.read_start(path, TOP).split(b"\n", 2)
     return lines[0].startswith(b"--- ") and lines[1:2] == [f"+++ {path.stem}.py".encode()]
 
 
@@ -242,7 +259,7 @@ def _is_taken_by_hash(path: Path) -> bool:
     Python's own are compared with the time and size of the file.
     """
     try:
-        return bool(read_regular(path)[4] & 1)
+        return bool(disk.read_start(path, 5)[4] & 1)
     except (OSError, IndexError):
         return False
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from patchgen import disk
 from patchgen.compiler import flat
 from patchgen.project.files import Modular
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.kept import recall
 from patchgen.syntax.lines import changed_lines
-from patchgen.syntax.regular import read_regular
 
 TICK = 2_000_000_000  # ns; no file system's clock is coarser
 _State = tuple[int, ...]
@@ -225,7 +225,7 @@ def digest_of_file(path: Path | str) -> str:
         state, name = _state_of(about), os.fspath(path)
         if state is not None and name in _SEEN and _SEEN[name][0] == state:
             return _SEEN[name][1]
-        digest = digest_of_bytes(read_regular(path, about=about))
+        digest = digest_of_bytes(disk.read_bytes(path, about=about))
     except (OSError, ValueError):  # ValueError: a null byte in the path, which no file has.
         return ""
     if state is not None:

@@ -18,13 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchgen import disk
 from patchgen.compiler.flat import Override
 from patchgen.project.files import Modular, Project
 from patchgen.project.outcome import Outcome, unified
 from patchgen.project.places import is_own
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.regular import read_regular_text
 from patchgen.syntax.same import says_same
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _stale_of_failed(modular: Modular, before: Names, env: Environment) -> Itera
 def _place_of(name: str, modular: Modular) -> Location | None:
     """Where the modular file has the override; the whole file where it is no Python."""
     try:
-        body = ast.parse(read_regular_text(modular.path)).body
+        body = ast.parse(disk.read_text(modular.path)).body
     except (OSError, ValueError, SyntaxError):
         return Location(modular.display_path)
     node: ast.stmt | None = None
@@ -276,7 +276,7 @@ def load_overrides(project: Project) -> Records:
     if project.out is not None or not is_own(project, project.home):
         return {}
     try:
-        data = tomllib.loads(read_regular_text(project.home / FILE))
+        data = tomllib.loads(disk.read_text(project.home / FILE))
         return {path: _read_names(path, names) for path, names in data.items()}
     except FileNotFoundError:
         return {}

@@ -10,10 +10,10 @@ import errno
 import functools
 import hashlib
 import os
-import stat
 import sys
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.project.files import Project, is_below
 
 LOCK = "patchgen.lock"  # checked in: what each output was made from
@@ -46,40 +46,41 @@ def is_own(project: Project, root: Path) -> bool:
 
 
 def user_folder() -> Path:
-    """The user's folder for files that belong to no project."""
-    return _make_folder(os.environ.get("PATCHGEN_CACHE_DIR") or _cache_of_user())
+    """The user's folder for files that belong to no project; nobody else may write there.
+
+    What is in it is believed, and releases of transformers in it are run.
+    """
+    return _private_folder(os.environ.get("PATCHGEN_CACHE_DIR") or _cache_of_user())
 
 
 def private_folder(name: str) -> Path:
-    """A folder in the user's for what is run: only the user may write there.
-
-    Raises OSError where it cannot be made, and where others may write.
-    """
+    """A folder in the user's.  Raises OSError where it cannot be made, or others may write."""
     folder = user_folder() / name
-    folder.mkdir(mode=0o700, exist_ok=True)
-    about = folder.lstat()
-    is_private = stat.S_ISDIR(about.st_mode) and not about.st_mode & 0o022
-    if hasattr(os, "getuid") and not (is_private and about.st_uid == os.getuid()):
+    if not disk.make_private(folder):
         raise PermissionError(errno.EACCES, "others may write there", str(folder))
     return folder
 
 
 @functools.cache
-def _make_folder(wanted: str) -> Path:
-    """The folder at `wanted`, or one for this user alone where that cannot be made."""
-    folder = Path(wanted)
+def _private_folder(wanted: str) -> Path:
+    """The folder at `wanted`, or another one where that cannot be made or others may write."""
+    folder = Path(wanted).resolve()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if disk.make_private(folder):
+            return folder
+        what = "others may write there, or it is another user's"
+        print(
+            f"patchgen: {folder} is not used, as {what}: empty it, and chmod 700", file=sys.stderr
+        )
     except OSError:
-        import tempfile  # loads more than all else that a check of unchanged files does
+        pass  # no home, for example
+    import tempfile  # loads more than all else that a check of unchanged files does
 
-        # No home: a folder that is this user's alone, since others may write to the place for
-        # temporary files.
-        user = os.getuid() if hasattr(os, "getuid") else "user"
-        folder = Path(tempfile.gettempdir(), f"patchgen-{user}")
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
-            raise PermissionError(13, "belongs to another user", str(folder)) from None
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    folder = Path(tempfile.gettempdir(), f"patchgen-{user}")
+    if not disk.make_private(folder):
+        what = "belongs to another user, or others may write there"
+        raise PermissionError(errno.EACCES, what, str(folder))
     return folder.resolve()
 
 

@@ -38,6 +38,7 @@ _CODES = {
 }
 
 
+NOT_OURS = "it does not say that patchgen wrote it, or stands in no folder of outputs"
 LINE_ENDS = "only its line ends differ, which git makes those of Windows"
 
 
@@ -106,6 +107,8 @@ def _say(verdict: Verdict) -> tuple[str, str]:
             return f"is missing; {verdict.modular} gives it", convert
         case Status.ORPHANED if verdict.fixes:
             return f"is orphaned{why}", "`patchgen check --fix` removes it"
+        case Status.ORPHANED if NOT_OURS in verdict.why:
+            return f"is orphaned{why}", f"take its record out of {LOCK}, or the old output away"
         case Status.ORPHANED:
             why = why or ": no modular file gives it"
             return f"is orphaned{why}", "delete it, or bring its modular file back"

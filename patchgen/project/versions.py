@@ -12,8 +12,8 @@ import re
 import sys
 
 import patchgen
+from patchgen import disk
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.regular import read_regular
 
 TOOLS = ("black", "libcst", "ruff")
 
@@ -40,9 +40,7 @@ def release_of(package: str, env: Environment) -> str:
     path = env.path(package)
     if path is None:
         return ""
-    match = re.search(
-        r"""^__version__\s*=\s*["']([^"']+)["']""", path.read_text(encoding="utf-8"), re.MULTILINE
-    )
+    match = re.search(r"""^__version__\s*=\s*["']([^"']+)["']""", disk.text_of(path), re.MULTILINE)
     return match[1] if match else ""
 
 
@@ -79,6 +77,6 @@ def own_digest() -> str:
         for name in sorted(names):
             if name.endswith((".py", ".toml")):
                 path = os.path.join(folder, name)
-                data = read_regular(path)
+                data = disk.read_bytes(path)
                 whole.update(path.removeprefix(top).encode() + b"\0" + data + b"\0")
     return whole.hexdigest()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patchgen import children
+from patchgen import children, disk
 from patchgen.children import pip, python
 from patchgen.syntax.errors import Location, PatchgenError
 
@@ -25,10 +24,9 @@ def make_environment(version: str, cache: Path, wheels: Path | None) -> Path:
     home = cache / version
     if home.is_dir():
         return home
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as temporary:
-        new = Path(temporary, "new")
-        command = pip("install", "--quiet", "--no-compile", "--target", new.resolve())
+    disk.make_private(cache)
+    with disk.new_folder(home) as new:
+        command = pip("install", "--quiet", "--no-compile", "--target", new)
         command += [f"transformers=={version}"]
         command += ["--find-links", str(wheels.resolve())] if wheels is not None else []
         done = children.run(command, cache, SECONDS)
@@ -37,7 +35,6 @@ def make_environment(version: str, cache: Path, wheels: Path | None) -> Path:
             what = f"cannot be installed: {(lines or ['pip ended without a word'])[-1]}"
             hint = "give --package-root a folder with its wheels, or leave --with-environments out"
             raise PatchgenError("PG862", Location(f"transformers {version}"), what, hint)
-        new.rename(home)
     return home
 
 
@@ -54,7 +51,7 @@ def run(side: str, folder: Path, plan: Mapping[str, Any], paths: Sequence[str]) 
     module = "patchgen.rescuing.observe"
     command = python(module, *words, first=paths, options=["-W", "ignore"])
     done = children.run(command, folder, SECONDS, environment)
-    (folder / f"{side}.log").write_text(done.stderr, encoding="utf-8", newline="\n")
+    disk.fill(folder, {f"{side}.log": done.stderr})
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     return "" if not done.returncode else (lines or ["it ended without a word"])[-1]
 

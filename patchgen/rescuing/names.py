@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.rescuing.rewrite import Note
 from patchgen.rescuing.sources import PACKAGE, Module, Sources, names_read
 from patchgen.syntax.bound import bound_by
@@ -65,7 +66,7 @@ class Resolver:
         self.old, self.new, self.clean = old, new, clean
         self.own_code: dict[str, str] = {}  # of the file that is ported
         self.defaults: list[str] = []  # lines of configurations
-        text = Path(__file__).with_name("support.py").read_text(encoding="utf-8")
+        text = disk.text_of(Path(__file__).with_name("support.py"))
         self.support = Module("patchgen.rescuing.support", text, False)
 
     def is_same(self, module: str, name: str) -> bool:

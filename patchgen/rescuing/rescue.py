@@ -5,9 +5,6 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 
 import libcst as cst
 
+from patchgen import disk
 from patchgen.author.adopt.releases import Release, order_of
 from patchgen.rescuing.classes import Classes, caps_scores
 from patchgen.rescuing.environment import compare, run
@@ -115,8 +113,9 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def _read(file: Path) -> str:
+    disk.require_own(file, file.parent)
     try:
-        return file.read_text("utf-8")
+        return disk.read_text(file)
     except (OSError, UnicodeDecodeError) as error:
         raise PatchgenError("PG861", Location(str(file)), f"cannot be read: {error}") from error
 
@@ -211,13 +210,10 @@ def _verify(
         settings = read_settings(checkpoint) or settings
     given = {k: v for k, v in settings.items() if k not in NOT_GIVEN}
     texts = {name: ported.text for name, ported in result.files.items()}
-    with tempfile.TemporaryDirectory(prefix="patchgen-rescue-") as temporary:
-        folder = Path(temporary)
+    with disk.scratch() as folder:
 
         def observed(side: str, files: Mapping[str, str], paths: Sequence[str]) -> str:
-            (folder / side).mkdir()
-            for name, text in files.items():
-                (folder / side / name).write_text(text, encoding="utf-8", newline="\n")
+            disk.fill(folder / side, files)
             weights = str(checkpoint.resolve()) if checkpoint else ""
             classes = {"config": result.auto_map["AutoConfig"], "model": result.auto_map[auto]}
             plan: dict[str, Any] = {**classes, "auto": auto, "given": given, "checkpoint": weights}
@@ -258,20 +254,22 @@ def check(target: Path | None, checkpoint: Path | None) -> None:
 def write(result: Rescue, repository: Repository, folder: Path) -> None:
     """Write the new folder, all of it or nothing."""
     settings = {**repository.settings, "auto_map": result.auto_map}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".rescue-") as temporary:
-        new = Path(temporary)
-        for path in repository.path.iterdir() if repository.path.is_dir() else ():
-            if path.is_file() and path.suffix not in (*WEIGHTS, ".py"):
-                shutil.copyfile(path, new / path.name)
+    with disk.new_folder(folder) as new:
+        for path in _beside(repository):
+            disk.copy(path, new / path.name, new)
         texts = {name: ported.text for name, ported in result.files.items()}
         texts["config.json"] = json.dumps(settings, indent=2) + "\n"
         texts["REPORT.md"] = "\n".join(report_lines(result, repository)) + "\n"
         for name, text in texts.items():
-            (new / name).write_text(text, encoding="utf-8", newline="\n")
-        folder.mkdir(exist_ok=True)
-        for path in new.iterdir():
-            os.replace(path, folder / path.name)
+            disk.write(new / name, text, new)
+
+
+def _beside(repository: Repository) -> Iterator[Path]:
+    """The files that are copied as they are, for people to upload: each must be the model's own."""
+    for path in sorted(repository.path.iterdir()) if repository.path.is_dir() else ():
+        if path.is_file() and path.suffix not in (*WEIGHTS, ".py"):
+            disk.require_own(path, repository.path)
+            yield path
 
 
 def report_lines(result: Rescue, repository: Repository) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.author.align.file import absolute_module
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_by, bound_names
@@ -81,7 +82,7 @@ class Sources:
         path = self.root.joinpath(*name.split("."))
         for file, is_package in ((path.with_suffix(".py"), False), (path / "__init__.py", True)):
             if name.split(".")[0] == PACKAGE and file.is_file():
-                return Module(name, file.read_text(encoding="utf-8"), is_package)
+                return Module(name, disk.text_of(file), is_package)
         return None
 
     def find(self, module: str, name: str) -> tuple[Module, ast.stmt] | None:

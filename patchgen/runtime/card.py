@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import patchgen
+from patchgen import disk
 from patchgen.runtime.variants import Variant
 
 PARITY = "docs/parity"  # where reports of `patchgen verify --report` are checked in
@@ -57,7 +58,7 @@ def _front_matter(configuration: Mapping[str, Any], source: Path | None) -> str:
 def _licence_of(source: Path) -> str:
     """What the checkpoint's own card says; "" where it says nothing."""
     card = source / "README.md"
-    text = card.read_text(encoding="utf-8") if card.is_file() else ""
+    text = disk.text_of(card) if card.is_file() else ""
     front = re.match(r"---\n(.*?)\n---", text, re.DOTALL)
     licence = re.search(r"^license:\s*([\w.-]+)\s*$", front[1], re.MULTILINE) if front else None
     return licence[1] if licence else ""
@@ -66,7 +67,7 @@ def _licence_of(source: Path) -> str:
 def _about(variant: Variant) -> Iterator[str]:
     path = variant.home / variant.modular
     if variant.modular and path.is_file():
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        docstring = ast.get_docstring(ast.parse(disk.text_of(path)))
         if docstring:
             yield docstring
     yield f"A variant of `{variant.parent}`, made from it by patchgen: one file, to be read."
@@ -101,7 +102,7 @@ def _what_changed(variant: Variant) -> Iterator[str]:
     if not diff.is_file():
         yield f"A model of its own: `{variant.path.name}` says which modules it was made from."
         return
-    text = diff.read_text(encoding="utf-8")
+    text = disk.text_of(diff)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     yield f"Against `{variant.parent}` (`{diff.name}`):"
     yield f"{fence}diff\n{text.rstrip()}\n{fence}"
@@ -145,7 +146,7 @@ def _parity(variant: Variant) -> Iterator[str]:
 
 def _section(page: Path, name: str) -> str:
     """What a report says of the variant, after the line on how the report was made; or ""."""
-    text = page.read_text(encoding="utf-8")
+    text = disk.text_of(page)
     section = re.search(rf"^## {re.escape(name)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if section is None:
         return ""

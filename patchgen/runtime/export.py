@@ -10,12 +10,11 @@ from __future__ import annotations
 import ast
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from patchgen import disk
 from patchgen.runtime.card import model_card
 from patchgen.runtime.classes import (
     ModelClass,
@@ -75,14 +74,8 @@ def export(name: str, folder: Path, checkpoint: str | None = None) -> Variant:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there already, and not an empty folder")
     source = _source(checkpoint) if checkpoint is not None else None
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
-        inner = Path(scratch, folder.name)
-        inner.mkdir()
+    with disk.new_folder(folder) as inner:
         _fill(inner, variant, source)
-        if folder.exists():
-            folder.rmdir()
-        inner.rename(folder)
     return variant
 
 
@@ -98,13 +91,11 @@ def _source(checkpoint: str) -> Path:
 
 def _fill(folder: Path, variant: Variant, source: Path | None) -> None:
     for path in code_files(variant):
-        shutil.copyfile(path, folder / path.name)
-    if variant.transformers:
-        with (folder / variant.path.name).open("a", encoding="utf-8", newline="\n") as file:
-            file.write(release_check(variant))
+        check = release_check(variant) if variant.transformers and path == variant.path else ""
+        disk.write(folder / path.name, disk.text_of(path) + check, folder)
     diff = variant.path.with_suffix(".diff")
     if diff.exists():
-        shutil.copyfile(diff, folder / diff.name)
+        disk.copy(diff, folder / diff.name, folder)
     if source is None:
         configuration = _default_configuration(variant)
     else:
@@ -115,12 +106,9 @@ def _fill(folder: Path, variant: Variant, source: Path | None) -> None:
             f"no auto class builds {variant.parent}, "
             f"and so none could load {variant.name} from a folder"
         )
-    (folder / CONFIG).write_text(
-        json.dumps(configuration, indent=2, sort_keys=True) + "\n", encoding="utf-8", newline="\n"
-    )
-    (folder / "README.md").write_text(
-        model_card(variant, folder.name, configuration, source), encoding="utf-8", newline="\n"
-    )
+    disk.write(folder / CONFIG, json.dumps(configuration, indent=2, sort_keys=True) + "\n", folder)
+    card = model_card(variant, folder.name, configuration, source)
+    disk.write(folder / "README.md", card, folder)
 
 
 def code_files(variant: Variant) -> tuple[Path, ...]:
@@ -139,7 +127,7 @@ def code_files(variant: Variant) -> tuple[Path, ...]:
 
 
 def _imported_files(path: Path) -> Iterator[Path]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(disk.text_of(path))):
         at = f"{path}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.ImportFrom) and node.level:
             if node.level > 1 or not node.module or "." in node.module:
@@ -214,14 +202,15 @@ def _checkpoint_into(folder: Path, variant: Variant, source: Path) -> dict[str, 
     else:  # a dense checkpoint in a mixture: other weights, under other names
         load(variant.module, source).save_pretrained(folder)
         _copy(source, folder, BESIDE)
-        configuration = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        configuration = disk.read_json(folder / CONFIG)
     return {**_without_code(configuration), "architectures": [model.__name__]}
 
 
 def _configuration(source: Path) -> dict[str, Any]:
     path = source / CONFIG
+    disk.require_own(path, source)
     try:
-        configuration: Any = json.loads(path.read_text(encoding="utf-8"))
+        configuration: Any = disk.read_json(path)
     except ValueError as error:
         raise ValueError(f"{path} is no JSON: {error}") from error
     if not isinstance(configuration, dict) or "model_type" not in configuration:
@@ -238,4 +227,5 @@ def _copy(source: Path, folder: Path, patterns: tuple[str, ...]) -> None:
         {path for pattern in patterns for path in source.glob(pattern) if path.is_file()}
     ):
         if not (folder / path.name).exists():
-            shutil.copyfile(path, folder / path.name)
+            disk.require_own(path, source)
+            disk.copy(path, folder / path.name, folder)

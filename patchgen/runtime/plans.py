@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from patchgen import disk
 from patchgen.compiler.flat import is_generated
 from patchgen.runtime.variants import Variant
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals
@@ -269,7 +270,7 @@ def parent_on_meta(model: Any) -> Any | None:
 def parent_class(kind: type) -> Any | None:
     """The parent's class that a generated one stands for, by the file's banner; else None."""
     path = Path(inspect.getsourcefile(kind) or "")
-    if not (path.is_file() and is_generated(path.read_text(encoding="utf-8"))):
+    if not (path.is_file() and is_generated(disk.text_of(path))):
         return None
     variant = Variant(path.stem, kind.__module__, path, path.parent)
     try:

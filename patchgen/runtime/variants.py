@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen import gallery
+from patchgen import disk, gallery
 from patchgen.gallery.fitting import fit
 from patchgen.project.config import find_config
 from patchgen.project.lock import RecordedOutput, read_lock, read_outputs
@@ -56,7 +56,7 @@ class Variant:
 
     def text(self) -> str:
         """The module's source."""
-        return self.path.read_text(encoding="utf-8")
+        return disk.text_of(self.path)
 
     @property
     def parent(self) -> str:

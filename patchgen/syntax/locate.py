@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgen import disk
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.syntax.regular import read_regular
 
 if TYPE_CHECKING:
     from patchgen.syntax.blocks import ModuleIndex
@@ -199,7 +199,7 @@ class Environment:
             if not file.endswith(".py"):
                 continue
             try:
-                data = read_regular(file)
+                data = disk.read_bytes(file)
             except OSError:
                 return True  # whoever reads it says why not
             if word in data:

@@ -12,7 +12,6 @@ import functools
 import gc
 import hashlib
 import re
-import stat
 import sys
 import warnings
 from collections.abc import Callable
@@ -20,12 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from patchgen import disk
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.regular import read_regular
 from patchgen.syntax.shown import printable
 
 _T = TypeVar("_T")
-MAX_BYTES = 5_000_000
 # Invisible characters that change the order or the look of code.
 INVISIBLE = (
     "\u061c\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
@@ -114,17 +112,9 @@ def read_bytes(path: Path, name: str) -> bytes:
     large.
     """
     try:
-        # Before reading: a device or a huge file must not fill the memory.
-        info = path.stat()
-        if not stat.S_ISREG(info.st_mode):
-            raise PatchgenError("PG001", Location(name), "is not a regular file")
-        if info.st_size > MAX_BYTES:
-            what = f"is {info.st_size:,} bytes long; the limit is {MAX_BYTES:,}"
-            raise PatchgenError("PG002", Location(name), what, "split the file")
-        return read_regular(path)
+        return disk.read_bytes(path)
     except OSError as error:
-        what = f"cannot be read: {error.strerror or error}"
-        raise PatchgenError("PG001", Location(name), what) from error
+        raise disk.unreadable(error, name) from error
 
 
 def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:

@@ -13,13 +13,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
+from patchgen import disk
 from patchgen.unpatching.values import (
     code_of,
     describe,
@@ -141,7 +141,7 @@ def _is_noted(owner: type, key: str) -> bool:
 
 @cache
 def _text(file: str) -> str:
-    return Path(file).read_text(encoding="utf-8") if file.endswith(".py") else ""
+    return disk.text_of(file) if file.endswith(".py") else ""
 
 
 def _with_life(patch: Difference, classes: set[type]) -> Difference:
@@ -190,7 +190,7 @@ def _of_other_modules(names: set[str], classes: set[type]) -> Iterator[Differenc
 
 def _defined(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """The functions and methods that the file of a module defines, as they are now."""
-    for node in ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8")).body:
+    for node in ast.parse(disk.text_of(module.__file__ or "")).body:
         live = getattr(module, getattr(node, "name", ""), None)
         if isinstance(node, ast.FunctionDef):
             yield node.name, live

@@ -22,6 +22,7 @@ from typing import Any
 from torch import nn
 from torch.nn.modules import module as hooks
 
+from patchgen import disk
 from patchgen.unpatching.capture import capture, own_module
 from patchgen.unpatching.source import pieces_of
 
@@ -52,7 +53,7 @@ def record(model: nn.Module | None, folder: Path, error: str = "", observe: bool
         assert model is not None
         data["not_observed"] = observe_patched(model, differences, folder)
     # Last: the file says that all of it is there.
-    (folder / "captured.json").write_text(json.dumps(data), encoding="utf-8", newline="\n")
+    disk.fill(folder, {"captured.json": json.dumps(data)})
 
 
 class _Run:
@@ -112,7 +113,7 @@ def _load(command: list[str]) -> tuple[CodeType, ModuleType, list[str]]:
     else:
         path, arguments = command[0], command[1:]
         sys.path.insert(0, str(Path(path).resolve().parent))
-    code = compile(Path(path).read_bytes(), path, "exec")
+    code = compile(disk.read_bytes(path), path, "exec")
     main.__file__ = path
     return code, main, [path, *arguments]
 

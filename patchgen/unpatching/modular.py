@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from patchgen import disk
 from patchgen.author.adopt.patched import find_patched
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.work import adopt
@@ -58,9 +58,9 @@ def _write(
     while left:
         text, owners = _patch_file(captured["pieces"], left)
         try:
-            with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
-                path = Path(folder, f"{stem}.py")
-                path.write_text(text, encoding="utf-8", newline="\n")
+            with disk.scratch() as folder:
+                path = folder / f"{stem}.py"
+                disk.fill(folder, {path.name: text})
                 patched = find_patched(path, path.name, None, (release,), None, settings)
                 assert patched is not None
                 candidate, notes = patched

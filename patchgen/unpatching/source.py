@@ -17,12 +17,12 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
 
+from patchgen import disk
 from patchgen.author.align.file import absolute_module
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_by
@@ -162,7 +162,7 @@ class Writer:
     def _class(self, name: str, value: type) -> tuple[str, tuple[str, ...]]:
         module = sys.modules.get(value.__module__)
         file = getattr(module, "__file__", None)
-        source = Path(file).read_text(encoding="utf-8") if isinstance(file, str) else ""
+        source = disk.text_of(file) if isinstance(file, str) else ""
         matches = [
             node
             for node in ast.parse(source).body
@@ -233,7 +233,7 @@ def _literal(value: Any) -> str | None:
 def _imports(file: str, package: str) -> dict[str, tuple[str, str]]:
     """Which module and attribute each import in a file binds a name to."""
     imports: dict[str, tuple[str, str]] = {}
-    for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(disk.text_of(file))):
         if isinstance(node, ast.ImportFrom):
             module = absolute_module(node, f"{package}.")
             imports |= {bound_by(alias): (module, alias.name) for alias in node.names}

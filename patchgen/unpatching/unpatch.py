@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen import children
+from patchgen import children, disk
 from patchgen.compiler.settings import Settings
-from patchgen.project.write import replace_file
+from patchgen.project.write import write_new
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.unpatching.modular import Model, write_models
 
@@ -129,9 +128,9 @@ def unpatch(
     """
     from patchgen.unpatching.child import record
 
-    with tempfile.TemporaryDirectory(prefix="patchgen-unpatch-") as folder:
-        record(model, Path(folder), "", verify)
-        return _finish(Path(folder), write, settings or Settings(), verify, False)
+    with disk.scratch() as folder:
+        record(model, folder, "", verify)
+        return _finish(folder, write, settings or Settings(), verify, False)
 
 
 def unpatch_command(
@@ -142,23 +141,23 @@ def unpatch_command(
     Raises PatchgenError PG860 for a command that runs no Python.
     """
     program, options, words = _split(command)
-    with tempfile.TemporaryDirectory(prefix="patchgen-unpatch-") as temporary:
+    with disk.scratch() as folder:
         flags = "observe" if verify else "plain"
         # It is the user's program, which finds what it finds without patchgen.
         named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         run = children.python(
             "patchgen.unpatching.child",
-            *(temporary, flags, *words),
+            *(str(folder), flags, *words),
             first=[*map(os.path.abspath, named)],
             program=program,
             options=options,
         )
         # What the program prints is no part of the report.
         children.run(run, None, SECONDS, stdout=sys.stderr.fileno())
-        if not Path(temporary, "captured.json").is_file():
+        if not (folder / "captured.json").is_file():
             what = f"`{' '.join(command)}` ended before its patches were recorded"
             raise PatchgenError("PG860", Location(""), what, "read what it printed above")
-        return _finish(Path(temporary), write, settings, verify, force)
+        return _finish(folder, write, settings, verify, force)
 
 
 def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:
@@ -188,7 +187,7 @@ def _finish(
     verify: bool,
     force: bool,
 ) -> Report:
-    captured = json.loads((folder / "captured.json").read_text(encoding="utf-8"))
+    captured = disk.read_json(folder / "captured.json")
     models, differences = write_models(captured, settings)
     equal: dict[str, Any] = {}
     for model in models:
@@ -196,13 +195,8 @@ def _finish(
             equal = _compare(folder, model, captured.get("not_observed", {}), captured["model"])
     for model in models if write is not None else ():
         path = Path(write or "", model.name)
-        is_there = path.exists() and path.read_text(encoding="utf-8") != model.text
-        if model.flat and is_there and not force:
-            what = "is there already, with another text"
-            raise PatchgenError("PG804", Location(str(path)), what, "--force replaces it")
         if model.flat or force:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, model.text.encode())
+            write_new(path, model.text, path.parent, force, str(path))
     name, module, error = (captured[key] for key in ("model", "module", "error"))
     return Report(name, module, error, differences, models, equal, verify)
 
@@ -212,7 +206,7 @@ def _compare(
 ) -> dict[str, Any]:
     """How each head of the flat file compares with the patched one, in a process of its own."""
     flat = folder / model.name.replace("modular_", "modeling_", 1)
-    flat.write_text(model.flat, encoding="utf-8", newline="\n")
+    disk.fill(folder, {flat.name: model.flat})
     command = children.python("patchgen.unpatching.equal", folder, flat)
     done = children.run(command, folder, SECONDS)
     if done.returncode:

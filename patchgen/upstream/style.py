@@ -8,12 +8,11 @@ linter's fixes only 15 of the 667 outputs are right, and a newer ruff changes si
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen import children
+from patchgen import children, disk
 from patchgen.formatting.format import SECONDS, ruff_program
 from patchgen.formatting.layout import keep_layout
 from patchgen.syntax.errors import Location, PatchgenError
@@ -78,24 +77,21 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
     """
     if not texts:
         return Styled({}, ())
-    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
-        top = Path(folder)
-        (top / "ruff.toml").write_text(_CONFIGURATION, encoding="utf-8", newline="\n")
+    with disk.scratch() as top:
         package = top / _PACKAGE
-        for path, text in texts.items():
-            (package / path).parent.mkdir(parents=True, exist_ok=True)
-            (package / path).write_text(text, encoding="utf-8", newline="\n")
+        disk.fill(top, {"ruff.toml": _CONFIGURATION})
+        disk.fill(package, texts)
         report = _ruff(["check", "--fix", "--exit-zero", "--output-format", "json"], top, jobs)
         faults = tuple(sorted(_faults(json.loads(report or "[]"), package)))
         # The formatter would stop at a file that does not parse.
         broken = {fault.path for fault in faults if fault.code == "PG404"}
         for path in broken:
-            (package / path).unlink()
+            disk.remove(package / path, top)
         sound = [path for path in texts if path not in broken]
-        linted = {path: (package / path).read_bytes().decode() for path in sound}
+        linted = {path: disk.read_bytes(package / path).decode() for path in sound}
         if sound:
             _ruff(["format", "--quiet"], top, jobs)
-        formatted = {path: (package / path).read_bytes().decode() for path in sound}
+        formatted = {path: disk.read_bytes(package / path).decode() for path in sound}
     return Styled({path: keep_layout(linted[path], formatted[path], 119) for path in sound}, faults)
 
 

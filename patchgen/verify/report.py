@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from patchgen import disk
 from patchgen.project.markdown import table_lines
-from patchgen.project.write import replace_file
 from patchgen.verify.variants import Variant
 
 Outcome = Literal["seen", "unseen", "no difference", "crashed"]
@@ -317,7 +317,7 @@ def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) 
 def read_record(path: Path, origin: RunDescription) -> tuple[list[Result], dict[str, str]]:
     """Results of a parity.json and their commands; none of another device or other versions."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = disk.read_json(path)
         if (data["device"], data["versions"]) != (origin.device, dict(origin.versions)):
             return [], {}
         results = [from_json(case) for case in data["cases"]]
@@ -331,7 +331,6 @@ def write_report(
     folder: Path, gallery: Sequence[Variant], results: Sequence[Result], origin: RunDescription
 ) -> None:
     """What `gallery` has no results of stays as the report said it before."""
-    folder.mkdir(parents=True, exist_ok=True)
     names = [variant.name for variant in gallery]
     newer = dict.fromkeys((each.variant for each in results), origin.command)
     before, commands = read_record(folder / "parity.json", origin)
@@ -346,4 +345,4 @@ def write_report(
         "mutants.md": format_mutants_page(reported, ordered, _made_by(origin, every)),
     }
     for name, text in pages.items():
-        replace_file(folder / name, text.encode())
+        disk.write(folder / name, text, folder)

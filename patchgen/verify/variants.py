@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patchgen import disk
 from patchgen.facts.modules import CHECKPOINTED
 from patchgen.project.config import find_config
 from patchgen.project.lock import Record, read_lock
-from patchgen.project.outcome import digest_of_bytes
 from patchgen.project.places import LOCK
 from patchgen.project.release import describe_another_release
 from patchgen.syntax.errors import did_you_mean
@@ -86,7 +86,7 @@ _MARKS = {
 def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ...]:
     """The part checks that the diff beside `output` asks for; `text` is the output's text."""
     diff, lines = output.with_suffix(".diff"), text.splitlines()
-    changed = find_added_lines(diff.read_text(encoding="utf-8")) if diff.is_file() else ()
+    changed = find_added_lines(disk.text_of(diff)) if diff.is_file() else ()
     added = [lines[number - 1].strip() for number in changed if number <= len(lines)]
     stated = {*parts} | ({"attention_interface"} if "sdpa" in parts else set())
     return tuple(
@@ -179,7 +179,7 @@ def describe_variant(record: Record, home: Path) -> Variant:
     used = (n.removeprefix(PARTS) for n in symbols if n.startswith(PARTS))
     parts = {name.partition(".")[0] for name in used if not name.startswith(_SHARED)}
     output = home / record.output
-    text = output.read_text(encoding="utf-8")
+    text = disk.text_of(output)
     return Variant(
         _name_of(record),
         record.output.removesuffix(".py").replace("/", "."),
@@ -189,7 +189,7 @@ def describe_variant(record: Record, home: Path) -> Variant:
         str(home),
         record.modular,
         changes_of(output, text, parts),
-        edited=digest_of_bytes(output.read_bytes()) != record.digest,
+        edited=disk.digest_of_data(output) != record.digest,
         another_release=describe_another_release(
             output.name, record.made_by, models, dict(record.reads), make_environment(home)
         ),
@@ -200,7 +200,7 @@ def describe_variant(record: Record, home: Path) -> Variant:
 def _read_declared(modular: Path, output: str) -> dict[str, Any]:
     """See `Variant.differs`.  Raises LookupError for what is no plain value, or names nothing."""
     values: dict[str, dict[str, Any]] = {DIFFERS: {}, EQUAL_IF: {}}
-    text = modular.read_text(encoding="utf-8") if modular.is_file() else ""
+    text = disk.text_of(modular) if modular.is_file() else ""
     for node in ast.parse(text).body if DIFFERS in text else ():
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in values:

@@ -9,8 +9,8 @@ import signal
 
 import pytest
 
+from patchgen import disk
 from patchgen.cli import main
-from patchgen.project import write
 from tests import standin
 
 ERRORS = {
@@ -82,7 +82,7 @@ def test_fault_while_writing(name, point, tree, monkeypatch, capsys):
     faulty = Faulty(*point, ERRORS[name])
     capsys.readouterr()
     with monkeypatch.context() as broken:
-        broken.setattr(write, "os", faulty)
+        broken.setattr(disk, "os", faulty)
         code = main(["convert", "--no-cache"])
     out, err = capsys.readouterr()
     assert faulty.hit
@@ -123,7 +123,7 @@ def convert_and_die(point: int) -> bool:
     """Whether a process that converts was killed before its change of files number `point`."""
     child = os.fork()
     if not child:
-        write.os = Deadly(point)
+        disk.os = Deadly(point)
         os._exit(main(["convert", "-q", "--no-cache", "--jobs", "1"]))
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
@@ -155,7 +155,7 @@ def test_killed_before_each_change_of_files(step, tree):
 
 
 def test_message_names_the_output(tree, monkeypatch, capsys):
-    monkeypatch.setattr(write, "os", Faulty("fsync", 1, ERRORS["ENOSPC"]))
+    monkeypatch.setattr(disk, "os", Faulty("fsync", 1, ERRORS["ENOSPC"]))
     assert main(["convert", "--no-cache"]) == 2
     expected = "generated/one/modeling_one.diff: PG903 cannot be written: No space left on device\n"
     hint = "each output is complete, the old one or the new one: run `patchgen convert` again"
@@ -228,16 +228,14 @@ def test_damaged_cache_is_as_none(text, tree):
 
 
 def test_cache_that_cannot_be_written(tree, monkeypatch):
-    import patchgen.project.write
+    real = disk.write
 
-    real = patchgen.project.write.replace_file
-
-    def refuse(path, data, *, lasting=True):
+    def refuse(path, data, within, *, lasting=True):
         if not lasting:
             raise ERRORS["EROFS"]
-        real(path, data)
+        real(path, data, within)
 
-    monkeypatch.setattr(patchgen.project.write, "replace_file", refuse)
+    monkeypatch.setattr(disk, "write", refuse)
     assert main(["check", "-q"]) == 1
     assert main(["convert", "-q"]) == 0
 

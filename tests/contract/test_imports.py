@@ -44,7 +44,7 @@ COMPILER = {
         "compiler.merge.members",
     },
     "compiler.link": {"syntax.errors", "facts", "syntax", "compiler.plan"},
-    "formatting": {"syntax.errors", "syntax", "system", "children", "compiler.settings"},
+    "formatting": {"syntax.errors", "disk", "syntax", "system", "children", "compiler.settings"},
     "compiler.emit": {
         "syntax.errors",
         "facts",
@@ -73,17 +73,27 @@ TABLE = COMPILER | {
     "syntax.errors": set(),
     "system": set(),
     "children": {"syntax.errors"},
+    "disk": {"syntax.errors"},
     "facts": set(),
     "edits": set(),
     "project.markdown": set(),
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
-    "syntax": {"syntax.errors", "facts"},
+    "syntax": {"syntax.errors", "disk", "facts"},
     "weights": {"syntax.errors", "facts", "syntax"},
-    "upstream": {"syntax.errors", "facts", "syntax", "system", "children", *ALL_OF_THE_COMPILER},
+    "upstream": {
+        "syntax.errors",
+        "disk",
+        "facts",
+        "syntax",
+        "system",
+        "children",
+        *ALL_OF_THE_COMPILER,
+    },
     "lint": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.
     "project": {
         "syntax.errors",
+        "disk",
         "syntax",
         "system",
         "children",
@@ -91,10 +101,11 @@ TABLE = COMPILER | {
         "lint",
         *ALL_OF_THE_COMPILER,
     },
-    "runtime": {"syntax.errors", "facts", "gallery", "project", "compiler.flat"},
+    "runtime": {"syntax.errors", "disk", "facts", "gallery", "project", "compiler.flat"},
     "verify": {
         "edits",
         "syntax.errors",
+        "disk",
         "children",
         "facts",
         "project.markdown",
@@ -106,6 +117,7 @@ TABLE = COMPILER | {
     },
     "author": {
         "syntax.errors",
+        "disk",
         "children",
         "facts",
         "gallery",
@@ -115,9 +127,10 @@ TABLE = COMPILER | {
         "verify",
         *ALL_OF_THE_COMPILER,
     },
-    "rescuing": {"syntax.errors", "children", "syntax", "facts", "author"},
+    "rescuing": {"syntax.errors", "disk", "children", "syntax", "facts", "author"},
     "unpatching": {
         "syntax.errors",
+        "disk",
         "children",
         "syntax",
         "project",
@@ -128,6 +141,7 @@ TABLE = COMPILER | {
     },
     "training": {
         "syntax.errors",
+        "disk",
         "children",
         "facts",
         "project.markdown",
@@ -138,9 +152,10 @@ TABLE = COMPILER | {
         "verify",
         "compiler.flat",
     },
-    "pages": {"syntax.errors", "syntax", "project", *ALL_OF_THE_COMPILER},
+    "pages": {"syntax.errors", "disk", "syntax", "project", *ALL_OF_THE_COMPILER},
     "cli": {
         "syntax.errors",
+        "disk",
         "project.markdown",
         "syntax",
         "project",
@@ -154,7 +169,7 @@ TABLE = COMPILER | {
         "gallery",
         *ALL_OF_THE_COMPILER,
     },
-    "gallery": {"syntax.errors", "project"},
+    "gallery": {"syntax.errors", "disk", "project"},
     "__main__": {"cli"},
 }
 # Looked at apart from the package that they stand in: what they import is less, or who imports them is more.
@@ -283,8 +298,7 @@ LOOKS |= {
     "lstat",
     "getcwd",
     "cwd",
-    "read_regular",
-    "read_regular_text",
+    "text_of",
 }
 SEES_NO_FILES = set(COMPILER) - {
     "compiler.settings",

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from patchgen.compiler.flat import Flattened
+from patchgen.disk import SOURCE
 from patchgen.syntax.errors import PatchgenError
-from patchgen.syntax.text import MAX_BYTES, decode
+from patchgen.syntax.text import decode
 from tests.hard.support import MODULAR, PARENT, REPOSITORY, assert_problem, flat
 
 NAME = "toypack/modular_toy_fast.py"
@@ -232,7 +233,7 @@ def test_invisible_controls_of_a_parent(tmp_path: Path, control: str) -> None:
 
 
 def test_13_too_large(tmp_path: Path) -> None:
-    (problem,) = _flat(tmp_path, MODULAR + "#" * MAX_BYTES).problems
+    (problem,) = _flat(tmp_path, MODULAR + "#" * SOURCE).problems
     assert_problem(problem, "PG002", NAME, hint="split")
 
 

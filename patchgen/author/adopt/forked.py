@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.author.align.file import File, absolute_module, read_file, with_whole_names
 from patchgen.compiler.link.strings import find_words, rename_in_text
 from patchgen.syntax.text import make_source
@@ -223,4 +224,4 @@ def unbound(forked: ForkedModel) -> frozenset[str]:
 @lru_cache(maxsize=512)
 def read_text(path: Path) -> str:
     """The text of a file of a release."""
-    return path.read_text(encoding="utf-8", errors="replace")
+    return disk.read_bytes(path).decode(errors="replace")

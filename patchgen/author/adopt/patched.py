@@ -23,6 +23,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
+from patchgen import disk
 from patchgen.author.adopt.forked import BUILTINS, pair_with_parent
 from patchgen.author.adopt.parents import Candidate, find_file
 from patchgen.author.adopt.patch_file import (
@@ -300,7 +301,7 @@ def is_known_word(root: Path, word: str) -> bool:
     matches = re.compile(rf"\b{re.escape(word)}\b")
     folders = ("", "generation", "integrations", "loss", "utils", "quantizers")
     files = [path for folder in folders for path in (root / "transformers" / folder).glob("*.py")]
-    return any(matches.search(path.read_text(encoding="utf-8", errors="replace")) for path in files)
+    return any(matches.search(disk.read_bytes(path).decode(errors="replace")) for path in files)
 
 
 Patched = tuple[Candidate, tuple[str, ...]]  # a model beside its parent, and notes

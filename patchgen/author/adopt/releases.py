@@ -6,14 +6,13 @@ Nothing is imported.  A wheel's Python files are unpacked once, into the user's 
 from __future__ import annotations
 
 import re
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen import children
+from patchgen import children, disk
 from patchgen.syntax.errors import Location, PatchgenError
 
 _VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
@@ -66,7 +65,7 @@ def _one(path: Path, cache: Path) -> Release | None:
         package = folder / "transformers" / "__init__.py"
         if (folder / "transformers" / "models").is_dir():
             there = package.is_file()
-            text = package.read_text(encoding="utf-8", errors="replace") if there else ""
+            text = disk.text_of(package) if there else ""
             version = _VERSION.search(text)
             return Release(version[1] if version else path.name, folder)
     return None
@@ -74,17 +73,17 @@ def _one(path: Path, cache: Path) -> Release | None:
 
 def _unpack(wheel: Path, folder: Path) -> None:
     """The Python files of `wheel` in `folder`, all or none."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        new = Path(scratch, "new")
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                # Nothing is left outside the folder, whatever the names in the archive are.
-                archive.extractall(new, [n for n in archive.namelist() if n.endswith(".py")])
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            what = f"is no wheel that can be read: {error}"
-            raise PatchgenError("PG807", Location(str(wheel)), what, "download it again") from error
-        new.rename(folder)
+    try:
+        with (
+            disk.new_folder(folder) as new,
+            disk.open_file(wheel) as file,
+            zipfile.ZipFile(file) as archive,
+        ):
+            # Nothing is left outside the folder, whatever the names in the archive are.
+            archive.extractall(new, [n for n in archive.namelist() if n.endswith(".py")])
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        what = f"is no wheel that can be read: {error}"
+        raise PatchgenError("PG807", Location(str(wheel)), what, "download it again") from error
 
 
 def chosen(
@@ -121,7 +120,7 @@ def chosen(
 
 def _downloaded(version: str, cache: Path) -> Path:
     """The wheel of a release, from the index that pip is set up for."""
-    cache.mkdir(parents=True, exist_ok=True)
+    disk.make_private(cache)
     command = children.pip("download", "--quiet", "--no-deps", "--only-binary=:all:")
     command += [f"transformers=={version}", "--dest", "."]
     done = children.run(command, cache, SECONDS)

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import patchgen
+from patchgen import disk
 from patchgen.author.anatomy.code import constant, names, parameters, stored, walk
 from patchgen.author.anatomy.module import Module
 from patchgen.compiler.edits.pattern import find
@@ -69,7 +70,7 @@ def mixin(part: str, name: str) -> Mixin:
 def _statements(part: str) -> Sequence[ast.stmt]:
     folder = Path(patchgen.__file__).parent / "parts"
     files = sorted(folder.glob(f"{part}/*.py")) or [folder / f"{part}.py"]
-    return [node for path in files for node in ast.parse(path.read_text(encoding="utf-8")).body]
+    return [node for path in files for node in ast.parse(disk.text_of(path)).body]
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from patchgen import disk
 from patchgen.author.anatomy.code import called, constant, dotted, last, walk
 from patchgen.author.anatomy.ffn import network_of, returned
 from patchgen.author.anatomy.module import Class, Module, Unfit
@@ -124,7 +125,7 @@ def _activation(module: Module, owner: Class) -> str:
         return ""
     by_class: dict[str, object] = {}
     for path in module.folder.glob("configuration_*.py"):
-        for config in walk(ast.parse(path.read_text(encoding="utf-8")), ast.ClassDef):
+        for config in walk(ast.parse(disk.text_of(path)), ast.ClassDef):
             for node in walk(config, ast.AnnAssign):
                 if f"config.{dotted(node.target)}" == options[0]:
                     by_class[config.name] = constant(node.value)

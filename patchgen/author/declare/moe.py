@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 
+from patchgen import disk
 from patchgen.author.anatomy.attention import Layers, experts
 from patchgen.author.anatomy.code import called, dotted, last, parameters, walk
 from patchgen.author.anatomy.ffn import FeedForward, feed_forwards, role_of
@@ -125,7 +126,7 @@ def _network(module: Module, layers: Layers) -> tuple[FeedForward, ast.FunctionD
     table = module.folder.parents[1] / "conversion_mapping.py" if module.folder else None
     if table is not None and table.is_file():
         # Experts would not get a weight that transformers makes of other tensors of a checkpoint.
-        if f'"{module.model}": ' in table.read_text(encoding="utf-8"):
+        if f'"{module.model}": ' in disk.text_of(table):
             raise Unfit(layer.node, f"transformers converts the checkpoints of {module.model}")
     return networks[0], init, index
 

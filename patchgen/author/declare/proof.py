@@ -20,6 +20,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
+from patchgen import disk
 from patchgen.author.declare.variant import Draft, flatten_draft
 from patchgen.project.lock import Record
 from patchgen.project.outcome import variant_diff
@@ -83,11 +84,9 @@ def prove(draft: Draft, home: Path) -> Proof:
     flat = flatten_draft(draft, home)
     for file in flat.files:  # a new model has a configuration of its own
         output = home / PACKAGE / draft.alias / file.name
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(file.text, encoding="utf-8", newline="\n")
+        disk.write(output, file.text, home, lasting=False)
         if file.diff_base is not None:  # what it changes without a part is read from there
-            diff = output.with_suffix(".diff")
-            diff.write_text(variant_diff(file), encoding="utf-8", newline="\n")
+            disk.write(output.with_suffix(".diff"), variant_diff(file), home, lasting=False)
     file = next(file for file in flat.files if file.kind == "modeling")
     output = home / PACKAGE / draft.alias / file.name
     place = output.relative_to(home).as_posix()

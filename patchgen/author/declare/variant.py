@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.author.anatomy.code import called, dotted, names, walk
 from patchgen.author.anatomy.module import Module, Unfit
 from patchgen.author.declare.edits import public
@@ -194,8 +195,7 @@ class Draft:
 def flatten_draft(draft: Draft, home: Path) -> Flattened:
     """Its outputs, in a project at `home`.  Raises Refusals with what the converter says."""
     path = home.resolve() / draft.place
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(draft.text, encoding="utf-8", newline="\n")
+    disk.write(path, draft.text, home, lasting=False)
     flat = flatten(path, make_environment(home), Settings())
     if flat.problems:
         raise Refusals(sorted(flat.problems))

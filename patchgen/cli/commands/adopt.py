@@ -93,7 +93,7 @@ def adopt(
     holds = adopted.proof.holds
     target = None if folder is None else Path(folder) / name
     if target is not None and (force or holds):
-        write_new(target, adopted.text, force, str(target))
+        write_new(target, adopted.text, target.parent, force, str(target))
         report = replace(report, file=str(target))
     elif target is not None:
         terminal.say("nothing is written; --force writes the declaration", err=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patchgen import disk
 from patchgen.cli import terminal
 from patchgen.cli.options import ABOVE_0, NEW_FOLDER, needs_models, option
 from patchgen.cli.report import table
@@ -62,7 +63,6 @@ def bench(
     if planned:
         return _print_plan(cases, card)
 
-    from patchgen.project.write import replace_file
     from patchgen.training.bench.page import as_markdown, draw
     from patchgen.training.bench.run import has_gpu, open_record, run
 
@@ -71,7 +71,7 @@ def bench(
         raise click.UsageError(f"torch finds no CUDA device here: {hint}")
     device = "cpu" if tiny else "cuda"
     path = Path(folder) / f"bench{'-tiny' if tiny else ''}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    disk.make_folder(path.parent)
     try:
         record = open_record(path, device, again=again)
     except (ValueError, KeyError) as error:
@@ -83,7 +83,7 @@ def bench(
             run(cases, device, record, only=only, seconds=limit, say=_say)
         finally:
             every = choose_cases((), (), tiny=tiny)
-            replace_file(path.with_suffix(".md"), as_markdown(record, every).encode())
+            disk.write(path.with_suffix(".md"), as_markdown(record, every), path.parent)
             draw(record, every, path.parent)
     statuses = Counter(
         record.results.get(case.id, {}).get(entry.name, {"status": "no time"})["status"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from patchgen import disk
 from patchgen.cli import terminal
 from patchgen.cli.options import option
 from patchgen.syntax.errors import Explanation, catalogue, did_you_mean
@@ -39,7 +40,7 @@ def _about(asked: str) -> str:
 
 def as_markdown() -> str:
     """docs/errors.md."""
-    head = (Path(__file__).parents[1] / "errors.md").read_text(encoding="utf-8")
+    head = disk.text_of(Path(__file__).parents[1] / "errors.md")
     entries = catalogue().values()
     sections = [f"## {e.code}: {_explain(e, '**What to do:**', '```')}" for e in entries]
     return "\n".join([head, *sections])

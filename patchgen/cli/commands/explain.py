@@ -16,7 +16,7 @@ from patchgen.project.files import MODULAR, Project, make_modular
 from patchgen.project.lock import Record, load_records
 from patchgen.project.outcome import digest_of, digest_of_file
 from patchgen.syntax.errors import Location
-from patchgen.syntax.text import read_source
+from patchgen.syntax.text import read_bytes, read_source
 
 
 @click.command()
@@ -36,7 +36,7 @@ def explain(target: str, package_root: str | None) -> int:
     path = Path.cwd() / name
     if not path.is_file():
         raise click.UsageError(f"{name} does not exist")
-    count = len(path.read_bytes().splitlines())
+    count = len(read_bytes(path, name).splitlines())
     if match and not 1 <= line <= count:
         raise click.UsageError(f"{name} has no line {line}: it has {plural(count, 'line')}")
     if MODULAR.fullmatch(path.name):

@@ -12,13 +12,13 @@ from pathlib import Path
 import click
 
 import patchgen
+from patchgen import disk
 from patchgen.cli import terminal
+from patchgen.cli.options import NEW_FOLDER
 from patchgen.project.config import FILE, TABLE, Config, make_config, nearest_config, read_config
 from patchgen.project.versions import release_of
-from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import make_environment
-from patchgen.syntax.regular import read_regular
 
 STARTER = Path(__file__).parents[1] / "starter"
 CLONE = "path/to/patchgen"
@@ -26,9 +26,7 @@ HOOK, WORKFLOW = ".pre-commit-config.yaml", ".github/workflows/patchgen.yml"
 
 
 @click.command()
-@click.argument(
-    "folder", metavar="[DIR]", default=".", type=click.Path(file_okay=False, resolve_path=True)
-)
+@click.argument("folder", metavar="[DIR]", default=".", type=NEW_FOLDER)
 def init(folder: str) -> int:
     """Adds a commented [tool.patchgen] to pyproject.toml, and makes the folders, a pre-commit hook
     and a GitHub workflow that runs `patchgen check`.  Files that exist are kept; a
@@ -38,10 +36,10 @@ def init(folder: str) -> int:
     Example:
       patchgen init my-models
     """
-    home = Path(folder)
+    home = Path(folder).resolve()
     outer = nearest_config(home)
     # A second table below another one would hide it from the files of `home`.
-    if outer is not None and outer.home != home.resolve():
+    if outer is not None and outer.home != home:
         raise click.UsageError(f"{home} lies in a project: {outer.home / FILE} has [{TABLE}]")
     config = _configure(home)
     patchgen_from = _patchgen_requirement()
@@ -51,9 +49,8 @@ def init(folder: str) -> int:
         is_there = path.exists() or path.is_symlink()
         terminal.say(f"{'kept' if is_there else 'wrote'} {name}")
         if not is_there:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, text.encode())
-        elif name == HOOK and "patchgen" not in path.read_text("utf-8", "replace"):
+            disk.write(path, text, home)
+        elif name == HOOK and "patchgen" not in disk.text_of(path):
             hook = textwrap.indent(text.rstrip("\n"), "        ")
             terminal.say(f"    to check before each commit, add:\n{hook}")
     terminal.write(_next_steps(config, patchgen_from, release))
@@ -67,11 +64,10 @@ def _configure(home: Path) -> Config:
         terminal.say(f"kept {FILE}: it has [{TABLE}]")
         return config
     table = _starter("table.toml")
-    path = (home / FILE).resolve()
+    path = disk.confine(home / FILE, home)
     exists = path.exists()
-    new = _appended(read_regular(path) if exists else b"", table)
-    home.mkdir(parents=True, exist_ok=True)
-    replace_file(path, new)
+    new = _appended(disk.read_bytes(path) if exists else b"", table)
+    disk.write(path, new, home)
     terminal.say(f"added [{TABLE}] to {FILE}" if exists else f"wrote {FILE}")
     return make_config(tomllib.loads(table)["tool"]["patchgen"], home)
 
@@ -108,7 +104,7 @@ def _starters(config: Config, patchgen_from: str, release: str) -> dict[str, str
 
 
 def _starter(name: str) -> str:
-    return (STARTER / name).read_text(encoding="utf-8")
+    return disk.text_of(STARTER / name)
 
 
 def _patchgen_requirement() -> str:

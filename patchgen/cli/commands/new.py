@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
-import tempfile
 from pathlib import Path
 
 import click
 
+from patchgen import disk
 from patchgen.author.anatomy.module import find_module, open_module
 from patchgen.author.declare.request import WRITERS, Answer, answer
 from patchgen.author.declare.variant import Draft
@@ -87,7 +87,7 @@ def new(
         terminal.write_code(text)
         return 0
     path = _path(project, reply, name)
-    refuse_another(path, text, force, project.environment().display_path(path))
+    refuse_another(path, text, project.home, force, project.environment().display_path(path))
     if not no_proof and not _is_proved(reply.draft):
         return 1
     notes = [f"note: {part.part}: {missing}" for part in reply.parts for missing in part.missing]
@@ -120,13 +120,13 @@ def _copy_from_gallery(project: Project, name: str, force: bool) -> int:
         raise click.UsageError(f"the gallery has no {name}; {hint}")
     sources = project.config.sources or ("modular",)
     copy = project.config.home / sources[0] / paths[name].relative_to(SOURCES)
-    _write(project, copy, paths[name].read_text(encoding="utf-8"), force, [])
+    _write(project, copy, disk.text_of(paths[name]), force, [])
     return 0
 
 
 def _write(project: Project, path: Path, text: str, force: bool, notes: list[str]) -> None:
     shown = project.environment().display_path(path)
-    write_new(path, text, force, shown)
+    write_new(path, text, project.home, force, shown)
     terminal.say(f"wrote {shown}")
     if not project.config.sources:
         hint = 'or set sources = ["modular"] in [tool.patchgen] of pyproject.toml'
@@ -146,9 +146,9 @@ def _is_proved(draft: Draft) -> bool:
             return True
     from patchgen.author.declare.proof import prove
 
-    with tempfile.TemporaryDirectory(prefix="patchgen-", ignore_cleanup_errors=True) as home:
+    with disk.scratch() as home:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            proof = prove(draft, Path(home))
+            proof = prove(draft, home)
     if proof.status == "verified":
         heads, seen = " and ".join(proof.heads), ", ".join(proof.seen)
         terminal.say(f"verified in {heads}: the same as the parent; seen: {seen}", err=True)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patchgen import disk
 from patchgen.cli import terminal
 from patchgen.cli.options import NEW_FOLDER, names_or_paths, option, package_root, require
 from patchgen.cli.report import exit_code, table
 from patchgen.cli.session import Request, find_variants, open_project, open_session
 from patchgen.cli.terminal import bar
-from patchgen.project.write import replace_file
 from patchgen.syntax.errors import PatchgenError, problems_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ def page(names: tuple[str, ...], folder: str, report: str | None, package_root: 
     checked = session.check()
     verified = read_report(None if report is None else Path(report), project.home)
     pages = Path(folder)
-    pages.mkdir(parents=True, exist_ok=True)
     rows: list[tuple[Variant, list[Verdict]]] = []
     problems = list(checked.findings)
     with bar(len(modulars), "writing pages") as advance:
@@ -67,9 +66,9 @@ def page(names: tuple[str, ...], folder: str, report: str | None, package_root: 
                 verdicts = judge_variant(variant, checked, verified, project.home)
                 rows.append((variant, verdicts))
                 html = render_page(variant, verdicts)
-                replace_file(pages / f"{variant.name}.html", html.encode())
+                disk.write(pages / f"{variant.name}.html", html, pages)
             advance(1)
-    replace_file(pages / "index.html", render_index(rows).encode())
+    disk.write(pages / "index.html", render_index(rows), pages)
     if rows:
         terminal.write(_table([variant for variant, _ in rows]))
     terminal.say(f"wrote {pages / 'index.html'}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from patchgen import disk
 from patchgen.author.adopt.releases import Release
 from patchgen.author.align.file import read_file
 from patchgen.author.rebase.releases import Prover, Tree
@@ -20,10 +21,9 @@ from patchgen.cli.releases import named_release
 from patchgen.cli.report import json_text
 from patchgen.cli.session import Request, named_modulars, open_project
 from patchgen.project.drift import text_of as text_of_symbol
-from patchgen.project.files import Modular, Project
+from patchgen.project.files import Modular, Project, confine
 from patchgen.project.lock import Record, load_records
 from patchgen.project.outcome import digest_of
-from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.text import read_source
@@ -55,6 +55,8 @@ def rebase(
     """
     project = open_project(Request())
     modulars = named_modulars(project, names)
+    for modular in modulars if write else ():
+        confine(project, modular.path)
     records = load_records(project)
     target = named_release(project, new, download)
     reports: list[dict[str, Any]] = []
@@ -73,7 +75,7 @@ def rebase(
             continue
         is_new = rebased.text != rebased.modular.source.text
         if write and is_new:
-            replace_file(modular.path, rebased.text.encode())
+            disk.write(modular.path, rebased.text, project.writable)
         is_done &= rebased.is_done
         reports.append(data_of(rebased, modular.display_path, write and is_new))
         if form == "text":

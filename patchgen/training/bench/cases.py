@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from patchgen import disk
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 
 TABLE = Path(__file__).with_name("cases.toml")
@@ -121,7 +122,7 @@ def parse_entry(name: str, precision: str) -> Entry:
 
 def load_cases() -> tuple[Case, ...]:
     """Return all cases, in the order in which they matter."""
-    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    table = tomllib.loads(disk.text_of(TABLE))
     cases = []
     for values in table["case"]:
         precision = values.pop("precision", "pure-bf16")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from patchgen import disk
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.bench.cases import Case, Entry, load_cases
 from patchgen.training.bench.models import class_of, make_config
@@ -99,7 +100,7 @@ def peaks_of(case: Case, entry: Entry) -> Peaks:
 
 
 def _stored() -> dict[str, dict[str, list[list[int]]]]:
-    return json.loads(STORED.read_text(encoding="utf-8")) if STORED.is_file() else {}
+    return disk.read_json(STORED) if STORED.is_file() else {}
 
 
 def peak_at(case: Case, entry: Entry, peaks: Peaks, rows: int) -> int:
@@ -135,9 +136,7 @@ def main() -> None:
         for entry in filter(is_predicted, case.entries):
             if eager_name(entry) not in known:
                 known[eager_name(entry)] = [list(pair) for pair in peaks_of(case, entry)]
-                STORED.write_text(
-                    json.dumps(stored, indent=1) + "\n", encoding="utf-8", newline="\n"
-                )
+                disk.write(STORED, json.dumps(stored, indent=1) + "\n", STORED.parent)
                 print(case.id, eager_name(entry), flush=True)
 
 

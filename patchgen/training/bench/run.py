@@ -24,8 +24,8 @@ from typing import Any
 
 import torch
 
+from patchgen import disk
 from patchgen.children import PIPE, end, python, started
-from patchgen.project.write import replace_file
 from patchgen.training.bench.cases import Case, Entry, choose_cases
 from patchgen.training.bench.models import Steps, Unavailable, build, make_batch, make_config
 from patchgen.training.bench.plan import ROOM, plan
@@ -73,7 +73,7 @@ class Record:
     def save(self) -> None:
         """Write the file, whole or not at all."""
         content = {"machine": self.machine, "cases": self.results}
-        replace_file(self.path, (json.dumps(content, indent=1) + "\n").encode())
+        disk.write(self.path, json.dumps(content, indent=1) + "\n", self.path.parent)
 
 
 def open_record(path: Path, device: str, *, again: bool) -> Record:
@@ -82,7 +82,7 @@ def open_record(path: Path, device: str, *, again: bool) -> Record:
     machine = {"device": name, **versions()}
     if again or not path.is_file():
         return Record(path, machine, {})
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = disk.read_json(path)
     if content.get("machine") != machine:
         raise ValueError("was measured on another device or with other releases")
     return Record(path, machine, content["cases"])

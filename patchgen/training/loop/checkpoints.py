@@ -6,15 +6,13 @@ is unfinished; one whose files differ from its seal is damaged.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-import shutil
 from pathlib import Path
 
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from patchgen.project.write import replace_file
+from patchgen import disk
 from patchgen.syntax.errors import Location, PatchgenError
 
 SEAL = "whole.json"
@@ -44,20 +42,16 @@ def write_seal(folder: Path) -> None:
     """Record the size and digest of each file of the checkpoint."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
     sizes_and_digests = {
-        path.relative_to(folder).as_posix(): [path.stat().st_size, _digest(path)] for path in files
+        path.relative_to(folder).as_posix(): [path.stat().st_size, disk.digest_of_data(path)]
+        for path in files
     }
-    replace_file(folder / SEAL, (json.dumps(sizes_and_digests, indent=1) + "\n").encode())
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    disk.write(folder / SEAL, json.dumps(sizes_and_digests, indent=1) + "\n", folder)
 
 
 def find_damage(folder: Path) -> str:
     """Return how a sealed checkpoint differs from its seal; "" where it does not."""
     try:
-        seal = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        seal = disk.read_json(folder / SEAL)
     except (OSError, ValueError) as error:
         return f"{SEAL} cannot be read: {error}"
     for name, (size, digest) in seal.items():
@@ -66,7 +60,7 @@ def find_damage(folder: Path) -> str:
             return f"{name} is missing"
         if path.stat().st_size != size:
             return f"{name} has {path.stat().st_size} bytes instead of {size}"
-        if _digest(path) != digest:
+        if disk.digest_of_data(path) != digest:
             return f"{name} has changed"
     return ""
 
@@ -75,7 +69,7 @@ def discard_unfinished(run: Path) -> tuple[Path, ...]:
     """Remove and return the unfinished checkpoints."""
     unfinished = set(list_checkpoints(run)) - set(complete_checkpoints(run))
     for folder in unfinished:
-        shutil.rmtree(folder)
+        disk.remove_folder(folder, run)
     return tuple(unfinished)
 
 
@@ -85,9 +79,8 @@ def clear_checkpoint(folder: Path) -> None:
     Files that another engine has left in it would be loaded with the new ones.
     """
     # First, so that a killed process leaves an unfinished checkpoint.
-    (folder / SEAL).unlink(missing_ok=True)
-    if folder.is_dir():
-        shutil.rmtree(folder)
+    disk.remove(folder / SEAL, folder)
+    disk.remove_folder(folder, folder.parent)
 
 
 def find_checkpoint(run: str | Path) -> Path | None:

@@ -19,6 +19,7 @@ from typing import Any, Literal, NoReturn
 import torch
 from transformers import HfArgumentParser, TrainingArguments
 
+from patchgen import disk
 from patchgen.runtime.checkpointing import options_of
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.training.parallel.engine import NAMES
@@ -133,7 +134,7 @@ def parse(argv: Sequence[str]) -> tuple[Options, dict[str, Any]]:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
+        values = disk.read_json(Path(path))
     except (OSError, ValueError) as error:
         raise PatchgenError("PG817", Location(path), f"cannot be read: {error}") from error
     if not isinstance(values, dict):

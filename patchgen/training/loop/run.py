@@ -20,7 +20,7 @@ from accelerate import ParallelismConfig
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
-from patchgen.project.write import replace_file
+from patchgen import disk
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.callback import VariantCallback, describe_environment
 from patchgen.training.loop.checkpoints import (
@@ -207,7 +207,7 @@ def _start(folder: Path, resumed: str, engine: Engine) -> Path | None:
     start = find_checkpoint(resumed if by_name else folder)
     record = start.parent / RUN if start is not None else None
     if record is not None and record.is_file():
-        written = json.loads(record.read_text(encoding="utf-8")).get("layout", engine.layout)
+        written = disk.read_json(record).get("layout", engine.layout)
         if written != engine.layout:
             what = f"it is of {written}, and this is {engine.layout}"
             hint = f"--engine {written} goes on; --weights {start} begins a run with its weights"
@@ -232,7 +232,7 @@ def _record(job: Job) -> None:
     """Write what was given, and what this attempt runs on."""
     folder, first = job.folder, job.engine.is_first
     path = folder / RUN
-    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    before = disk.read_json(path) if path.is_file() else {}
     digest = job.data.digest
     if before.get("data", digest) != digest:
         what = f"{job.data.source} is not what the run began with"
@@ -247,7 +247,7 @@ def _record(job: Job) -> None:
 
 
 def _write(path: Path, values: Mapping[str, Any]) -> None:
-    replace_file(path, (json.dumps(values, indent=1) + "\n").encode())
+    disk.write(path, json.dumps(values, indent=1) + "\n", path.parent)
 
 
 def write_arguments(options: Options, given: Mapping[str, Any], engine: Engine) -> None:
@@ -257,7 +257,6 @@ def write_arguments(options: Options, given: Mapping[str, Any], engine: Engine) 
         own = {n: v for n, v in dataclasses.asdict(options).items() if v != defaults[n]}
         rest = {name: value for name, value in given.items() if name != "resume_from_checkpoint"}
         folder = output_of(options, given)
-        folder.mkdir(parents=True, exist_ok=True)
         _write(folder / ARGUMENTS, {**own, **rest, "output_dir": str(folder)})
 
 
@@ -276,7 +275,7 @@ def _ended(job: Job, trainer: Any, callback: VariantCallback) -> dict[str, Any]:
     trainer.save_state()
     if job.engine.is_first:
         path = job.folder / RUN
-        attempts = json.loads(path.read_text(encoding="utf-8"))
+        attempts = disk.read_json(path)
         attempts["attempts"][-1]["engine"] = callback.report
         _write(path, {**attempts, "figures": figures})
     wait(job.engine)
@@ -327,9 +326,9 @@ def guard(folder: Path, engine: Engine, *, claims: bool) -> Iterator[None]:
     except PatchgenError:
         if claims and engine.is_first and not (folder / ARGUMENTS).exists():
             lock.release()
-            (folder / LOCK).unlink(missing_ok=True)
+            disk.remove(folder / LOCK, folder)
             with contextlib.suppress(OSError):  # the folder has other files
-                folder.rmdir()
+                disk.remove(folder, folder.parent)
         raise
     except Exception as error:
         stopped = _stopped(error, folder, engine)
@@ -351,7 +350,7 @@ def _take(folder: Path, lock: Any, claims: bool) -> None:
         hint = "--resume_from_checkpoint last goes on with it; or another --output_dir"
         raise PatchgenError("PG817", where, "holds checkpoints of another run", hint)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(folder)
         lock.acquire(timeout=0)
     except Timeout:
         what = "another process has locked this run"

@@ -25,6 +25,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from patchgen import disk
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.options import Options, needs
 
@@ -143,7 +144,7 @@ def _lines(names: Iterable[str]) -> Iterator[dict[str, str]]:
     """Yield the rows of CSV files as text; a reader that guesses types would make 7 of 007."""
     csv.field_size_limit(2**31 - 1)
     for name in names:
-        with open(name, encoding="utf-8-sig", newline="") as file:
+        with disk.text_lines(name) as file:
             yield from csv.DictReader(file, delimiter="\t" if name.endswith(".tsv") else ",")
 
 
@@ -157,7 +158,7 @@ def _files(paths: Iterable[Path]) -> Iterator[str]:
             if not file.exists():
                 raise PatchgenError("PG815", Location(str(file)), "does not exist")
             try:
-                yield file.read_bytes().decode("utf-8")
+                yield disk.read_bytes(file, disk.DATA).decode("utf-8")
             except UnicodeDecodeError as error:
                 what = f"is no text in UTF-8: {error}"
                 raise PatchgenError("PG815", Location(str(file)), what) from error

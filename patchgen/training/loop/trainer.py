@@ -16,6 +16,7 @@ from transformers import Trainer
 from transformers.trainer import SCHEDULER_NAME
 from transformers.trainer_pt_utils import nested_truncate
 
+from patchgen import disk
 from patchgen.training.loop.checkpoints import clear_checkpoint
 from patchgen.training.loop.texts import IGNORED
 from patchgen.training.parallel.engine import Engine
@@ -81,7 +82,7 @@ class EngineTrainer(Trainer):
         if not self.engine.shards_weights:
             super().save_model(output_dir, _internal_call)
         elif is_checkpoint:
-            folder.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(folder)
             if first:
                 self.model.config.save_pretrained(folder)
             self.model.save_pretrained(folder, distributed_checkpoint=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any
 from torch import Tensor
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
+from patchgen import disk
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import find_variant, known_variants
@@ -84,7 +84,7 @@ def default_length(config: PreTrainedConfig) -> int:
 @functools.cache
 def load_sizes() -> dict[str, dict[str, Any]]:
     """Return the published configurations by name."""
-    return tomllib.loads(Path(__file__).with_name("sizes.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(disk.text_of(Path(__file__).with_name("sizes.toml")))
 
 
 def setup_error(switch: str, what: str, hint: str = "") -> PatchgenError:
@@ -181,7 +181,7 @@ def _read_size(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any
     """Return what a published size, a folder or a file says of a configuration."""
     path = Path(size, "config.json") if Path(size).is_dir() else Path(size)
     try:
-        config = dict(load_sizes().get(size) or json.loads(path.read_text(encoding="utf-8")))
+        config = dict(load_sizes().get(size) or disk.read_json(path))
     except (OSError, ValueError, TypeError) as error:
         hint = f"name a file, a folder, or one of {', '.join(load_sizes())}"
         raise _no_model(size, f"is no configuration: {error}", hint) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -15,6 +14,7 @@ from transformers import PreTrainedModel, StaticCache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
+from patchgen import disk
 from patchgen.verify.checks.context import (
     REORDERING,
     CheckContext,
@@ -126,7 +126,7 @@ def supports(model_class: type[PreTrainedModel], name: str) -> bool:
 def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Exception | None:
     try:
         if model_class is pair.variant_class and pair.build is not reload:
-            with tempfile.TemporaryDirectory() as folder, silence_progress():
+            with disk.scratch() as folder, silence_progress():
                 settings = {**pair.routes[0].variant, "attn_implementation": name}
                 model = pair.build(pair.master(torch.float32), model_class, Path(folder), settings)
         else:

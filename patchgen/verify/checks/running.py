@@ -6,7 +6,6 @@ And what it keeps: checkpoints, drawn weights, and plans with their names.
 from __future__ import annotations
 
 import copy
-import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from torch.library import opcheck
 from torch.utils._pytree import tree_map_only
 from transformers import PreTrainedModel, set_seed
 
+from patchgen import disk
 from patchgen.runtime.plans import compared
 from patchgen.verify.checks.context import (
     CheckContext,
@@ -209,7 +209,7 @@ def check_compiled(context: CheckContext) -> Verdict:
 def check_checkpoints(context: CheckContext) -> Verdict:
     """A checkpoint goes from the parent to the variant and back with all tensors equal."""
     pair, route = context.pair, context.pair.routes[0]
-    with tempfile.TemporaryDirectory() as folder, silence_progress():
+    with disk.scratch() as folder, silence_progress():
         pair.master(torch.float32).save_pretrained(Path(folder, "parent"))
         # Load the parent once: transformers itself then changes Funnel's padding row.
         parent = load_strictly(pair.parent_class, Path(folder, "parent"), **route.parent)
@@ -274,7 +274,7 @@ def _parent_as_variant(pair: Pair, *, blank: bool = False) -> PreTrainedModel:
     with torch.no_grad():
         for parameter in parent.parameters() if blank else ():
             parameter.zero_()
-    with tempfile.TemporaryDirectory() as folder, silence_progress():
+    with disk.scratch() as folder, silence_progress():
         return pair.build(parent, pair.variant_class, Path(folder), dict(pair.routes[0].variant))
 
 

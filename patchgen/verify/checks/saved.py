@@ -6,7 +6,6 @@ Each function gives what is expected and what came back; `SAVED` has them with t
 from __future__ import annotations
 
 import copy
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, set_seed
 
+from patchgen import disk
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, judge
 from patchgen.verify.differences import EQUAL, REORDERED, Bound
 from patchgen.verify.models.build import draw_weights, silence_progress
@@ -41,7 +41,7 @@ def of_both(
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder, silence_progress(), nan_where_not_drawn():
+    with disk.scratch() as folder, silence_progress(), nan_where_not_drawn():
         yield Path(folder)
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from patchgen import disk
 from patchgen.facts.published import OF_PARTS, PUBLISHED, YARN, Setting
 from patchgen.facts.sizes import MORE_SIZES, SIZES
 from patchgen.verify.mutation.lines import read_flat_text, source_of
@@ -249,7 +250,7 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
     """All known settings, those of checkpoints first, and what changed lines read beside them."""
     family = variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
     path = variant.path
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    text = disk.text_of(path) if path.is_file() else ""
     named = (name for name in OF_PARTS if re.search(rf"\b{name}\b", text))
     known = [*PUBLISHED.get(family, ()), *(each for name in named for each in OF_PARTS[name])]
     met, drawn = {name for setting in known for name in setting.changes}, []
@@ -300,7 +301,7 @@ def read_of(variant: Variant) -> Read:
     flat, replaced = read_flat_text(variant), frozenset[int]()
     lines = flat.changed
     if diff.is_file():
-        changes = diff.read_text(encoding="utf-8")
+        changes = disk.text_of(diff)
         lines, replaced = find_touched_lines(changes), find_touched_lines(changes, of_old=True)
     return find_reads(flat.text, lines, defaults_of(variant), source_of(variant.parent), replaced)
 
@@ -309,4 +310,4 @@ def defaults_of(variant: Variant) -> dict[str, Any]:
     """Of the parent's configurations, and of the variant's own."""
     defaults = find_defaults(source_of(variant.parent.replace(".modeling_", ".configuration_")))
     own = variant.path.with_name(variant.path.name.replace("modeling_", "configuration_"))
-    return defaults | (find_defaults(own.read_text(encoding="utf-8")) if own.is_file() else {})
+    return defaults | (find_defaults(disk.text_of(own)) if own.is_file() else {})

@@ -10,7 +10,6 @@ Also the attention functions that a CPU does not have.
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from transformers.modeling_utils import AttentionInterface
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
+from patchgen import disk
 from patchgen.verify.inputs.arguments import LARGEST, CannotBuild
 from patchgen.verify.parts.part_check import Build, Route, load_strictly, replaced
 
@@ -95,7 +95,7 @@ def build_both(
 ) -> tuple[PreTrainedModel, PreTrainedModel]:
     """Parent and variant from the checkpoint of `master`, along `route`, in eval mode."""
     asked = {**route.parent, **_in_float64(master, variant_class)}
-    with tempfile.TemporaryDirectory() as folder, silence_progress():
+    with disk.scratch() as folder, silence_progress():
         master.save_pretrained(folder)
         parent = load_strictly(type(master), Path(folder), dtype=master.dtype, **asked)
     return parent.eval(), build_variant(master, variant_class, build, route)
@@ -105,7 +105,7 @@ def build_variant(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> PreTrainedModel:
     asked = {**route.variant, **_in_float64(master, variant_class)}
-    with tempfile.TemporaryDirectory() as folder, silence_progress():
+    with disk.scratch() as folder, silence_progress():
         return build(master, variant_class, Path(folder), asked).eval()
 
 

@@ -13,7 +13,6 @@ import inspect
 import linecache
 import re
 import sys
-import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec
@@ -31,6 +30,7 @@ from transformers import (
     modeling_layers,
 )
 
+from patchgen import disk
 from patchgen.runtime.interpreter import complete_interpreter, is_interpreted
 from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import REORDERED
@@ -107,7 +107,7 @@ class Pair:
         """Those that the parent's checkpoint does not have; none where a part converts it."""
         if self.build is not reload:
             return ()
-        with tempfile.TemporaryDirectory() as folder, of_weights.silence_progress():
+        with disk.scratch() as folder, of_weights.silence_progress():
             self.plain_parent.save_pretrained(folder)
             model, report = self.variant_class.from_pretrained(folder, output_loading_info=True)
         missing = set(map(str, report["missing_keys"]))
@@ -342,7 +342,7 @@ def _mixed_parent(variant: Variant) -> ModuleType:
     Its text imports them, so that what reads a class when the module is made gets the variant's.
     """
     parent = importlib.import_module(variant.parent)
-    text = Path(str(parent.__file__)).read_text(encoding="utf-8")
+    text = disk.text_of(Path(str(parent.__file__)))
     lines, replaced = text.splitlines(keepends=True), set(variant.replaced)
     ours = variant.heads[0]
     theirs = find_parent_class(replace(variant, differs=()), ours).__name__

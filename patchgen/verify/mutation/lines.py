@@ -21,6 +21,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from patchgen import disk
 from patchgen.verify.variants import Variant, find_added_lines
 
 
@@ -43,9 +44,9 @@ class FlatText:
 def read_flat_text(variant: Variant) -> FlatText:
     """The output of `variant`, and what is changed in it."""
     path = variant.path
-    text, diff = path.read_text(encoding="utf-8"), path.with_suffix(".diff")
+    text, diff = disk.text_of(path), path.with_suffix(".diff")
     if diff.is_file():
-        changed = find_added_lines(diff.read_text(encoding="utf-8"))
+        changed = find_added_lines(disk.text_of(diff))
     else:
         changed = _unlike_parent(variant, text)
     return FlatText(path.resolve(), text, changed)
@@ -57,7 +58,7 @@ def source_of(module: str) -> str:
         spec = importlib.util.find_spec(module)
     except ModuleNotFoundError:
         return ""
-    return Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+    return disk.text_of(spec.origin) if spec and spec.origin else ""
 
 
 def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:

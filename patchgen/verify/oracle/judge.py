@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from types import ModuleType
 
 from transformers import PreTrainedModel
 
+from patchgen import disk
 from patchgen.verify.checks.context import CheckContext, Verdict
 from patchgen.verify.oracle.classes import class_differences, lacked
 from patchgen.verify.oracle.models import compare_models, say
@@ -118,12 +118,9 @@ def imported(texts: Mapping[str, str]) -> Iterator[dict[str, ModuleType] | str]:
     """The modules of these texts, as a package of their own; or why one cannot be imported."""
     package = f"flat_{next(_NUMBERS)}"
     modules: dict[str, ModuleType] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder, package)
-        place.mkdir()
-        for name, text in {"__init__.py": "", **texts}.items():
-            (place / name).write_text(text, encoding="utf-8", newline="\n")
-        sys.path.insert(0, folder)
+    with disk.scratch() as folder:
+        disk.fill(folder / package, {"__init__.py": "", **texts})
+        sys.path.insert(0, str(folder))
         importlib.invalidate_caches()
         try:
             for name in sorted(texts):  # configurations are first
@@ -135,4 +132,4 @@ def imported(texts: Mapping[str, str]) -> Iterator[dict[str, ModuleType] | str]:
                     return
             yield modules
         finally:
-            sys.path.remove(folder)
+            sys.path.remove(str(folder))

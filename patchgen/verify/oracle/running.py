@@ -39,6 +39,7 @@ from unittest.mock import patch
 
 from transformers.models.auto.auto_factory import _LazyAutoMapping
 
+from patchgen import disk
 from patchgen.verify.oracle import edits
 
 MODELS = "transformers.models."
@@ -270,7 +271,7 @@ class Copy(Running):
     def __post_init__(self) -> None:
         name, file = self.parent.__name__, Path(str(self.parent.__file__))
         number = f"_as_python_{self.meaning.number}"
-        text = file.read_text(encoding="utf-8")
+        text = disk.text_of(file)
         place = str(file.with_name(f"{file.stem}{number}.py"))
         self.begin(f"{name}{number}", text, place, str(self.parent.__package__))
 
@@ -362,7 +363,7 @@ class Modular(Running):
 
     def __post_init__(self) -> None:
         name = f"{MODELS}{self.path.stem}_as_python_{self.meaning.number}"
-        text = self.path.read_text(encoding="utf-8")
+        text = disk.text_of(self.path)
         place = str(self.path.with_name(f"{self.path.stem}_as_python_{self.meaning.number}.py"))
         self.begin(name, text, place, self.name.rpartition(".")[0])
 

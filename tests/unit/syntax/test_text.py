@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.disk import read_text
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.lines import changed_lines, code_lines
-from patchgen.syntax.regular import read_regular_text
 from patchgen.syntax.text import decode, make_source, read_source
 
 
@@ -44,7 +44,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
             read_source(path)
         assert caught.value.problem.code == "PG001"
     with pytest.raises(IsADirectoryError):
-        read_regular_text(tmp_path)
+        read_text(tmp_path)
 
 
 def test_lines_of_code_leave_out_comments_and_docstrings() -> None:
