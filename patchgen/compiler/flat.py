@@ -60,13 +60,15 @@ class Override:
     """A method, attribute or definition of a modular file that takes the place of its parent's.
 
     `parent` is the parent's symbol and `text` its text at the margin; both are empty where no
-    parent has the `name`.
+    parent has the `name`.  `passed` is what it gives its parent by position, None where it does not
+    ask it.
     """
 
     at: Location
     name: str  # "LlamaMLP.forward"
     parent: str = ""  # "transformers.models.llama.modeling_llama.LlamaMLP.forward"
     text: str = ""
+    passed: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,10 @@ MODULE_MEMBERS = frozenset(
         " _wrapped_call_impl"
     ).split()
 )
+# Bases of transformers and torch that give a class no modules of their own.
+WITHOUT_MODULES = frozenset(
+    "PreTrainedModel GenerationMixin Module GradientCheckpointingLayer ABC object".split()
+)
 # Methods of modules that code calls which no class is derived from: FSDP, on a meta device.
 CALLED_BY_NAME = frozenset({"reset_parameters"})
 # What transformers sets on modules while a model is used.

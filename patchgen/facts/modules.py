@@ -4,6 +4,7 @@ from __future__ import annotations
 
 MODELS = "transformers.models"
 MODELING_UTILS = "transformers.modeling_utils"
+CONFIGURATION = "transformers.configuration_utils"
 # Its classes `GenericForSequenceClassification` and similar are heads of any model.
 GENERIC_HEADS = "transformers.modeling_layers"
 # The base of layers that can be checkpointed, in the same module.

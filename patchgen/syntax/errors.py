@@ -148,6 +148,33 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 
+def find_near(name: str, others: Iterable[str]) -> str:
+    """The one of `others` that somebody meant who wrote `name`, as far as that shows; else "".
+
+    hiddensize, pat_size, num_head          hidden_size, patch_size, num_attention_heads
+
+    A name with a word more is a new one: `mlp_hidden_size`.
+    """
+    import difflib
+
+    words = _list_words(name)
+    known = {other: _list_words(other) for other in sorted(others)}
+    shorter = [other for other in known if not _is_part(known[other], words)]
+    near = difflib.get_close_matches(name, shorter, n=1, cutoff=0.75)
+    near += [other for other in shorter if len(words) > 1 and _is_part(words, known[other])]
+    return near[0] if near else ""
+
+
+def _list_words(name: str) -> list[str]:
+    return [word.rstrip("s") for word in name.strip("_").split("_")]
+
+
+def _is_part(words: list[str], others: list[str]) -> bool:
+    """Whether others are these words, in their order, and more."""
+    rest = iter(others)
+    return len(words) < len(others) and all(word in rest for word in words)
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """What `patchgen errors CODE` prints, and what docs/errors.md is made of."""

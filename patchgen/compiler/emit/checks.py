@@ -78,6 +78,14 @@ class Swallowed(NamedTuple):
     function: Function
 
 
+class Ordered(NamedTuple):
+    """A call that gives the `function` the values of some parameters by position."""
+
+    line: int
+    function: Function
+    parameters: Sequence[str]
+
+
 class Unanswered(NamedTuple):
     """A call that only the release can answer: of what is imported, or of a method of a base.
 
@@ -91,6 +99,9 @@ class Unanswered(NamedTuple):
     owner: str = ""
     method: str = ""
     members: Sequence[str] = ()
+
+
+Result = Finding | Swallowed | Ordered | Unanswered
 
 
 @functools.lru_cache(maxsize=64)
@@ -179,10 +190,10 @@ def _find_disordered(parsed: Parsed) -> Iterator[Finding]:
 
 
 @functools.lru_cache(maxsize=64)
-def check_calls(text: str) -> tuple[Finding | Swallowed | Unanswered, ...]:
+def check_calls(text: str) -> tuple[Result, ...]:
     """Every call of `text` that would raise TypeError or AttributeError, as far as it shows."""
     parsed = parse_output(text)
-    results: list[Finding | Swallowed | Unanswered] = []
+    results: list[Result] = []
     for part, inside in parsed.contents:
         results += _check_names(part, inside, parsed)
         for item in inside.classes:
@@ -191,9 +202,7 @@ def check_calls(text: str) -> tuple[Finding | Swallowed | Unanswered, ...]:
     return tuple(results)
 
 
-def _check_names(
-    part: Part, inside: Contents, parsed: Parsed
-) -> Iterator[Finding | Swallowed | Unanswered]:
+def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Result]:
     # The positions at which a name is the one of the module, and not a local one.
     certain = {read.position for read in references_in(part.text) if not read.quoted}
     for call in inside.calls:
@@ -222,9 +231,7 @@ def _find_init(node: ast.ClassDef, parsed: Parsed) -> Function | None:
     return parsed.method(node.name, "__init__")
 
 
-def _check_class(
-    part: Part, item: Class, parsed: Parsed
-) -> Iterator[Finding | Swallowed | Unanswered]:
+def _check_class(part: Part, item: Class, parsed: Parsed) -> Iterator[Result]:
     for call, method, path in item.calls:
         if not path and "classmethod" in _decorators(method):  # `cls(config)`
             init = _find_init(item.node, parsed)
@@ -247,14 +254,9 @@ def _check_class(
             yield Unanswered(part.locate(call.lineno), ast.unparse(call), [base], "", name)
         # `hasattr(self, "name")`, `setattr(self, "name", ...)`
         elif name and f'"{name}"' not in parsed.text and f"'{name}'" not in parsed.text:
-            family = [parsed.classes[related] for related in sorted(parsed.families[owner])]
-            members = {
-                member for relative in family for member in (*relative.bound, *relative.stored)
-            }
-            is_there = name in members | parsed.foreign | _ALWAYS_THERE
-            if not is_there and not any(relative.is_open for relative in family):
-                bases = dict.fromkeys(base for relative in family for base in relative.bases)
-                outside = [base for base in bases if base not in parsed.classes]
+            known = parsed.list_members(owner)
+            if known is not None and name not in known[0] | parsed.foreign | _ALWAYS_THERE:
+                members, outside = known
                 line, spelled = part.locate(call.lineno), ast.unparse(call)
                 yield Unanswered(line, spelled, outside, owner, name, sorted(members))
 
@@ -270,7 +272,7 @@ def _check(
     name: str,
     owner: Class | None = None,
     method: str = "",
-) -> Iterator[Finding | Swallowed]:
+) -> Iterator[Result]:
     """Check one call of `callee`, which stands in the class `owner`, as a call of `method`."""
     line, signature = part.locate(call.lineno), callee.args
     is_bound = "." in name and "staticmethod" not in _decorators(callee)
@@ -283,7 +285,11 @@ def _check(
         what = f"the call {spelled} does not fit: {callee_name} {why}"
         hint = "change the call, or keep the parameters that it passes"
         yield Finding(line, "PG406", what, hint, why, callee=name)
-    elif signature.kwarg is not None:
+        return
+    if len(call.args) > 1:
+        parameters = [each.arg for each in (*signature.posonlyargs, *signature.args)][is_bound:]
+        yield Ordered(line, callee, parameters[: len(call.args)])
+    if signature.kwarg is not None:
         named = {parameter.arg for parameter in trees.list_parameters(signature)}
         for keyword in call.keywords:
             if keyword.arg and keyword.arg not in named:

@@ -91,7 +91,7 @@ def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> dict[int, tupl
 # Variants of one parent have most blocks in common.
 @functools.lru_cache(maxsize=4096)
 def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
-    """The lines that are equal but for indentation and the spelling of private names.
+    """The lines that are equal but for indentation, quotes and the spelling of private names.
 
     Each is (offset in `generated`, offset in `original`).
     """
@@ -115,7 +115,7 @@ def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
 
 
 def _normalize(line: str) -> str:
-    line = line.strip()
+    line = line.strip().replace("'", '"')
     # Few lines have a private name, and the search takes time.
     return _MANGLED.sub("", line) if "__" in line else line
 

@@ -95,7 +95,9 @@ def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flat
     overrides = find_overrides(builder)
     for name, module, base in unfinished.outputs:
         files.append(_make_file(name, module, base, formatted, builder))
-        findings += _validate_file(files[-1], module, overrides, builder)
+    for file, (_, module, _) in zip(files, unfinished.outputs, strict=True):
+        beside = [other.text for other in files if other is not file]
+        findings += _validate_file(file, beside, module, overrides, builder)
     blocks = [block for _, module, _ in unfinished.outputs for block in module.blocks]
     findings += find_unused(blocks, builder)
     problems = tuple(problem for problem in findings if problem.severity != "warning")
@@ -104,7 +106,8 @@ def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flat
     # Warnings are about the modular file; they are reported once, with its first output.
     if files:
         files[0] = replace(files[0], warnings=tuple(findings))
-    return Flattened(tuple(files), overrides=overrides)
+    alone = tuple(override for override in overrides if override.passed is None)
+    return Flattened(tuple(files), overrides=alone)
 
 
 def _make_file(
@@ -141,7 +144,11 @@ def _make_file(
 
 
 def _validate_file(
-    file: FlatFile, module: FlatModule, overrides: tuple[Override, ...], builder: Builder
+    file: FlatFile,
+    beside: Sequence[str],
+    module: FlatModule,
+    overrides: tuple[Override, ...],
+    builder: Builder,
 ) -> tuple[Problem, ...]:
     """What is wrong with an output.
 
@@ -161,7 +168,7 @@ def _validate_file(
     places = {"": declared, **_list_places(builder)}
     merged = [block for block in module.blocks if block.kind == "class"]
     origins = {block.name: (block.origin.module, block.origin.name) for block in merged}
-    problems = validate(file, overrides, env, places, origins)
+    problems = validate(file, overrides, env, places, origins, beside)
     # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):
         for block in module.blocks:
@@ -250,8 +257,8 @@ def find_overrides(builder: Builder) -> tuple[Override, ...]:
                 return 2 * x                         return x
 
     The output has nothing of such a text, so a new release can change it without an effect on the
-    output.  An override that asks its parent by `super()` has the parent's code in it and is not
-    listed; neither are edits, whose `with old:` has to match, and removals.
+    output; but where an override asks its parent by `super()`, it has the parent's code in it.
+    Edits, whose `with old:` has to match, and removals are not listed.
     """
     overrides: dict[str, Override] = {}
     for block in builder.naming.plan.modular.blocks:
@@ -306,31 +313,32 @@ def _overrides_in_class(
             continue
         at = modular.source.at(block.first + statement.lineno - 1, statement.col_offset)
         for name in dict.fromkeys(bound_names([statement])):
-            if _asks_parent(statement, name, bases):
-                continue
+            passed = _find_passed(statement, name, bases)
             for symbol, definition in definitions:
                 text = read_member(definition.text, symbol.name, name)
                 if text:
                     # What the modular file overrides of its own is under the eyes of its author.
                     if symbol.module != modular.source.module:
                         parent = f"{display_module(str(symbol))}.{name}"
-                        yield Override(at, f"{node.name}.{name}", parent, text)
+                        yield Override(at, f"{node.name}.{name}", parent, text, passed)
                     break
             else:
-                yield Override(at, f"{node.name}.{name}")
+                yield Override(at, f"{node.name}.{name}", passed=passed)
 
 
-def _asks_parent(statement: ast.stmt, name: str, bases: Iterable[str]) -> bool:
-    """Whether `super().name` or `Parent.name` stands anywhere in `statement`."""
+def _find_passed(statement: ast.stmt, name: str, bases: Iterable[str]) -> tuple[str, ...] | None:
+    """What `statement` gives `super().name` or `Parent.name` by position; None without these."""
+    passed = None
     for node in ast.walk(statement):
-        if not isinstance(node, ast.Attribute) or node.attr != name:
-            continue
-        match node.value:
-            case ast.Call(func=ast.Name(id="super")):
-                return True
-            case ast.Name() | ast.Attribute() if ast.unparse(node.value) in bases:
-                return True
-    return False
+        match node:
+            case ast.Call(func=ast.Attribute() as called, args=[_, *_] as arguments):
+                if ast.unparse(called) == f"super().{name}":
+                    return tuple(map(ast.unparse, arguments))
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=asked):
+                passed = () if asked == name else passed
+            case ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr=asked):
+                passed = () if asked == name and ast.unparse(owner) in bases else passed
+    return passed
 
 
 @functools.lru_cache(maxsize=2048)  # The next modular file has the same parents.

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from patchgen.facts.bases import WITHOUT_MODULES
 from patchgen.facts.decorators import ADDING_NOTHING
 from patchgen.syntax.blocks import Import, first_line, imports_of
 from patchgen.syntax.bound import bound_names
@@ -353,6 +354,36 @@ class Parsed:
             return kind, ""
         is_attribute = holder in self.classes and not kind and path[-1] != _ELEMENT
         return (holder, path[-1]) if is_attribute else ("", "")
+
+    def list_members(self, owner: str) -> tuple[set[str], list[str]] | None:
+        """What an object with the methods of `owner` has, and its bases outside of the text.
+
+        None where it may have what nothing in the text shows.
+        """
+        family = [self.classes[name] for name in sorted(self.families[owner])]
+        if any(item.is_open for item in family):
+            return None
+        members = {name for item in family for name in (*item.bound, *item.stored)}
+        bases = dict.fromkeys(base for item in family for base in item.bases)
+        return members, [base for base in bases if base not in self.classes]
+
+    def find_lacking(self, owner: str, path: Path) -> tuple[str, str, set[str]] | None:
+        """The class on the way from `owner` along `path` that has no such step, and what it has.
+
+        None where no step is missing, as far as the text shows.
+        """
+        holder, kind, name = "", owner, ""
+        for name in path:
+            holder, kind = kind, self._step(kind, name)
+            if not kind:
+                break
+        known = self.list_members(holder) if holder in self.classes and not kind else None
+        if known is None or name == _ELEMENT or name in known[0] | self.foreign:
+            return None
+        # Others may bring modules of their own.
+        if any(base.rpartition(".")[2] not in WITHOUT_MODULES for base in known[1]):
+            return None
+        return holder, name, known[0]
 
     def _step(self, kind: str, step: str) -> str:
         """What an attribute of an object of `kind` is, or an element of it.

@@ -24,17 +24,17 @@ from patchgen.compiler.emit import checks
 from patchgen.compiler.emit.parsed import Function, Parsed, imports_in, parse_output, read_parts
 from patchgen.compiler.emit.release import Release, Transformers, explain_missing, find_home
 from patchgen.compiler.flat import FlatFile, Override
-from patchgen.compiler.link.unused import is_misspelt
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.prefixes import MODELING
+from patchgen.facts.modules import CONFIGURATION
 from patchgen.syntax.blocks import imports_of
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.errors import Location, Problem, did_you_mean
+from patchgen.syntax.errors import Location, Problem, did_you_mean, find_near
 from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.trees import list_parameters, statements_within
+from patchgen.syntax.trees import list_parameters
 from patchgen.weights.unset import find_unset
 
 # Code that makes a model from a configuration, whose classes are not known.
@@ -42,6 +42,9 @@ _MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
 _LAYERS = re.compile("_no_split_modules")
 _PATHS = re.compile(r"_tied_weights_keys|(?:base_model)?_[tpe]p_plan")
 _WORD = re.compile(r"[^\W\d]\w*")
+# A key whose steps are names: `layers.*.mlp.up_proj`; it may be a regular expression.
+_KEY = re.compile(r"[\w.*]*[a-z_][\w.*]*")
+_DECLARED = re.compile(r"(?:^    |\bself\.)(\w+)(?::| =)", re.MULTILINE)
 _FIELD = re.compile(r"\bconfig\.([a-z]\w*)\b(?!\()")
 _LISTED = r"\b_no_split_modules\b[^\]]*[\"']{}[\"']"
 
@@ -50,7 +53,8 @@ _LISTED = r"\b_no_split_modules\b[^\]]*[\"']{}[\"']"
 class _Output:
     """An output of the file `modular`; `base` is the text of its diff base.
 
-    `places` are those of what the modular file declares and imports, as in `validate`.
+    `places` are those of what the modular file declares and imports, and `beside` the texts of its
+    other outputs, as in `validate`.
     """
 
     file: FlatFile
@@ -58,6 +62,7 @@ class _Output:
     text: str
     base: str | None
     places: Mapping[str, Location]
+    beside: Sequence[str] = ()
 
     def locate(self, line: int) -> Location:
         """Where the generated `line` came from.
@@ -93,6 +98,7 @@ def validate(
     env: Environment,
     places: Mapping[str, Location],
     origins: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+    beside: Sequence[str] = (),
 ) -> tuple[Problem, ...]:
     """What is wrong with the generated `file`, and warnings, at the lines that it came from.
 
@@ -100,13 +106,14 @@ def validate(
     as "module name"; "" is where it begins to declare what is in `file`: the place of problems of
     the whole.  What is as wrong in the diff base, or in a file that lines came from, is upstream's
     fault and not reported.  The release is asked through `env` for what the text takes from it.
-    `origins` says which upstream class, as (module, name), each class stands for.
+    `origins` says which upstream class, as (module, name), each class stands for, and `beside` are
+    the texts of the other outputs.
     """
     declared = places[""]
     base = None if file.diff_base is None else file.diff_base[1]
-    parents = [(override.name, override.text) for override in overrides if override.text]
-    kept = recall("valid", file.text, declared.path, base, parents)
-    output = _Output(file, declared.path, file.text, base, places)
+    parents = [(each.name, each.text, each.passed) for each in overrides if each.text]
+    kept = recall("valid", file.text, declared.path, base, parents, beside)
+    output = _Output(file, declared.path, file.text, base, places, beside)
     findings: list[checks.Finding] = []
     problems: list[Problem] = []
     # Only what the release has to be asked is kept, of a text in which nothing is wrong: problems
@@ -120,9 +127,10 @@ def validate(
         findings += checks.find_mistakes(file.text)
         problems += _find_patchgen_imports(parsed, output.modular)
         problems += _find_swallowed(parsed, output, overrides)
-        unknown = (*_find_unknown_layers(parsed, output), *_find_misspelt(parsed, output, env))
-        # What upstream has written so is not the modular file's.
-        problems += [problem for problem in unknown if problem.at.path == output.modular]
+        problems += _find_disordered(parsed, output, overrides)
+        problems += _find_unknown_layers(parsed, output)
+        problems += _find_unknown_modules(parsed, output)
+        problems += _find_unknown_fields(parsed, output, env)
         if file.kind == MODELING:
             problems += _find_unset(output, origins, env)
         if not findings and not problems:
@@ -278,7 +286,8 @@ def _find_swallowed(
         for override in overrides:
             # The method, or its class that was written anew.
             key = (override.name, call.keyword)
-            if override.name not in (call.callee, owner) or key in reported:
+            is_its = override.name in (call.callee, owner) and override.passed is None
+            if not is_its or key in reported:
                 continue
             parents = checks.find_parameters(checks.find_method(override.text, method))
             is_used = parents.get(call.keyword, False)
@@ -307,10 +316,10 @@ def _find_renamed(
     Callers pass `cache=`, which only `**kwargs` takes.  It is a warning where the override does
     nothing with its `old` but pass it on: the `cache` in `kwargs` arrives there all the same.
     """
-    for name, parent, called in _pair_with_parents(parsed, overrides):
-        owner, _, method = name.rpartition(".")
-        function = parsed.method(owner, method) if owner in parsed.classes else None
-        if function is None:
+    for override in overrides:
+        name = override.name
+        function, parent = _find_both(parsed, override)
+        if function is None or parent is None:
             continue
         own = {each.arg for each in list_parameters(function.args)}
         own -= checks.find_old_names(function).keys()
@@ -320,27 +329,63 @@ def _find_renamed(
             arrives = checks.passes_on(function, new, parsed)
             is_harmless = arrives and not checks.reads_beside(function, old)
             severity = "warning" if is_harmless else "error"
-            what = f"{name} takes {old}, which {called} calls {new}: its callers pass {new}="
+            what = (
+                f"{name} takes {old}, which {override.parent} calls {new}: its callers pass {new}="
+            )
             hint = f"call the parameter {new}, here and where it is passed on"
             at = output.places.get(name, output.places[""])
             yield Problem(at, "PG413", what, hint, severity), name, new
 
 
-def _pair_with_parents(
-    parsed: Parsed, overrides: Sequence[Override]
-) -> Iterator[tuple[str, Function, str]]:
-    """Each override, with its parent's method, and what that is called."""
+def _find_both(parsed: Parsed, override: Override) -> tuple[Function | None, Function | None]:
+    """The function of an override, and the parent's that it takes the place of."""
+    owner, _, name = override.name.rpartition(".")
+    parent = checks.find_method(override.text, name)
+    if not owner:
+        return parsed.functions.get(name), parent
+    return parsed.method(owner, name) if owner in parsed.classes else None, parent
+
+
+def _find_disordered(
+    parsed: Parsed, output: _Output, overrides: Sequence[Override]
+) -> Iterator[Problem]:
+    """A problem for each argument that arrives by its position in another parameter of its name.
+
+        modular file                                release
+        def forward(self, mask, states):            def forward(self, states, mask): ...
+            super().forward(mask, states)           self.layer(states, mask)
+
+    It is a warning where the override itself passes them, which may mean it so.
+    """
+    ordered = [each for each in checks.check_calls(output.text) if isinstance(each, checks.Ordered)]
     for override in overrides:
-        parent = checks.find_method(override.text, override.name.rpartition(".")[2])
-        if parent is not None:
-            yield override.name, parent, override.parent
-    # Those that ask their parent, whose method stands beside them.
-    for owner, item in parsed.classes.items():
-        for kept, copied in item.methods.items():
-            match = checks.KEPT_NAME.search(f"{owner}.{kept}")
-            for name in item.methods if match else ():
-                if match and name.strip("_") == match["method"]:
-                    yield f"{owner}.{name}", copied, f"the parent's {name}"
+        function, parent = _find_both(parsed, override)
+        if function is None or parent is None:
+            continue
+        # The first parameter of a method is given.
+        theirs = [each.arg for each in list_parameters(parent.args)][bool("." in override.name) :]
+        for wrong, right in _find_misplaced(override.passed or (), theirs):
+            what = f"{override.name} gives {wrong} to the parameter {right} of {override.parent}"
+            yield Problem(override.at, "PG413", what, f"write {wrong}={wrong}", "warning")
+        for call in ordered:
+            caller = output.locate(call.line)
+            if call.function is function and caller.path != output.modular:
+                for wrong, right in _find_misplaced(call.parameters, theirs):
+                    what = f"{override.name} takes {wrong} where its caller at {caller} passes "
+                    what += f"{right}: the parameters of {override.parent} have another order"
+                    hint = f"give {right} the place that it has there"
+                    yield Problem(override.at, "PG413", what, hint)
+
+
+def _find_misplaced(names: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The first of `names` that stands where another of `theirs` does, with that one."""
+    for name, other in zip(names, theirs, strict=False):
+        if name != other and name in theirs:
+            place = theirs.index(name)
+            # What is there as well is passed twice.
+            if name not in names[place : place + 1]:
+                yield name, other
+                return
 
 
 def _find_unset(
@@ -373,7 +418,7 @@ def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     transformers looks for modules of these names: one that is unknown has no effect.  A model that
     is made from a configuration brings classes of its own; there nothing is checked.
     """
-    for name, _, line in _list_table(parsed, _LAYERS):
+    for name, at, _ in _list_table(parsed, output, _LAYERS):
         if name in parsed.bound or _MAKES_MODELS.search(output.text):
             continue
         # Upstream lists classes of other models too; transformers ignores them.
@@ -381,62 +426,82 @@ def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
         hint = did_you_mean(name, parsed.bound) or "name a class of it"
         # A copy of upstream's list has upstream's mistakes.
         is_upstreams = re.search(_LISTED.format(re.escape(name)), output.base or "")
-        severity = "warning" if is_upstreams else "error"
-        yield Problem(output.locate(line), "PG409", what, hint, severity)
+        yield Problem(at, "PG409", what, hint, "warning" if is_upstreams else "error")
 
 
-def _find_misspelt(parsed: Parsed, output: _Output, env: Environment) -> Iterator[Problem]:
-    """Warnings of names in plans and tied keys, and of fields of a configuration.
+def _find_unknown_modules(parsed: Parsed, output: _Output) -> Iterator[Problem]:
+    """A warning for each key of a plan, or of tied weights, of which a step is no module.
 
-        _tied_weights_keys = {"lm_haed.weight": ...}        no module, nearly `lm_head`
-        self.width = config.hiden_size                      no field, nearly `hidden_size`
-
-    Only what nothing else in the file and its parent names, but for a letter.
+    _tied_weights_keys = {"lm_haed.weight": ...}             LlamaForCausalLM has no lm_haed
+    base_model_tp_plan = {"layers.*.mlp.q_proj": ...}        LlamaMLP has no q_proj
     """
-    text, base = output.text, output.base or ""
-    # A configuration has plans for modules that only another file has.
-    has_modules = output.file.kind != "configuration" or base
-    words = Counter(_WORD.findall(text))
-    # What the modules of torch have, too.
-    theirs = {*_WORD.findall(base), "weight", "bias"}
-    for key, node, line in _list_table(parsed, _PATHS) if has_modules else ():
-        for name in {*_WORD.findall(key)} - theirs:
-            known = theirs.union(words - Counter(_WORD.findall(ast.unparse(node))))
-            if name not in known and is_misspelt(name, known):
-                what = f"{key} names no module: nothing is called {name}"
-                at = output.locate(line)
-                yield Problem(at, "PG426", what, did_you_mean(name, known), "warning")
-    configurations = [item.module for item in imports_of(parsed.body) if "Config" in item.name]
-    fields, theirs = Counter(_FIELD.findall(text)), {*_FIELD.findall(base)}
-    for name in fields.keys() - theirs:
-        # Elsewhere, too, it may be set.
-        is_read_alone = words[name] == fields[name]
-        known = theirs.union(fields) - {name}
-        is_suspect = is_read_alone and is_misspelt(name, known)
-        if is_suspect and not any(env.spells(module, name) for module in configurations):
-            place = text.index(f"config.{name}")
-            at = output.locate(text.count("\n", 0, place) + 1)
+    is_configuration = output.file.kind == "configuration"
+    keys = [*_list_table(parsed, output, _PATHS)]
+    models = parse_output("\n".join(output.beside)) if is_configuration and keys else parsed
+    for key, at, owner in keys:
+        # A copy of upstream's table has upstream's mistakes.
+        if not _KEY.fullmatch(key) or f'"{key}"' in (output.base or ""):
+            continue
+        steps = tuple("[]" if step == "*" else step for step in key.split("."))
+        roots = [owner]
+        if is_configuration:
+            roots = [name for name, item in models.classes.items() if steps[0] in item.stored]
+        lacking = [models.find_lacking(root, steps) for root in roots]
+        if not roots and models.text and not _MAKES_MODELS.search(models.text):
+            stored = {name for item in models.classes.values() for name in item.stored}
+            lacking = [("the model", steps[0], stored)]
+        if lacking and None not in lacking:
+            holder, name, members = lacking[0] or ("", "", ())
+            what = f"{key} names no module: {holder} has no {name}"
+            hint = did_you_mean(name, members) or "name a module that it has"
+            yield Problem(at, "PG426", what, hint, "warning")
+
+
+def _find_unknown_fields(parsed: Parsed, output: _Output, env: Environment) -> Iterator[Problem]:
+    """A warning for each field that no configuration has, and that is nearly called like one.
+
+    self.width = config.hiden_size          nearly `hidden_size`
+    """
+    text, words = output.text, Counter(_WORD.findall(output.text))
+    read = Counter(_FIELD.findall(text))
+    theirs = {*_FIELD.findall(output.base or "")}
+    # What is set, or asked for by a string, stands there alone.
+    unknown = [name for name in read.keys() - theirs if words[name] == read[name]]
+    modules = [item.module for item in imports_of(parsed.body) if "Config" in item.name]
+    modules = [each for each in sorted({*modules, CONFIGURATION}) if unknown and env.path(each)]
+    texts = [env.source(module, Location(module)).text for module in modules]
+    configurations = "\n".join([*texts, *output.beside])
+    declared = _DECLARED.findall(configurations) if unknown else []
+    for name in sorted(unknown):
+        if re.search(rf"\b{name}\b", configurations):
+            continue
+        near = find_near(name, {*declared, *read, *theirs} - {name})
+        line = text.count("\n", 0, text.index(f"config.{name}")) + 1
+        at, (owner, place) = output.locate(line), output.find_declaration(line)
+        if near and (owner or at.path == output.modular):
             what = f"config.{name} is no field of the configuration"
-            yield Problem(at, "PG426", what, did_you_mean(name, known), "warning")
+            at = at if at.path == output.modular else place
+            yield Problem(at, "PG426", what, f"did you mean {near}?", "warning")
 
 
-def _list_table(parsed: Parsed, tables: re.Pattern[str]) -> Iterator[tuple[str, ast.expr, int]]:
-    """The strings in a table of the model, each with the table and its line."""
-    for part in parsed.parts:
-        for node in statements_within(part.tree) if tables.search(part.text) else ():
-            match node:
-                case (
-                    ast.Assign(targets=[ast.Name(id=name)])
-                    | ast.AnnAssign(target=ast.Name(id=name))
-                ):
-                    value = node.value
-                case _:
-                    continue
-            if value is None or not tables.fullmatch(name):
+def _list_table(
+    parsed: Parsed, output: _Output, tables: re.Pattern[str]
+) -> Iterator[tuple[str, Location, str]]:
+    """The strings that the modular file writes into tables of a class, and that class."""
+    classes = [(part, item.node) for part, inside in parsed.contents for item in inside.classes]
+    for part, owner in classes:
+        for node in owner.body if tables.search(part.text) else ():
+            name = next(bound_names([node]), "")
+            value = getattr(node, "value", None)
+            place = output.places.get(f"{owner.name}.{name}")
+            if not tables.fullmatch(name):
                 continue
             elements = [*getattr(value, "elts", ()), *getattr(value, "keys", ())]
             if name == "_tied_weights_keys":
                 elements += getattr(value, "values", ())
             for element in elements:
                 if isinstance(element, ast.Constant) and isinstance(element.value, str):
-                    yield element.value, value, part.locate(element.lineno)
+                    line = output.locate(part.locate(element.lineno))
+                    at = line if line.path == output.modular else place
+                    if at is not None:
+                        yield element.value, at, owner.name

@@ -33,7 +33,7 @@ from patchgen.compiler.plan.words import is_edit, removed_name
 from patchgen.facts.bases import CALLED_BY_NAME, FOR_USERS
 from patchgen.syntax.blocks import Block
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.errors import Location, PatchgenError, Problem
+from patchgen.syntax.errors import Location, PatchgenError, Problem, find_near
 from patchgen.syntax.trees import parse_class
 
 # A word that is not the name of a definition.
@@ -190,10 +190,18 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
     # What cannot be read may have any method.
     if inherited is None:
         return
+    called = bases.texts_of_bases(naming.plan)
     for attribute, statement in attributes.items():
         # One that is new may be read from outside.
-        if attribute not in inherited and is_misspelt(attribute, inherited):
-            yield _warn_of_member(attribute, statement, declaration, inherited, outputs)
+        is_known = attribute in inherited or re.search(rf"\b{attribute}\b", called)
+        near = "" if is_known else find_near(attribute, inherited)
+        # A configuration has fields of its own.
+        if declaration.kind != MODELING and not is_misspelt(attribute, [near]):
+            continue
+        if near:
+            yield _warn_of_member(
+                attribute, statement, declaration, f"did you mean {near}? ", outputs
+            )
     # A class that is written out has the methods of the one whose place it takes.
     for parent in naming.plan.parents:
         if (
@@ -202,20 +210,20 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
             inherited |= frozenset(bound_names(parse_class(replaced.text).body))
     # Those who import a model call what is public.
     is_for_users = outputs.is_for_users(declaration)
-    called = bases.texts_of_bases(naming.plan)
     for node in unnamed:
         if node.name in inherited or re.search(rf"\b{node.name}\b", called):
             continue
         is_public = is_for_users and not node.name.startswith("_")
         if not is_public or is_misspelt(node.name, inherited):
-            yield _warn_of_member(node.name, node, declaration, inherited, outputs)
+            near = _suggest(node.name, inherited)
+            yield _warn_of_member(node.name, node, declaration, near, outputs)
 
 
 def _warn_of_member(
     member: str,
     node: ast.stmt,
     declaration: Declaration,
-    inherited: frozenset[str],
+    near: str,
     outputs: _Outputs,
 ) -> Problem:
     """The warning that a member of a class has a name that nothing knows."""
@@ -225,7 +233,7 @@ def _warn_of_member(
     at = modular.source.at(block.first + node.lineno - 1, node.col_offset)
     what = f"{name}.{member}, and it overrides nothing"
     hint = "delete it, or name it in the docstring of the class if others use it"
-    return _warn(at, "PG422", what, _suggest(member, inherited) + hint)
+    return _warn(at, "PG422", what, near + hint)
 
 
 def _is_named(

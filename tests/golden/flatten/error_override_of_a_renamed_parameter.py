@@ -27,5 +27,5 @@ class ToyA(toy.ToyA):
 # --- error
 toy/modular_toy_fast.py:5:1: PG406 the call super().forward(x, past, **kwargs) does not fit: ToyA.forward gets cache twice, here and from the caller of ToyA.forward, which passes cache=
     hint: give ToyA.forward the parameter cache
-toy/modular_toy_fast.py:5:5: PG413 ToyA.forward takes past, which the parent's forward calls cache: its callers pass cache=
+toy/modular_toy_fast.py:5:5: PG413 ToyA.forward takes past, which toy.modeling_toy.ToyA.forward calls cache: its callers pass cache=
     hint: call the parameter cache, here and where it is passed on
