@@ -73,6 +73,10 @@ common = _together(
     jobs,
     option("--no-cache", "Neither read nor write the cache."),
     option("--allow-bidi", "Accept invisible control characters in sources."),
+    option(
+        "--release X",
+        'Fail unless all parents are from transformers X, or from what is "installed".',
+    ),
 )
 # How much is printed, and in what form.
 reporting = _together(

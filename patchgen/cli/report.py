@@ -180,6 +180,9 @@ def as_text(page: Page) -> str:
     if style.verbose:
         ok = [verdict for verdict in report.verdicts if verdict.status is Status.OK]
         lines += [f"{verdict.display_path}: ok (from {verdict.modular})" for verdict in ok]
+        lines += [
+            f"{parents.package}: parents come from {parents.path}" for parents in report.parents
+        ]
         lines += _note_lines(report.notes, len(report.notes))
     elif not style.quiet:
         lines += _note_lines(page.printed_notes, MOST_NOTES)
@@ -232,7 +235,8 @@ def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
 def as_json(page: Page) -> str:
     """One object: `outputs`, `problems` and `notes`.
 
-    With --package-root also `drift`, and where parents of overrides changed, `overrides`.
+    With --package-root also `drift`, where parents of overrides changed, `overrides`, and where
+    parents are the project's, `parents`.
     """
     report = page.report
     data: dict[str, Any] = {
@@ -265,6 +269,8 @@ def as_json(page: Page) -> str:
             {"modular": d.modular, "fit": d.fit.value, "upstream": list(map(asdict, d.changes))}
             for d in page.drifts
         ]
+    if report.parents:
+        data["parents"] = [parents.data() for parents in report.parents]
     if report.overrides.stale:
         data["overrides"] = [
             {

@@ -30,6 +30,7 @@ from patchgen.project.files import (
 from patchgen.project.lock import load_records
 from patchgen.project.outcome import Outcome, with_warnings_as_errors
 from patchgen.project.overrides import load_overrides
+from patchgen.project.parents import require_release
 from patchgen.project.run import Progress, run
 from patchgen.project.verdict import Report, Status
 from patchgen.project.versions import describe_versions
@@ -52,6 +53,7 @@ class Request:
     cached: bool = True
     allow_bidi: bool = False
     warnings_as_errors: bool = False  # also where the configuration does not say so
+    release: str | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ class Session:
 
     def _run(self, modulars: Sequence[Modular], cache: Cache) -> tuple[Outcome, ...]:
         outcomes = run(modulars, cache, self.request.jobs, self.progress)
+        if self.project.release is not None:
+            outcomes = require_release(self.project, outcomes)
         if self.request.warnings_as_errors or self.project.config.warnings_as_errors:
             return tuple(map(with_warnings_as_errors, outcomes))
         return outcomes
@@ -156,6 +160,7 @@ def open_project(request: Request, resolve: Resolve = Path.resolve) -> Project:
         out=None if out is None else Path(out).resolve(),
         package_root=package_root,
         allow_bidi=request.allow_bidi,
+        release=request.release,
     )
 
 

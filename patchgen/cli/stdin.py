@@ -22,6 +22,7 @@ from patchgen.project.cache import Cache
 from patchgen.project.files import STRICT, Project, make_modular
 from patchgen.project.flattening import flatten_group
 from patchgen.project.outcome import with_warnings_as_errors
+from patchgen.project.parents import require_release
 
 
 def convert_stdin(
@@ -30,15 +31,18 @@ def convert_stdin(
     out: str | None,
     allow_bidi: bool,
     warnings_as_errors: bool = False,
+    release: str | None = None,
     **_rest: Any,
 ) -> int:
     """Flatten the text on stdin as if it were in the file `name`; print its outputs in order."""
     if name is None:
         raise click.UsageError("- needs --stdin-filename: parents are found from the file's path")
-    project = open_project(Request((name,), out, package_root, allow_bidi=allow_bidi))
+    request = Request((name,), out, package_root, allow_bidi=allow_bidi, release=release)
+    project = open_project(request)
     with staged(project, Path.cwd() / name, sys.stdin.buffer.read()) as (moved, copy):
         modular = make_modular(project, copy)
-        (outcome,) = flatten_group(Cache(moved, on=False), STRICT, [modular])
+        outcomes = tuple(flatten_group(Cache(moved, on=False), STRICT, [modular]))
+        (outcome,) = outcomes if release is None else require_release(moved, outcomes)
     if warnings_as_errors or project.config.warnings_as_errors:
         outcome = with_warnings_as_errors(outcome)
     terminal.write("".join(f"{problem}\n" for problem in outcome.problems), err=True)

@@ -26,6 +26,7 @@ from patchgen.project.outcome import (
     unified,
 )
 from patchgen.project.overrides import Records, compare_overrides
+from patchgen.project.parents import find_parents
 from patchgen.project.places import lock_of
 from patchgen.project.verdict import LINE_ENDS, Report, Status, Verdict, find_edited, reasons
 from patchgen.project.write import Change
@@ -104,6 +105,7 @@ def examine(
         tuple(_notes(fresh)),
         tuple(latest.values()),
         overrides,
+        find_parents(project, outcomes),
     )
 
 

@@ -43,6 +43,7 @@ class Written:
                 left.add(problem)
         # No `convert` repairs these: they wait until somebody has looked.
         left.update(stale.problem for stale in self.report.overrides.stale)
+        left.update(p for parents in self.report.parents if (p := parents.problem) is not None)
         return tuple(sorted(left))
 
 

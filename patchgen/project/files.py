@@ -46,12 +46,15 @@ class Project:
     """A configuration with the options of the command line; all paths are absolute and resolved.
 
     `out` is the one folder for all outputs; `package_root` is where parents are looked for first.
+    `release` is that of transformers from which all parents have to be, or "installed"; None leaves
+    it to the project.
     """
 
     config: Config
     out: Path | None = None
     package_root: Path | None = None
     allow_bidi: bool = False
+    release: str | None = None
 
     @property
     def home(self) -> Path:

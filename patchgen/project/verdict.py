@@ -10,6 +10,7 @@ from patchgen.compiler.flat import Note
 from patchgen.project.lock import Record, modules_read
 from patchgen.project.outcome import Outcome, Output
 from patchgen.project.overrides import OverrideReport
+from patchgen.project.parents import Parents
 from patchgen.project.places import LOCK
 from patchgen.project.versions import own_digest
 from patchgen.project.write import Change
@@ -80,6 +81,7 @@ class Report:
     notes: tuple[Note, ...] = ()
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
     overrides: OverrideReport = OverrideReport()
+    parents: tuple[Parents, ...] = ()
 
     @property
     def findings(self) -> tuple[Problem, ...]:
@@ -87,6 +89,7 @@ class Report:
         findings = {*self.problems, *self.overrides.unrecorded}
         findings.update(p for v in self.verdicts if (p := v.problem) is not None)
         findings.update(stale.problem for stale in self.overrides.stale)
+        findings.update(p for parents in self.parents if (p := parents.problem) is not None)
         return tuple(sorted(findings))
 
     @property

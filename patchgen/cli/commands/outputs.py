@@ -138,6 +138,7 @@ def _session(
     jobs: int,
     no_cache: bool,
     allow_bidi: bool,
+    release: str | None,
     quiet: bool = False,
     warnings_as_errors: bool = False,
     **_rest: Any,
@@ -146,7 +147,9 @@ def _session(
     from patchgen.cli.session import Request, open_session
     from patchgen.cli.terminal import bar
 
-    request = Request(paths, out, package_root, jobs, not no_cache, allow_bidi, warnings_as_errors)
+    request = Request(
+        paths, out, package_root, jobs, not no_cache, allow_bidi, warnings_as_errors, release
+    )
     session = open_session(request)
     with bar(len(session.selection.modulars), "flattening", quiet=quiet) as advance:
         yield replace(session, progress=advance)

@@ -1,0 +1,130 @@
+"""Say where parents come from, where that is not the release that was asked for.
+
+A folder `transformers` of the project, or below one of its `roots`, is found before the installed
+release: what its files say would stand in an output as "Modified from transformers".  In: the
+outcomes of a run, with every module that was read.  Out: the packages of the project among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from patchgen.project.files import TRANSFORMERS, Project
+from patchgen.project.outcome import Outcome, Read, digest_of_file
+from patchgen.project.versions import release_of
+from patchgen.syntax.errors import Location, PatchgenError, Problem
+from patchgen.syntax.locate import Environment, search_path
+
+INSTALLED = "installed"  # the release that is asked for where it is named by no number
+# The packages whose names say whose code it is.
+_PUBLISHED = ("transformers", "patchgen")
+
+
+@dataclass(frozen=True, slots=True)
+class Parents:
+    """The modules of `package` that `modulars` take from the project.
+
+    `path` is the file of the first.  `instead_of` is the release whose modules they hide, "" for a
+    package of the project's own.
+    """
+
+    package: str
+    path: str
+    modules: tuple[str, ...]
+    modulars: tuple[str, ...]
+    instead_of: str
+    severity: str = "warning"
+
+    @property
+    def problem(self) -> Problem | None:
+        """The finding; none for the project's own package."""
+        if not self.instead_of:
+            return None
+        more = f" and {len(self.modules) - 1} more" if self.modules[1:] else ""
+        what = f"stands in the place of {self.package} {self.instead_of}: "
+        what += f"{self.modulars[0]} takes {self.modules[0]}{more} from there"
+        hint = "delete or rename its folder; to take parents from there, name it: --package-root"
+        return Problem(Location(self.path), "PG514", what, hint, self.severity)
+
+    def data(self) -> dict[str, Any]:
+        """This as JSON."""
+        return {
+            "package": self.package,
+            "path": self.path,
+            "modules": list(self.modules),
+            "modulars": list(self.modulars),
+            "instead_of": self.instead_of,
+        }
+
+
+def find_parents(project: Project, outcomes: Sequence[Outcome]) -> tuple[Parents, ...]:
+    """The packages that modular files take from the project, sorted."""
+    asked = _asked_for(project)
+    packages: dict[str, list[tuple[str, str, str]]] = {}
+    for outcome in outcomes:
+        for read in _reads_of_project(outcome, asked):
+            package = read.module.partition(".")[0]
+            path = project.display_path(Path(read.path))
+            taken = read.module, path, outcome.modular.display_path
+            packages.setdefault(package, []).append(taken)
+    severity = "error" if project.release else "warning"
+    parents = []
+    for package, found in sorted(packages.items()):
+        modules, paths, modulars = (tuple(sorted(set(names))) for names in zip(*found, strict=True))
+        hidden = release_of(package, asked) or "that was asked for"
+        instead_of = hidden if package in _PUBLISHED else ""
+        parents.append(Parents(package, paths[0], modules, modulars, instead_of, severity))
+    return tuple(parents)
+
+
+def require_release(project: Project, outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    """`outcomes`, without outputs where parents are not from the release that `project` asks for.
+
+    Raises PatchgenError PG514 where that release is not the one at hand.
+    """
+    wanted = (project.release or INSTALLED).removesuffix(".*")
+    release = release_of("transformers", _asked_for(project))
+    if not release or not (wanted in (INSTALLED, release) or release.startswith(f"{wanted}.")):
+        what = f"is {release or 'not installed'}, and --release asks for {wanted}"
+        raise PatchgenError("PG514", Location("transformers"), what, "install that release")
+    refused: dict[str, list[Problem]] = {}
+    for parents in find_parents(project, outcomes):
+        if (problem := parents.problem) is not None:
+            for modular in parents.modulars:
+                refused.setdefault(modular, []).append(problem)
+    return tuple(_without_outputs(o, refused.get(o.modular.display_path)) for o in outcomes)
+
+
+def _without_outputs(outcome: Outcome, problems: Sequence[Problem] | None) -> Outcome:
+    if not problems:
+        return outcome
+    every = tuple(sorted({*outcome.problems, *problems}))
+    # As of any file with an error, the records stay.
+    return replace(outcome, outputs=(), problems=every, overrides=(), texts={})
+
+
+def _asked_for(project: Project) -> Environment:
+    """Where the parents are that were asked for: `--package-root`, and what is installed."""
+    folders = [Path(entry) for entry in search_path()]
+    if project.package_root is not None:
+        folders.insert(0, project.package_root)
+    return Environment(tuple(folder.resolve() for folder in folders), project.home)
+
+
+def _reads_of_project(outcome: Outcome, asked: Environment) -> Iterator[Read]:
+    """The modules that `outcome` read of the project, and that `asked` does not have."""
+    # transformers' own modular files are made from the files beside them.
+    if outcome.modular.profile == TRANSFORMERS:
+        return
+    for read in outcome.reads:
+        # What a relative import finds beside a file has no package.
+        package = read.module.partition(".")[0]
+        if not package.isidentifier() or read.path == str(outcome.modular.path):
+            continue
+        path = asked.path(read.module)
+        # The same text under the name of a release is that of the release.
+        if path is None or read.path != str(path) and read.digest != digest_of_file(path):
+            yield read
