@@ -235,8 +235,8 @@ def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
 def as_json(page: Page) -> str:
     """One object: `outputs`, `problems` and `notes`.
 
-    With --package-root also `drift`, where parents of overrides changed, `overrides`, and where
-    parents are the project's, `parents`.
+    With --package-root also `drift`, where parents of overrides changed, `overrides`, where parents
+    are the project's, `parents`, and with --base, `changes`.
     """
     report = page.report
     data: dict[str, Any] = {
@@ -271,6 +271,8 @@ def as_json(page: Page) -> str:
         ]
     if report.parents:
         data["parents"] = [parents.data() for parents in report.parents]
+    if report.changes:
+        data["changes"] = [change.data() for change in report.changes]
     if report.overrides.stale:
         data["overrides"] = [
             {

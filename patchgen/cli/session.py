@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgen.project.base import Base, Change, open_base
 from patchgen.project.cache import Cache
 from patchgen.project.check import Evidence, examine
 from patchgen.project.config import FILE, Config, find_config, nearest_config, read_config
@@ -54,6 +55,7 @@ class Request:
     allow_bidi: bool = False
     warnings_as_errors: bool = False  # also where the configuration does not say so
     release: str | None = None
+    base: str | None = None  # a commit
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Session:
     request: Request
     project: Project
     selection: Selection
+    base: Base | None = None
     progress: Progress = field(repr=False, default=lambda done: None)
 
     @property
@@ -88,6 +91,20 @@ class Session:
 
     def check(self) -> Report:
         """The report of the gate; only the cache is written."""
+        report = self._examine()
+        return report if self.base is None else replace(report, changes=self._changes(self.base))
+
+    def _changes(self, base: Base) -> tuple[Change, ...]:
+        """How the tree differs from `base` in what the check goes by."""
+        paths, home = [Path.cwd() / path for path in self.request.paths], self.project.home
+        there = _config_of(paths, self.project.package_root, resolver()).home
+        changes = list(base.changes(home))
+        if there != home:
+            before, now = (folder.relative_to(base.top).as_posix() for folder in (home, there))
+            changes.append(Change(FILE, "the folder of the configuration", before, now))
+        return tuple(changes)
+
+    def _examine(self) -> Report:
         report = examine(self.project, self.selection, self.outcomes(), self._evidence())
         if all(verdict.status is Status.OK for verdict in report.verdicts):
             return report
@@ -130,7 +147,8 @@ class Session:
             load_overrides(self.project),
         )
         env = self.project.environment()
-        return Evidence(records, self.made_by, self.again, env, overrides, accept)
+        before = {} if self.base is None else self.base.records(self.project.home)
+        return Evidence(records, self.made_by, self.again, env, overrides, accept, before)
 
     def _run(self, modulars: Sequence[Modular], cache: Cache) -> tuple[Outcome, ...]:
         outcomes = run(modulars, cache, self.request.jobs, self.progress)
@@ -147,16 +165,20 @@ def open_session(request: Request) -> Session:
     Raises PatchgenError if the configuration is wrong.
     """
     paths, resolve = [Path.cwd() / path for path in request.paths], resolver()
-    project = open_project(request, resolve)
-    return Session(request, project, discover(project, paths, resolve))
+    base = None if request.base is None else open_base(request.base, Path.cwd().resolve())
+    project = open_project(request, resolve, base)
+    return Session(request, project, discover(project, paths, resolve), base)
 
 
-def open_project(request: Request, resolve: Resolve = Path.resolve) -> Project:
+def open_project(
+    request: Request, resolve: Resolve = Path.resolve, base: Base | None = None
+) -> Project:
     """The project of the paths of `request`, else that of the current folder."""
+    paths = [Path.cwd() / path for path in request.paths]
     root, out = request.package_root, request.out
     package_root = None if root is None else Path(root).resolve()
     return Project(
-        config=_config_of([Path.cwd() / path for path in request.paths], package_root, resolve),
+        config=_config_of(paths, package_root, resolve, base),
         out=None if out is None else Path(out).resolve(),
         package_root=package_root,
         allow_bidi=request.allow_bidi,
@@ -164,15 +186,23 @@ def open_project(request: Request, resolve: Resolve = Path.resolve) -> Project:
     )
 
 
-def _config_of(paths: Sequence[Path], package_root: Path | None, resolve: Resolve) -> Config:
-    """The configuration above `paths`.
+def _config_of(
+    paths: Sequence[Path],
+    package_root: Path | None,
+    resolve: Resolve,
+    base: Base | None = None,
+) -> Config:
+    """The configuration above `paths`; that of `base`, where it has one.
 
     Paths in the tree of transformers have none: for those, that of the current folder is used.
     Raises PatchgenError PG913 for paths of several projects.
     """
     folders = sorted({resolve(path if path.is_dir() else path.parent) for path in paths})
     inside = [folder for folder in folders if not _is_foreign(folder, package_root)]
-    read = functools.cache(read_config)
+    start = Path(os.path.commonpath(inside)) if inside else Path.cwd().resolve()
+    read = functools.cache(read_config if base is None else base.read_config)
+    if base is not None and not any(nearest_config(f, read) for f in (start, *inside)):
+        read = functools.cache(read_config)  # there was no check before
     nearest = (nearest_config(folder, read) for folder in inside)
     configs = {config.home: config for config in nearest if config is not None}
     if len(configs) > 1:
@@ -181,7 +211,7 @@ def _config_of(paths: Sequence[Path], package_root: Path | None, resolve: Resolv
         raise PatchgenError("PG913", Location(FILE), what, hint)
     if configs:
         return next(iter(configs.values()))
-    return find_config([Path(os.path.commonpath(inside)) if inside else Path.cwd()])
+    return find_config([start], read)
 
 
 def _is_foreign(folder: Path, package_root: Path | None) -> bool:

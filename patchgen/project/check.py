@@ -43,6 +43,7 @@ class Evidence:
     `again` flattens modular files whose texts are not in the cache; it is called at most once.
     `env` is where parents are looked up that a modular file which does not convert has recorded.
     `overrides` are the parents' texts that were recorded; with `accept`, those of today count.
+    `before` are the records of a commit: what they name has to come from a modular file too.
     """
 
     records: Mapping[Path, Record]
@@ -51,6 +52,12 @@ class Evidence:
     env: Environment
     overrides: Records = field(default_factory=dict)
     accept: bool = False
+    before: Mapping[Path, Record] = field(default_factory=dict)
+
+    @property
+    def all_records(self) -> Mapping[Path, Record]:
+        """Every output that was recorded here or in the commit."""
+        return {**self.before, **self.records} if self.before else self.records
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,7 @@ def examine(
             # What could not be read is a problem, and needs no verdict.
             if all(path in files for path, _ in files_of(outcome.modular, output)):
                 verdicts.append(judge(project, outcome, output, files, evidence))
-    verdicts += find_orphans(project, selection, outcomes, evidence.records)
+    verdicts += find_orphans(project, selection, outcomes, evidence.all_records)
     # A file that was flattened again counts with its new outcome.
     latest = {outcome.modular: outcome for outcome in (*outcomes, *fresh)}
     for outcome in (*outcomes, *fresh):

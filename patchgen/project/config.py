@@ -41,25 +41,26 @@ class Config:
     warnings_as_errors: bool = False
 
 
-def find_config(starts: Sequence[Path]) -> Config:
+Read = Callable[[Path], Config | None]
+
+
+def find_config(starts: Sequence[Path], read: Read | None = None) -> Config:
     """The configuration for `starts`: of the first of them that has one, else the default.
 
+    `read` stands for `read_config`; a caller that asks for many folders passes one that caches.
     Raises PatchgenError PG901 or PG902 for a table that is wrong.
     """
     for start in starts:
-        config = nearest_config(start)
+        config = nearest_config(start, read)
         if config is not None:
             return config
     return Config(home=home_of(starts[-1]))
 
 
-def nearest_config(
-    folder: Path, read: Callable[[Path], Config | None] | None = None
-) -> Config | None:
+def nearest_config(folder: Path, read: Read | None = None) -> Config | None:
     """The configuration of the nearest pyproject.toml at or above `folder` that has one.
 
-    `read` stands for `read_config`; a caller that asks for many folders passes one that caches.
-    Raises as `find_config`.
+    `read` and what it raises are those of `find_config`.
     """
     read = read or read_config
     found = (config for place in (folder, *folder.parents) if (config := read(place)) is not None)
@@ -79,15 +80,30 @@ def home_of(folder: Path) -> Path:
 
 def read_config(folder: Path) -> Config | None:
     """The configuration in the pyproject.toml of `folder` itself; None where it has none."""
-    path = folder / FILE
+    table = read_table(folder)
+    return None if table is None else make_config(table, folder)
+
+
+def read_table(folder: Path) -> object:
+    """The table in the pyproject.toml of `folder`; None where it has none."""
     try:
-        table = tomllib.loads(disk.read_text(path))
+        text = disk.read_text(folder / FILE)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except UnicodeDecodeError as error:
+        what = f"is not valid TOML: {error}"
+        raise PatchgenError("PG901", Location(FILE), what) from error
     except OSError as error:
         what = f"cannot be read: {error.strerror or error}"
         raise PatchgenError("PG901", Location(FILE), what) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    return parse_table(text)
+
+
+def parse_table(text: str) -> object:
+    """The table in the text of a pyproject.toml; None where it has none."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         # tomllib tells the position in its message only.
         found = re.search(r"at line (\d+), column (\d+)", str(error))
         at = Location(FILE, int(found[1]), int(found[2])) if found else Location(FILE)
@@ -95,10 +111,7 @@ def read_config(folder: Path) -> Config | None:
     except RecursionError as error:
         raise PatchgenError("PG901", Location(FILE), "is nested too deeply to be read") from error
     tool = table.get("tool")
-    section = tool.get("patchgen") if isinstance(tool, dict) else None
-    if section is None:
-        return None
-    return make_config(section, folder)
+    return tool.get("patchgen") if isinstance(tool, dict) else None
 
 
 def make_config(section: object, home: Path) -> Config:

@@ -179,6 +179,11 @@ def read_lock(path: Path) -> dict[str, Record]:
     return _read(path, _record)
 
 
+def parse_lock(text: str) -> dict[str, Record]:
+    """As `read_lock`, of the text of the file; none when it is empty."""
+    return _parse(text, _record) if text else {}
+
+
 def read_outputs(path: Path) -> tuple[RecordedOutput, ...]:
     """The outputs that are recorded, as `read_lock` finds and refuses them.
 
@@ -189,9 +194,18 @@ def read_outputs(path: Path) -> tuple[RecordedOutput, ...]:
 
 def _read(path: Path, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str, _Entry]:
     """What `read_entry` makes of each output, its entry, and what is wrong with the whole file."""
-    repeated: list[str] = []
     try:
         text = disk.read_text(path, disk.RECORD)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise _not_understood(error) from error
+    return _parse(text, read_entry)
+
+
+def _parse(text: str, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str, _Entry]:
+    repeated: list[str] = []
+    try:
         # json takes the last of two equal keys without a word; a merge can leave both.
         data = json.loads(text, object_pairs_hook=lambda pairs: _keyed(pairs, repeated))
         # The type too: `true` and `1.0` are equal to 1.
@@ -201,19 +215,21 @@ def _read(path: Path, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str
         return {
             output: read_entry(output, entry, flaw) for output, entry in data["outputs"].items()
         }
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        line = error.lineno if isinstance(error, json.JSONDecodeError) else 0
-        at = Location(LOCK, line, 1 if line else 0)
-        hint = "delete it and run `patchgen convert`: it is made anew"
-        why = "is not a lock of patchgen"
-        if isinstance(error, RecursionError):
-            why = "cannot be read: it is nested too deeply"
-        # JSON's own errors are ValueErrors, and so is another format.
-        elif isinstance(error, (OSError, ValueError)):
-            why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise PatchgenError("PG507", at, why, hint) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _not_understood(error) from error
+
+
+def _not_understood(error: Exception) -> PatchgenError:
+    line = error.lineno if isinstance(error, json.JSONDecodeError) else 0
+    at = Location(LOCK, line, 1 if line else 0)
+    hint = "delete it and run `patchgen convert`: it is made anew"
+    why = "is not a lock of patchgen"
+    if isinstance(error, RecursionError):
+        why = "cannot be read: it is nested too deeply"
+    # JSON's own errors are ValueErrors, and so is another format.
+    elif isinstance(error, (OSError, ValueError)):
+        why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    return PatchgenError("PG507", at, why, hint)
 
 
 def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:

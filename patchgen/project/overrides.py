@@ -16,6 +16,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen import disk
@@ -275,18 +276,33 @@ def load_overrides(project: Project) -> Records:
     """
     if project.out is not None or not is_own(project, project.home):
         return {}
+    return read_overrides(project.home)
+
+
+def read_overrides(home: Path) -> Records:
+    """The recorded texts of the project at `home`; raises as `load_overrides`."""
     try:
-        data = tomllib.loads(disk.read_text(project.home / FILE))
-        return {path: _read_names(path, names) for path, names in data.items()}
+        text = disk.read_text(home / FILE)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, UnicodeError) as error:
+        raise _not_understood(getattr(error, "strerror", None) or str(error)) from error
+    return parse_overrides(text)
+
+
+def parse_overrides(text: str) -> Records:
+    """The recorded texts in the text of the file; raises as `load_overrides`."""
+    try:
+        data = tomllib.loads(text)
+        return {path: _read_names(path, names) for path, names in data.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         says_why = isinstance(error, (tomllib.TOMLDecodeError, UnicodeError))
-        why = str(error) if says_why else "it has other entries"
-        if isinstance(error, OSError):
-            why = error.strerror or str(error)
-        hint = "repair it, or bring it back from git; without it, all parents count as looked at"
-        raise PatchgenError("PG512", Location(FILE), f"cannot be read: {why}", hint) from error
+        raise _not_understood(str(error) if says_why else "it has other entries") from error
+
+
+def _not_understood(why: str) -> PatchgenError:
+    hint = "repair it, or bring it back from git; without it, all parents count as looked at"
+    return PatchgenError("PG512", Location(FILE), f"cannot be read: {why}", hint)
 
 
 def _read_names(path: str, names: Mapping[str, Mapping[str, str]]) -> Names:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.compiler.flat import Note
+from patchgen.project.base import Change as BaseChange
 from patchgen.project.lock import Record, modules_read
 from patchgen.project.outcome import Outcome, Output
 from patchgen.project.overrides import OverrideReport
@@ -74,7 +75,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a run found, in order."""
+    """Everything that a run found, in order; `changes` are those from the commit of `--base`."""
 
     verdicts: tuple[Verdict, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -82,6 +83,7 @@ class Report:
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
     overrides: OverrideReport = OverrideReport()
     parents: tuple[Parents, ...] = ()
+    changes: tuple[BaseChange, ...] = ()
 
     @property
     def findings(self) -> tuple[Problem, ...]:
@@ -90,6 +92,7 @@ class Report:
         findings.update(p for v in self.verdicts if (p := v.problem) is not None)
         findings.update(stale.problem for stale in self.overrides.stale)
         findings.update(p for parents in self.parents if (p := parents.problem) is not None)
+        findings.update(p for change in self.changes if (p := change.problem) is not None)
         return tuple(sorted(findings))
 
     @property

@@ -54,6 +54,9 @@ def convert(force: bool, accept: bool, stdin_filename: str | None, **rest: Any) 
 @reporting
 @option("--diff with_diff", "Print what would change.")
 @option("--fix", "Write stale and missing outputs, remove orphaned ones.")
+@option(
+    "--base REF", "Take the configuration and the list of outputs from this commit; list changes."
+)
 def check(with_diff: bool, fix: bool, **rest: Any) -> int:
     """A file is up to date if it is what its modular file gives now.  Without --fix, nothing is
     written.  Exit code 1: a file is not up to date, or a modular file is wrong.
@@ -64,6 +67,8 @@ def check(with_diff: bool, fix: bool, **rest: Any) -> int:
     """
     from patchgen.cli.report import print_checked, print_written, style_of
 
+    if fix and rest["base"] is not None:
+        raise click.UsageError("--base is about checking only, not about --fix")
     style = style_of(**rest)
     with _session(**rest) as session:
         if fix:
@@ -85,7 +90,7 @@ def diff(context: click.Context, /, **rest: Any) -> int:
     Example:
       patchgen diff modular/llama
     """
-    code: int = context.invoke(check, with_diff=True, fix=False, **rest)
+    code: int = context.invoke(check, with_diff=True, fix=False, base=None, **rest)
     return code
 
 
@@ -141,6 +146,7 @@ def _session(
     release: str | None,
     quiet: bool = False,
     warnings_as_errors: bool = False,
+    base: str | None = None,
     **_rest: Any,
 ) -> Iterator[Session]:
     """The session that the options ask for, with a progress bar while it is open."""
@@ -148,7 +154,7 @@ def _session(
     from patchgen.cli.terminal import bar
 
     request = Request(
-        paths, out, package_root, jobs, not no_cache, allow_bidi, warnings_as_errors, release
+        paths, out, package_root, jobs, not no_cache, allow_bidi, warnings_as_errors, release, base
     )
     session = open_session(request)
     with bar(len(session.selection.modulars), "flattening", quiet=quiet) as advance:
