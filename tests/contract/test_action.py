@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.toytree import toy_project
+
 REPOSITORY = Path(__file__).parents[2]
 STEPS = (REPOSITORY / "action.yml").read_text(encoding="utf-8")
 # What Python would import first from the current folder, each with a mark that it was run.
@@ -56,6 +58,7 @@ def environment(tmp_path, workspace):
         "TRANSFORMERS": "5.23.0",
         "UPGRADE": "false",
         "PATHS": "",
+        "BASE": "",
     }
 
 
@@ -64,6 +67,15 @@ def run(script, workspace, environment):
     return subprocess.run(
         command, cwd=workspace, env=environment, capture_output=True, text=True, check=False
     )
+
+
+def write_launcher(environment):
+    """The Python of the action's own environment: the one that runs this test."""
+    bin_folder = Path(environment["RUNNER_TEMP"], "patchgen", "bin")
+    bin_folder.mkdir(parents=True)
+    launcher = bin_folder / "python"
+    launcher.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
+    launcher.chmod(0o755)
 
 
 @pytest.mark.slow  # it makes an environment with pip
@@ -77,11 +89,7 @@ def test_installing_runs_nothing_of_the_workspace(tmp_path, workspace, environme
 @pytest.mark.parametrize("name", ["Check", "Upgrade"])
 def test_a_step_runs_the_installed_patchgen(name, tmp_path, workspace, environment):
     """The environment that runs this test stands for the one of the action."""
-    bin_folder = Path(environment["RUNNER_TEMP"], "patchgen", "bin")
-    bin_folder.mkdir(parents=True)
-    launcher = bin_folder / "python"
-    launcher.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
-    launcher.chmod(0o755)
+    write_launcher(environment)
     (workspace / "pyproject.toml").write_text(
         "[tool.patchgen]\nsources = ['modular']\n", encoding="utf-8"
     )
@@ -91,3 +99,47 @@ def test_a_step_runs_the_installed_patchgen(name, tmp_path, workspace, environme
     wanted = (1, "PG506") if name == "Check" else (2, "git")
     assert done.returncode == wanted[0]
     assert wanted[1] in done.stdout + done.stderr
+
+
+@pytest.fixture
+def request_of_a_stranger(tmp_path, environment):
+    """A shallow clone of a pull request that leaves its stale output out of the sources."""
+    tree = toy_project(tmp_path / "origin")
+    tree.edit("pyproject.toml", 'roots = ["lib"]\n', 'roots = ["lib"]\nformatter = "ruff"\n')
+
+    def git(*words):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+        command = ["git", *identity, *words]
+        done = subprocess.run(command, cwd=tree.top, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    subprocess.run([sys.executable, "-m", "patchgen", "convert", "-q"], cwd=tree.top, check=True)
+    git("init", "-q", "-b", "main")
+    git("config", "uploadpack.allowAnySHA1InWant", "true")
+    git("add", "-A")
+    git("commit", "-qm", "base")
+    base = git("rev-parse", "HEAD")
+    tree.edit("generated/v1/modeling_v1.py", "return 1", "return 7")
+    tree.edit("pyproject.toml", "roots", 'exclude = ["modular/v1"]\nroots')
+    git("commit", "-qam", "request")
+    clone = tmp_path / "clone"
+    command = ["git", "clone", "-q", "--depth=1", f"file://{tree.top}", str(clone)]
+    subprocess.run(command, check=True)
+    return clone, {**environment, "BASE": base, "PATCHGEN_CACHE_DIR": str(tmp_path / "cache")}
+
+
+def test_a_pull_request_is_checked_by_the_configuration_of_its_base(request_of_a_stranger):
+    clone, environment = request_of_a_stranger
+    write_launcher(environment)
+    done = run(read_step("Check"), clone, environment)
+    assert done.returncode == 1, done.stderr
+    assert "::error title=patchgen (PG501),file=generated/v1/modeling_v1.py" in done.stdout
+    assert "::warning title=patchgen (PG515),file=pyproject.toml::" in done.stdout
+
+
+def test_a_base_that_cannot_be_fetched(request_of_a_stranger):
+    clone, environment = request_of_a_stranger
+    write_launcher(environment)
+    done = run(read_step("Check"), clone, {**environment, "BASE": "1" * 40})
+    assert done.returncode == 1
+    assert "PG516" in done.stderr
