@@ -15,6 +15,7 @@ from pathlib import Path
 
 from patchgen import disk
 from patchgen.project.files import Project, is_below
+from patchgen.syntax.shown import shown
 
 LOCK = "patchgen.lock"  # checked in: what each output was made from
 
@@ -69,9 +70,8 @@ def _private_folder(wanted: str) -> Path:
         if disk.make_private(folder):
             return folder
         what = "others may write there, or it is another user's"
-        print(
-            f"patchgen: {folder} is not used, as {what}: empty it, and chmod 700", file=sys.stderr
-        )
+        warning = f"patchgen: {folder} is not used, as {what}: empty it, and chmod 700"
+        print(shown(warning), file=sys.stderr)
     except OSError:
         pass  # no home, for example
     import tempfile  # loads more than all else that a check of unchanged files does
