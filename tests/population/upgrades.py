@@ -95,9 +95,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Operation:
-    """A change of a method: of its places, and of its parameters."""
+    """A change of a method: of its places, and of its parameters.
+
+    `there` is the same change in the newer text, where it reads otherwise there.
+    """
 
     parts: tuple[Part, ...] = ()
+    there: tuple[Part, ...] | None = None
     added: str = ""  # a parameter with its default, `name=default`
     default: tuple[str, str] = ("", "")  # a parameter, and its other default
 
@@ -651,6 +655,131 @@ def two_places(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Ope
     return Operation((first, second))
 
 
+# What both sides change
+
+
+def values(pair: Pair) -> list[tuple[ast.stmt, ast.stmt]]:
+    """The statements that give the same one thing another value in the newer text."""
+    sides = [assigned_once(method) for method in (pair.old, pair.new)]
+    both = [(sides[0][name], sides[1][name]) for name in sides[0] if name in sides[1]]
+    return [(old, new) for old, new in both if key_of(old) != key_of(new)]
+
+
+def assigned_once(method: Method) -> dict[str, ast.stmt]:
+    found: dict[str, list[ast.stmt]] = {}
+    for node in nodes_of(method):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            for target in targets_of(node):
+                found.setdefault(target, []).append(node)
+    return {name: nodes[0] for name, nodes in found.items() if is_one_value(method, nodes)}
+
+
+def targets_of(node: ast.stmt) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [ast.unparse(target) for target in targets]
+
+
+def is_one_value(method: Method, nodes: Sequence[ast.stmt]) -> bool:
+    return len(nodes) == 1 and not hides_names(nodes[0]) and len(targets_of(nodes[0])) == 1
+
+
+def whole(node: ast.stmt, new: str) -> Part:
+    """A statement that becomes another one."""
+    code = ast.unparse(node)
+    return Part(key_of(node), code, new, declared_old=code, declared_new=new)
+
+
+def moved_value(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation | None:
+    """What upstream changes, below a condition."""
+    found = choice(draw, values(pair))
+    if found is None:
+        return None
+    test = "self.training" if pair.owner else "torch.is_grad_enabled()"
+    form = draw.choice(
+        ("if {test}:\n    {code}", "if {test}:\n    {name} = None\nelse:\n    {code}")
+    )
+    name = targets_of(found[0])[0]
+    here, there = (
+        whole(node, form.format(test=test, name=name, code=ast.unparse(node))) for node in found
+    )
+    return Operation((here,), (there,))
+
+
+def upstreams_own(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation | None:
+    """Upstream's own change of one statement, and another change elsewhere."""
+    found = choice(draw, [both for both in values(pair) if is_known(pair, both[1])])
+    other = draw.choice((insert_after, insert_before, replace_expression))(draw, pair, names)
+    if found is None or other is None or other.parts[0].key == key_of(found[0]):
+        return None
+    if {key_of(n) for n in ast.walk(found[0])} & {other.parts[0].key}:
+        return None
+    return Operation((whole(found[0], ast.unparse(found[1])), *other.parts), other.parts)
+
+
+def upstreams_and_more(
+    draw: random.Random, pair: Pair, names: Mapping[str, str]
+) -> Operation | None:
+    """Upstream's own change of a statement, with a change of what both versions of it have."""
+    found = choice(draw, [both for both in values(pair) if is_known(pair, both[1])])
+    if found is None:
+        return None
+    sides = [[key_of(n) for n in ast.walk(node.value)] for node in found]
+    functions = {id(n.func) for n in ast.walk(found[1]) if isinstance(n, ast.Call)}
+    shared = [
+        n
+        for n in ast.walk(found[1].value)
+        if isinstance(n, ast.Name | ast.Attribute | ast.Call) and id(n) not in functions
+        if sides[0].count(key_of(n)) == 1 == sides[1].count(key_of(n))
+    ]
+    inner = choice(draw, shared)
+    if inner is None or inner is found[1].value:
+        return None
+    text = ast.unparse(found[1])
+    if text.count(ast.unparse(inner)) != 1:
+        return None
+    new = text.replace(ast.unparse(inner), f"torch.tanh({ast.unparse(inner)})")
+    return Operation((whole(found[0], new),), (whole(found[1], new),))
+
+
+def is_known(pair: Pair, node: ast.stmt) -> bool:
+    """Whether a statement of the newer text reads no variable that the older one has not."""
+    fresh = locals_of(pair.new) - locals_of(pair.old)
+    return not fresh & code_words(node)
+
+
+def deleted_run(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation | None:
+    """The statements between two others, which upstream changed to give the same things."""
+    found = choice(draw, [runs for runs in runs_between(pair) if are_versions(pair, *runs)])
+    if found is None:
+        return None
+    here, there = (tuple(whole(node, "") for node in run) for run in found)
+    return Operation(here, there)
+
+
+def runs_between(pair: Pair) -> Iterator[tuple[list[ast.stmt], list[ast.stmt]]]:
+    old, new = pair.old.node.body, pair.new.node.body
+    keys = [[key_of(n) for n in suite] for suite in (old, new)]
+    shared = [k for k in keys[0] if keys[0].count(k) == 1 == keys[1].count(k)]
+    for first in shared:
+        for last in shared:
+            places = [slice(side.index(first) + 1, side.index(last)) for side in keys]
+            runs = old[places[0]], new[places[1]]
+            if all(0 < len(run) <= 4 for run in runs) and keys[0][places[0]] != keys[1][places[1]]:
+                yield runs
+
+
+def are_versions(pair: Pair, old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> bool:
+    """Whether two runs give values to the same things alone, which nothing else reads."""
+    if not all(isinstance(n, ast.Assign) and not hides_names(n) for n in (*old, *new)):
+        return False
+    given, again = ({t for n in run for t in targets_of(n)} for run in (old, new))
+    sides = ((pair.old, old), (pair.new, new))
+    names = [{t for n in run for t in targets_of(n) if t.isidentifier()} for _, run in sides]
+    elsewhere = [words_of(method.edited([(n, "pass") for n in run])) for method, run in sides]
+    counts = [all(count_of(method, key_of(n)) == 1 for n in run) for method, run in sides]
+    return again <= given and all(counts) and not any(map(set.intersection, names, elsewhere))
+
+
 def part(pair: Pair, node: ast.AST, new: str, word: str, declared: str) -> Part:
     is_statement = isinstance(node, ast.stmt)
     code = pair.old.code(node)
@@ -676,15 +805,20 @@ MAKERS: dict[str, Make] = {
     "hole": hole,
     "several holes": several_holes,
     "two places": two_places,
+    "moved value": moved_value,
+    "upstream's own": upstreams_own,
+    "upstream's and more": upstreams_and_more,
+    "deleted run": deleted_run,
 }
-EDITS_ONLY = frozenset({"hole", "several holes"})
+ONE_FORM = {
+    "hole": "edit",
+    "several holes": "edit",
+    "upstream's own": "override",
+    "upstream's and more": "override",
+    "deleted run": "override",
+}
 FORMS = ("edit", "override")
-KINDS = [
-    f"{kind}, {form}"
-    for kind in MAKERS
-    for form in FORMS
-    if form == "edit" or kind not in EDITS_ONLY
-]
+KINDS = [f"{kind}, {form}" for kind in MAKERS for form in FORMS if ONE_FORM.get(kind, form) == form]
 KINDS += [
     f"{kind} under another name, {form}"
     for kind in ("insert after", "replace", "keyword")
@@ -896,7 +1030,8 @@ def drawn(draw: random.Random, pairs: Sequence[Pair], kind: str) -> Upgrade | No
     if names and not any(code_words(parsed(one.old)) & names.keys() for one in operation.parts):
         return None
     before = applied_anywhere(operation, pair.old, {})
-    answer = applied_anywhere(operation, pair.new, names)
+    there = operation if operation.there is None else replace(operation, parts=operation.there)
+    answer = applied_anywhere(there, pair.new, names)
     modular = modular_of(pair, operation, "override" if form == "function" else form)
     if before is None or answer is None or modular is None:
         return None
@@ -935,9 +1070,13 @@ class Judge:
         outputs = prover.flatten(made.text, self.roots[new])
         if outputs.problems:
             return "broken", "; ".join([states, *(problem.what for problem in outputs.problems)])
-        return (
-            "equal" if member_in(outputs, upgrade) == text_of(upgrade.answer) else "wrong"
-        ), states
+        given = member_in(outputs, upgrade)
+        is_equal = given == text_of(upgrade.answer)
+        if not is_equal and given and upgrade.kind.startswith("moved value"):
+            member = outputs.file_of(upgrade.module)
+            text = ast.unparse(member_of(member, upgrade.owner, upgrade.member).nodes[0])
+            is_equal = text_of(in_place(text)) == text_of(in_place(upgrade.answer))
+        return "equal" if is_equal else "wrong", states
 
 
 def member_in(outputs: Given, upgrade: Upgrade) -> str:
@@ -945,6 +1084,28 @@ def member_in(outputs: Given, upgrade: Upgrade) -> str:
     file = outputs.file_of(upgrade.module)
     member = member_of(file, upgrade.owner, upgrade.member) if file is not None else None
     return plain_text(member.nodes[0]) if member is not None else ""
+
+
+def in_place(code: str) -> str:
+    """A method with each variable that only the next statement reads, once, in its place there.
+
+    hidden = cut(hidden, keep)
+    logits = self.lm_head(hidden)        ->     logits = self.lm_head(cut(hidden, keep))
+    """
+    method = Method(ast.unparse(ast.parse(code)))
+    suites = [getattr(n, name, None) for n in ast.walk(method.node) for name in ("body", "orelse")]
+    for suite in (one for one in suites if isinstance(one, list)):
+        for node, user in zip(suite, suite[1:], strict=False):
+            if not isinstance(node, ast.Assign) or not isinstance(user, SIMPLE):
+                continue
+            name = targets_of(node)[0]
+            later = [n for n in ast.walk(method.node) if getattr(n, "lineno", 0) >= user.lineno]
+            reads = [n for n in later if isinstance(n, ast.Name) and n.id == name]
+            if len(reads) == 1 and isinstance(reads[0].ctx, ast.Load):
+                if reads[0] in ast.walk(user):
+                    value = ast.unparse(node.value)
+                    return in_place(method.edited([(node, "pass"), (reads[0], f"({value})")]).text)
+    return method.text
 
 
 def text_of(code: str) -> str:

@@ -35,6 +35,7 @@ from patchgen.author.rebase.code import (
 )
 from patchgen.author.rebase.head import with_parameters, without_decorators
 from patchgen.author.rebase.meaning import doubts_of
+from patchgen.author.rebase.settle import settled
 from patchgen.compiler.edits.meant import Replacement
 from patchgen.compiler.edits.pattern import Match, Run, find, suites
 from patchgen.compiler.edits.rewriting import replace_matches
@@ -287,6 +288,9 @@ def merge(three: Three) -> Merge:
     three, renames = _by_one_name(three)
     three = _inlined(three)
     merged = _carried(three)
+    if isinstance(merged, Clash):
+        three = settled(three)
+        merged = _carried(three)
     if isinstance(merged, Clash):
         return Merge(three, None, (merged,), renames)
     doubts = doubts_of(merged, three, is_merge=True)

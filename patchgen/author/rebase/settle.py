@@ -1,0 +1,280 @@
+"""Changes of upstream that the declaration makes too, takes out or moves: made in all versions.
+
+base     logits = self.head(x[:, keep, :])         theirs   logits = self.head(cut(x, keep))
+ours     if labels is None:                        said     if labels is None:
+             logits = self.head(x[:, keep, :])                  logits = self.head(cut(x, keep))
+
+After that, the two sides differ in what one of them changed alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from patchgen.author.align.file import Cut, of_lines
+from patchgen.author.align.suites import Rows, align_methods, differing, exchanged, key
+from patchgen.author.rebase.code import (
+    Code,
+    Flow,
+    Spot,
+    Three,
+    assigned,
+    binder,
+    flow_of,
+    replacing,
+)
+from patchgen.compiler.edits.pattern import expressions, suites
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.bound import bound_names
+from patchgen.syntax.same import Function, plain_text
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Statements of the old parent, and what one side has in their place."""
+
+    old: tuple[ast.stmt, ...]
+    new: tuple[ast.stmt, ...]
+
+
+def settled(three: Three) -> Three:
+    """The versions with those changes of upstream that the declaration does not contradict."""
+    while (further := _further(three)) is not None:
+        three = further
+    return three
+
+
+def _further(three: Three) -> Three | None:
+    """The versions with one of these changes made; None where there is none."""
+    if three.functions is None:
+        return None
+    base, ours, theirs = three.functions
+    mine = [*_changes(align_methods(base, ours))]
+    for change in _changes(align_methods(base, theirs)):
+        own = [one for one in mine if {*one.old} & {*change.old}]
+        if not {*change.old} <= {node for one in own for node in one.old}:
+            continue
+        if len(change.old) == 1 == len(change.new):
+            moved = _Value(three, change.old[0], change.new[0]).followed()
+            if moved is not None:
+                return moved
+        if _is_agreed(change, own, ours):
+            agreed = _with_statements(three.base, change)
+            if agreed is not None:
+                return replace(three, base=agreed)
+    return None
+
+
+def _changes(rows: Rows) -> Iterator[Change]:
+    """What differs, in as small parts as what statements give a value to tells."""
+    for row in rows:
+        if row.state == "opened":
+            for suite in row.inside:
+                yield from _changes(suite)
+        elif row.state == "changed":
+            yield from _parts(row.old, row.new)
+
+
+def _parts(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Change]:
+    """A change in parts: the first pair of statements for the same thing, and what is around it."""
+    for i, node in enumerate(old):
+        given = assigned(node)
+        for j, other in enumerate(new):
+            there = assigned(other)
+            if given is not None and there is not None and given[0] == there[0]:
+                yield from _rest(old[:i], new[:j])
+                if key(node) != key(other):
+                    yield Change((node,), (other,))
+                yield from _parts(old[i + 1 :], new[j + 1 :])
+                return
+    yield from _rest(old, new)
+
+
+def _rest(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Change]:
+    if old:
+        yield Change((*old,), (*new,))
+
+
+def _is_agreed(change: Change, own: Sequence[Change], ours: Function) -> bool:
+    """Whether the declaration makes the change too, or takes out what it is a version of."""
+    if not any(one.new for one in own):
+        values = [given and key(given[1]) for given in map(assigned, change.old)]
+        is_moved = {*values} & {*_keys(ours)}
+        gone = [node for one in own for node in one.old]
+        return not is_moved and _is_version(change.new, gone)
+    if len(own) != 1 or own[0].old != change.old:
+        return False
+    if [*map(plain_text, own[0].new)] == [*map(plain_text, change.new)]:
+        return True
+    if not len(change.old) == len(change.new) == len(own[0].new) == 1:
+        return False
+    # What the declaration changed besides is in both releases.
+    before = _keys(change.old[0])
+    pairs = differing(change.new[0], own[0].new[0])
+    return any(before.count(key(theirs)) == 1 for theirs, _ in pairs)
+
+
+def _is_version(new: Sequence[ast.stmt], old: Sequence[ast.stmt]) -> bool:
+    """Whether statements give values to, and call, nothing that the old ones did not."""
+    given, again = ([assigned(node) for node in some] for some in (old, new))
+    targets = {one[0] for one in given if one is not None}
+    if not all(one is not None and one[0] in targets for one in again):
+        return False
+    return _called(new) <= _called(old)
+
+
+def _called(nodes: Sequence[ast.stmt]) -> set[str]:
+    every = (inner for node in nodes for inner in ast.walk(node))
+    return {plain_text(inner.func) for inner in every if isinstance(inner, ast.Call)}
+
+
+def _keys(node: ast.AST) -> list[str]:
+    return [key(inner) for inner in ast.walk(node) if isinstance(inner, ast.expr)]
+
+
+def _with_statements(code: Code, change: Change) -> Code | None:
+    """The code with a change made; None where that leaves nothing of a suite."""
+    suite = _suite_of(code, change.old[0])
+    if not change.new and len(suite) == len(change.old):
+        return None
+    margin = " " * change.old[0].col_offset
+    text = "\n".join(map(ast.unparse, change.new))
+    lines = [margin + line for line in text.split("\n")] if text else []
+    last = change.old[-1].end_lineno or 0
+    return code.changed([of_lines(first_line(change.old[0]), last, lines)])
+
+
+def _suite_of(code: Code, node: ast.stmt) -> list[ast.stmt]:
+    assert code.function is not None
+    return next(suite for suite in suites(code.function) if node in suite)
+
+
+# A value that upstream changed, wherever the declaration has it
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """A statement with the values of variables that it alone reads, and what bound these."""
+
+    node: ast.stmt
+    bindings: tuple[ast.Assign, ...]
+
+
+def _folded(code: Code, node: ast.stmt, other: Code) -> _Folded:
+    """A statement with what right above it only it reads, and the other release does not have."""
+    assert code.function is not None and other.function is not None
+    there = {plain_text(n) for n in ast.walk(other.function) if isinstance(n, ast.stmt)}
+    suite = _suite_of(code, node)
+    bindings: list[ast.Assign] = []
+    whole: ast.stmt = node
+    for binding in suite[: suite.index(node)][::-1]:
+        match binding:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
+                plain_text(binding) not in there
+            ):
+                reads = [n for n in ast.walk(whole) if isinstance(n, ast.Name) and n.id == name]
+                if not _is_read_here(code.function, name, binding, node) or len(reads) != 1:
+                    break
+                whole = exchanged(whole, {reads[0]: value})
+                bindings.append(binding)
+            case _:
+                break
+    return _Folded(whole, tuple(bindings))
+
+
+def _is_read_here(function: Function, name: str, binding: ast.stmt, node: ast.stmt) -> bool:
+    """Whether only the statements from `binding` to `node` read what the first one binds."""
+    names = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name]
+    loops = (loop for loop in ast.walk(function) if isinstance(loop, _LOOPS))
+    is_repeated = any(node in [*ast.walk(loop)] for loop in loops)
+    before = [n for n in names if n.lineno < binding.lineno]
+    after = [n for n in names if n.lineno > (node.end_lineno or 0)]
+    return not after and not (before and is_repeated)
+
+
+@dataclass(frozen=True)
+class _Value:
+    """What `old` and `new` give to the same thing in the two releases."""
+
+    three: Three
+    old: ast.stmt
+    new: ast.stmt
+
+    def followed(self) -> Three | None:
+        """The versions with upstream's value in every place that has the old one."""
+        releases = self.three.base, self.three.theirs
+        before = _folded(releases[0], self.old, releases[1])
+        after = _folded(releases[1], self.new, releases[0])
+        for old, new in differing(before.node, after.node):
+            if isinstance(old, ast.Name | ast.Constant):
+                continue
+            ours = self._in_ours(old, new, before, after)
+            if ours is not None:
+                base = _with_folded(self.three.base, self.old, before, after.node)
+                theirs = _with_folded(self.three.theirs, self.new, after, after.node)
+                return Three(base, ours, theirs)
+        return None
+
+    def _in_ours(
+        self, old: ast.expr, new: ast.expr, before: _Folded, after: _Folded
+    ) -> Code | None:
+        """The declaration with `new` where it has `old`; None for none, or another meaning."""
+        assert self.three.functions is not None
+        base, ours, theirs = (flow_of(function) for function in self.three.functions)
+        if len([*_places(base, old, before)]) != 1:
+            return None
+        was = _origins(base, (self.old, *before.bindings)[-1], old)
+        now = _origins(theirs, (self.new, *after.bindings)[-1], new)
+        text = ast.unparse(new) if isinstance(new, _ATOMS) else f"({ast.unparse(new)})"
+        cuts: list[Cut] = []
+        for spot, place in _places(ours, old, before):
+            if _origins(ours, spot.node, old) != was or _origins(ours, spot.node, new) != now:
+                return None
+            cuts.append(replacing(place, text))
+        return _without_unread(self.three.ours.changed(cuts), before) if cuts else None
+
+
+def _places(flow: Flow, wanted: ast.expr, folded: _Folded) -> Iterator[tuple[Spot, ast.expr]]:
+    """Where a method has an expression, also by variables that the same statements bind."""
+    values = {plain_text(binding): binding.value for binding in folded.bindings}
+    for number, spot in enumerate(flow):
+        for node in (inner for head in spot.heads for inner in expressions(head)):
+            if type(node) is not type(wanted):
+                continue
+            known: dict[ast.AST, ast.AST] = {}
+            for name in (n for n in ast.walk(node) if isinstance(n, ast.Name) and values):
+                origin = binder(flow, name.id, number)
+                if origin is not None and plain_text(origin.node) in values:
+                    known[name] = values[plain_text(origin.node)]
+            if key(exchanged(node, known) if known else node) == key(wanted):
+                yield spot, node
+
+
+def _origins(flow: Flow, node: ast.stmt, expression: ast.expr) -> dict[str, str]:
+    """What gives each name of an expression its value, if the expression stands at `node`."""
+    number = next(number for number, spot in enumerate(flow) if spot.node is node)
+    names = {inner.id for inner in ast.walk(expression) if isinstance(inner, ast.Name)}
+    origins = {name: binder(flow, name, number) for name in names}
+    return {name: origin.text for name, origin in origins.items() if origin is not None}
+
+
+def _with_folded(code: Code, node: ast.stmt, folded: _Folded, new: ast.stmt) -> Code:
+    """The code with a statement in the place of one and of the bindings that it alone reads."""
+    cuts = [of_lines(first_line(n), n.end_lineno or 0, ()) for n in folded.bindings]
+    end = node.end_lineno or 0, node.end_col_offset or 0
+    return code.changed([*cuts, Cut((node.lineno, node.col_offset), end, ast.unparse(new))])
+
+
+def _without_unread(code: Code, folded: _Folded) -> Code:
+    """The code without those of some bindings whose variable nothing reads."""
+    assert code.function is not None
+    inside = [*ast.walk(code.function)]
+    read = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    unread = {plain_text(n) for n in folded.bindings if not {*bound_names([n])} & read}
+    nodes = [n for n in inside if isinstance(n, ast.Assign) and plain_text(n) in unread]
+    return code.changed(of_lines(n.lineno, n.end_lineno or 0, ()) for n in nodes)
