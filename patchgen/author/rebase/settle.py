@@ -10,6 +10,7 @@ After that, the two sides differ in what one of them changed alone.
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -44,30 +45,37 @@ class Change:
 
 def settled(three: Three) -> Three:
     """The versions with those changes of upstream that the declaration does not contradict."""
-    while (further := _further(three)) is not None:
-        three = further
+    while (moved := _moved(three)) is not None:
+        three = moved
+    if three.functions is None:
+        return three
+    ours = three.functions[1]
+    agreed = [change for change, own in _of_both(three) if _is_agreed(change, own, ours)]
+    with contextlib.suppress(SyntaxError):  # nothing may be left of a suite
+        return replace(three, base=three.base.changed(map(_cut, agreed)))
     return three
 
 
-def _further(three: Three) -> Three | None:
-    """The versions with one of these changes made; None where there is none."""
-    if three.functions is None:
-        return None
-    base, ours, theirs = three.functions
-    mine = [*_changes(align_methods(base, ours))]
-    for change in _changes(align_methods(base, theirs)):
-        own = [one for one in mine if {*one.old} & {*change.old}]
-        if not {*change.old} <= {node for one in own for node in one.old}:
-            continue
+def _moved(three: Three) -> Three | None:
+    """The versions with one value followed; None where there is none."""
+    for change, _ in _of_both(three):
         if len(change.old) == 1 == len(change.new):
             moved = _Value(three, change.old[0], change.new[0]).followed()
             if moved is not None:
                 return moved
-        if _is_agreed(change, own, ours):
-            agreed = _with_statements(three.base, change)
-            if agreed is not None:
-                return replace(three, base=agreed)
     return None
+
+
+def _of_both(three: Three) -> Iterator[tuple[Change, list[Change]]]:
+    """Upstream's changes of statements that the declaration changes, too, beside its own."""
+    if three.functions is None:
+        return
+    base, ours, theirs = three.functions
+    mine = [*_changes(align_methods(base, ours))]
+    for change in _changes(align_methods(base, theirs)):
+        own = [one for one in mine if {*one.old} & {*change.old}]
+        if {*change.old} <= {node for one in own for node in one.old}:
+            yield change, own
 
 
 def _changes(rows: Rows) -> Iterator[Change]:
@@ -137,16 +145,11 @@ def _keys(node: ast.AST) -> list[str]:
     return [key(inner) for inner in ast.walk(node) if isinstance(inner, ast.expr)]
 
 
-def _with_statements(code: Code, change: Change) -> Code | None:
-    """The code with a change made; None where that leaves nothing of a suite."""
-    suite = _suite_of(code, change.old[0])
-    if not change.new and len(suite) == len(change.old):
-        return None
-    margin = " " * change.old[0].col_offset
+def _cut(change: Change) -> Cut:
+    first, margin = change.old[0], " " * change.old[0].col_offset
     text = "\n".join(map(ast.unparse, change.new))
     lines = [margin + line for line in text.split("\n")] if text else []
-    last = change.old[-1].end_lineno or 0
-    return code.changed([of_lines(first_line(change.old[0]), last, lines)])
+    return of_lines(first_line(first), change.old[-1].end_lineno or 0, lines)
 
 
 def _suite_of(code: Code, node: ast.stmt) -> list[ast.stmt]:
