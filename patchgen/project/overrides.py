@@ -14,7 +14,7 @@ import ast
 import json
 import textwrap
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -195,6 +195,21 @@ def _unrecorded(path: str, before: Names, now: Names) -> Problem:
 def _unknown(path: str) -> Problem:
     what = f"records overrides of {path}, which is no modular file of the project"
     return Problem(Location(FILE), "PG511", what, "run `patchgen convert`")
+
+
+def accept_parents(
+    project: Project, path: str, overridden: Collection[str], env: Environment
+) -> None:
+    """Record the parents of some overrides of a modular file as `env` has them."""
+    records = load_overrides(project)
+    names = dict(records.get(path, {}))
+    for name in names.keys() & {*overridden}:
+        text = _text_of(names[name].symbol, "." in name, env)
+        if text and not says_same(text, names[name].text):
+            names[name] = Parent(names[name].symbol, text)
+    if names != records.get(path, {}):
+        text = render_overrides({**records, path: names})
+        disk.write(project.home / FILE, text, project.writable)
 
 
 # The overrides of a modular file that does not convert.  One class that is gone upstream stops it,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.author.align.file import Cut, File, with_cuts
-from patchgen.author.align.suites import heads_of, own_names, suites_of
+from patchgen.author.align.suites import heads_of, key, own_names, suites_of
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, parameters
 from patchgen.syntax.same import Function, plain_text, without_docstring
@@ -134,6 +134,30 @@ def replacing(node: ast.expr | ast.arg, text: str, top: int = 0) -> Cut:
     """The cut that puts `text` in the place of an expression, in code without `top` lines of it."""
     end = (node.end_lineno or 0) - top, node.end_col_offset or 0
     return Cut((node.lineno - top, node.col_offset), end, text)
+
+
+# What a node stands in
+
+
+def around(method: ast.AST, node: ast.AST) -> list[ast.AST]:
+    """What a node of a method stands in, outermost first, and itself."""
+    for inner in ast.iter_child_nodes(method):
+        path = [] if inner is node else around(inner, node)
+        if path or inner is node:
+            return [inner, *path]
+    return []
+
+
+def beside(node: ast.AST, inner: ast.AST) -> list[str]:
+    """What a node says beside one that is in it."""
+    others = [n for n in ast.iter_child_nodes(node) if n is not inner]
+    words = [str(v) for _, v in ast.iter_fields(node) if not isinstance(v, ast.AST | list)]
+    match node:
+        case ast.Assign(value=value) if value is inner:
+            others = []
+        case ast.Call(func=func) if func is not inner or isinstance(func, ast.Attribute):
+            others = [] if func is inner else [func]
+    return [type(node).__name__, *words, *map(key, others)]
 
 
 # Statements in order, and what gives a name its value

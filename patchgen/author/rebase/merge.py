@@ -28,6 +28,8 @@ from patchgen.author.rebase.code import (
     Clash,
     Code,
     Three,
+    around,
+    beside,
     clash,
     flow_of,
     in_place_of,
@@ -361,22 +363,13 @@ def _as_noted(ours: Function, base: Function) -> Function:
     return exchanged(ours, same) if same else ours
 
 
-def _around(method: ast.AST, node: ast.AST) -> list[ast.AST]:
-    """What a node of a method stands in, outermost first, and itself."""
-    for inner in ast.iter_child_nodes(method):
-        path = [] if inner is node else _around(inner, node)
-        if path or inner is node:
-            return [inner, *path]
-    return []
-
-
 def _misplaced(draft: Draft, base: Function, theirs: ast.stmt) -> Clash | None:
     """What is otherwise around a change: branches, and around an expression its statement.
 
     Other arguments of calls and another name for what a statement assigns say nothing of it.
     """
     old, new = (find(draft.body, method)[0] for method in (base, theirs))
-    before, after = _around(base, old.nodes[0]), _around(theirs, new.nodes[0])
+    before, after = around(base, old.nodes[0]), around(theirs, new.nodes[0])
     if _branches(before) != _branches(after):
         return clash("upstream has it in another branch", old.nodes, draft.code, new.nodes)
     if isinstance(old.place, Run) or isinstance(new.place, Run):
@@ -394,7 +387,7 @@ def _statements(path: Sequence[ast.AST]) -> list[ast.stmt]:
 def _innermost(path: Sequence[ast.AST]) -> list[list[str]]:
     """What the statement of a change says around it."""
     start = path.index(_statements(path)[-1])
-    return [_beside(node, inner) for node, inner in itertools.pairwise(path[start:])]
+    return [beside(node, inner) for node, inner in itertools.pairwise(path[start:])]
 
 
 def _branches(path: Sequence[ast.AST]) -> list[tuple[object, ...]]:
@@ -427,18 +420,6 @@ def _branch(node: ast.stmt, inner: ast.stmt) -> tuple[object, ...]:
     """What a compound statement says, and in which of its suites another one is."""
     number = next((n for n, suite in enumerate(suites_of(node)) if inner in suite), -1)
     return type(node).__name__, head_texts(node), number
-
-
-def _beside(node: ast.AST, inner: ast.AST) -> list[str]:
-    """What a node says beside one that is in it."""
-    others = [n for n in ast.iter_child_nodes(node) if n is not inner]
-    words = [str(v) for _, v in ast.iter_fields(node) if not isinstance(v, ast.AST | list)]
-    match node:
-        case ast.Assign(value=value) if value is inner:
-            others = []
-        case ast.Call(func=func) if func is not inner or isinstance(func, ast.Attribute):
-            others = [] if func is inner else [func]
-    return [type(node).__name__, *words, *map(key, others)]
 
 
 def _changes_of(edit: Fragment, base: Function, theirs: Function) -> Changes | Clash:

@@ -21,7 +21,9 @@ from patchgen.author.rebase.code import (
     Flow,
     Spot,
     Three,
+    around,
     assigned,
+    beside,
     binder,
     flow_of,
     replacing,
@@ -138,7 +140,7 @@ def _is_version(new: Sequence[ast.stmt], old: Sequence[ast.stmt]) -> bool:
 
 def _called(nodes: Sequence[ast.stmt]) -> set[str]:
     every = (inner for node in nodes for inner in ast.walk(node))
-    return {plain_text(inner.func) for inner in every if isinstance(inner, ast.Call)}
+    return {ast.unparse(n.func).rpartition(".")[2] for n in every if isinstance(n, ast.Call)}
 
 
 def _keys(node: ast.AST) -> list[str]:
@@ -234,12 +236,27 @@ class _Value:
         was = _origins(base, (self.old, *before.bindings)[-1], old)
         now = _origins(theirs, (self.new, *after.bindings)[-1], new)
         text = ast.unparse(new) if isinstance(new, _ATOMS) else f"({ast.unparse(new)})"
-        cuts: list[Cut] = []
-        for spot, place in _places(ours, old, before):
-            if _origins(ours, spot.node, old) != was or _origins(ours, spot.node, new) != now:
-                return None
-            cuts.append(replacing(place, text))
-        return _without_unread(self.three.ours.changed(cuts), before) if cuts else None
+        places = [*_places(ours, old, before)]
+        if len(places) != 1:
+            return None
+        ((spot, place),) = places
+        given = [assigned(node) for node in (self.old, spot.node)]
+        is_it = bool(before.bindings) or (given[0] and given[0][0]) == (given[1] and given[1][0])
+        if not is_it or _is_wrapped(place, spot.node, old, before.node):
+            return None
+        if _origins(ours, spot.node, old) != was:
+            return None
+        if _origins(ours, spot.node, new) != now:
+            return None
+        return _without_unread(self.three.ours.changed([replacing(place, text)]), before)
+
+
+def _is_wrapped(place: ast.expr, statement: ast.stmt, old: ast.expr, before: ast.stmt) -> bool:
+    """Whether the declaration has something else around a value: upstream's may belong outside."""
+    outer = [statement, *around(statement, place)][-2]
+    if isinstance(outer, ast.stmt):
+        return False
+    return beside(outer, place) != beside([before, *around(before, old)][-2], old)
 
 
 def _places(flow: Flow, wanted: ast.expr, folded: _Folded) -> Iterator[tuple[Spot, ast.expr]]:

@@ -116,6 +116,13 @@ class Rebased:
     problems: tuple[Problem, ...] = ()
 
     @property
+    def followed(self) -> set[str]:
+        """The overrides that say what they should on the new release, by their names."""
+        done = {result.change.name for result in self.results if not result.is_open}
+        whole = {result.change.owner for result in self.results if result.change.is_whole}
+        return done | (whole - {r.change.owner for r in self.results if r.is_open})
+
+    @property
     def is_absorbed(self) -> bool:
         """Whether upstream does by itself now all that the changes did."""
         return bool(self.results) and all(r.state is State.ABSORBED for r in self.results)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ from patchgen.project.drift import text_of as text_of_symbol
 from patchgen.project.files import Modular, Project, confine
 from patchgen.project.lock import Record, load_records
 from patchgen.project.outcome import digest_of
+from patchgen.project.overrides import accept_parents
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.text import read_source
@@ -76,6 +78,10 @@ def rebase(
         is_new = rebased.text != rebased.modular.source.text
         if write and is_new:
             disk.write(modular.path, rebased.text, project.writable)
+        if write:
+            # `convert` would ask about each of them (PG510).
+            env = make_environment(project.home, target.root(), _roots(project))
+            accept_parents(project, modular.display_path, rebased.followed, env)
         is_done &= rebased.is_done
         reports.append(data_of(rebased, modular.display_path, write and is_new))
         if form == "text":
@@ -91,7 +97,7 @@ def _rebase(
     project: Project, modular: Modular, records: list[Record], releases: tuple[Release, Release]
 ) -> Rebased:
     old, new = releases
-    roots = (project.home, *(project.home / root for root in project.config.roots))
+    roots = _roots(project)
     trees = (
         Tree(make_environment(project.home, old.root(), roots)),
         Tree(make_environment(project.home, new.root(), roots)),
@@ -112,6 +118,10 @@ def _rebase(
         # The prover has the text in a folder of its own.
         why = [replace(p, at=replace(p.at, path=at.path)) for p in error.problems]
         raise Refusals([Problem(at, "PG809", what, hint), *why]) from error
+
+
+def _roots(project: Project) -> tuple[Path, ...]:
+    return (project.home, *(project.home / root for root in project.config.roots))
 
 
 def _recorded(records: list[Record]) -> str | None:

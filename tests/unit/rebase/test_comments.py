@@ -69,3 +69,16 @@ def test_noop_without_write(tree: Tree) -> None:
     before = tree.snapshot()
     assert main(["rebase", *ROOTS[:-1]]) == 1
     assert tree.snapshot() == before
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_what_is_merged_needs_nobody_to_accept_it(is_open: bool, tree: Tree) -> None:
+    own = "self.gate(x).float()" if is_open else "self.gate(x) * 2"
+    method = f"gate = self.act({own})\n        up = self.up(x.float())\n"
+    tree.write(
+        PATH, f"{HEAD}{OVERRIDE[: OVERRIDE.index('return')]}{method}        return gate, up\n"
+    )
+    assert main(["convert", "--quiet", "--package-root", "../old"]) == 0
+    assert main(["rebase", *ROOTS]) == is_open
+    assert main(["convert", "--quiet", "--package-root", "../new"]) == is_open
+    assert main(["check", "--quiet", "--package-root", "../new"]) == is_open
