@@ -190,7 +190,10 @@ def changed_uses(
         if attribute != name:
             old, new = before.get(attribute), after.get(attribute)
         else:
-            definitions = (tree.definition(parent[0], name) for tree in trees)
+            # What the parent imported may be where it was, although the parent needs it no more.
+            home = trees[0].names.follow(parent[0], name)
+            now = trees[1].definition(parent[0], name) or trees[1].definition(*home)
+            definitions = trees[0].definition(parent[0], name), now
             old, new = (side[1].node if side is not None else None for side in definitions)
         lines = [ast.unparse(side).partition("\n")[0] if side else "" for side in (old, new)]
         if old is not None and new is None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from patchgen.author.align.file import File, read_file
 from patchgen.author.rebase import releases
 from patchgen.author.rebase.code import Clash, Code, Three
+from patchgen.author.rebase.head import with_parameters
 from patchgen.author.rebase.imports import follow_imports
 from patchgen.author.rebase.meaning import changed_uses, doubts_of
 from patchgen.author.rebase.merge import Merge, merge
@@ -54,8 +55,8 @@ OPEN = frozenset({State.STALE, State.CONFLICT, State.GONE})
 class Result:
     """One declared change, and what is known of it so far.
 
-    `before` and `after` are the parent's text in both releases.  `merge` is what the member should
-    say now, `parent` is the new one.
+    `before` and `after` are the parent's text in both releases, `three` are the versions.  `merge`
+    is what the member should say now, `parent` is the new one.
     """
 
     change: releases.Declared
@@ -63,6 +64,7 @@ class Result:
     clashes: tuple[Clash, ...] = ()
     before: str = ""
     after: str = ""
+    three: Three | None = None
     merge: Merge | None = None
     parent: releases.Parent | None = None
     merged: str = ""
@@ -184,6 +186,7 @@ class Rebase:
         base = before.code
         result = Result(change, before=_text(base))
         after = self.trees[1].parent_of(change, output)
+        ours = given.member(change)
         if after is None:
             result.state = State.GONE
             result.clashes = (Clash(_where_it_is(change, base, self.trees[1])),)
@@ -191,19 +194,30 @@ class Rebase:
         theirs = after.code
         result.after, result.parent = _text(theirs), after
         is_same = base.says == theirs.says
-        ours = given.member(change)
         if ours is None:  # the declaration removes the member
             result.state = State.UNCHANGED if is_same else State.MOVED
             return result
-        three = Three(base, ours, theirs)
+        three = result.three = Three(base, ours, theirs)
         result.clashes = tuple(changed_uses(three, self.trees, (change.module, change.parent)))
         if ours.says == theirs.says and not is_same:
             result.state, result.clashes = State.ABSORBED, ()
         elif result.clashes:
             result.state = State.CONFLICT
+        elif not is_same and self._is_of_declaration(change, ours):
+            result.merge = Merge(three, ours)
         elif not is_same:
             result.merge = merge(three)
         return result
+
+    def _is_of_declaration(self, change: releases.Declared, ours: Code) -> bool:
+        """Whether the declaration calls a method that upstream has and does not call any more."""
+        file = self.trees[1].file(change.module)
+        if file is None or change.kind == "attribute" or "super()" in ours.text:
+            return False
+        own = {node for whole in change.nodes for node in ast.walk(whole)}
+        return _reads(self.modular.tree, change.member, own) and not _reads(
+            file.tree, change.member, set()
+        )
 
     def _added_to(self, change: releases.Declared) -> Result | None:
         """What upstream added to a class that the declaration writes out; None for nothing."""
@@ -226,9 +240,7 @@ class Rebase:
         What is left to a person is left out, and what upstream does by itself now.
         """
         writer = Writer(self.modular, self.prover.settings, self.trees[0])
-        texts: dict[releases.Declared, Rewritten] = {
-            r.change: OUT for r in results if _is_left_out(r)
-        }
+        texts = {r.change: _stand_in(r, writer) for r in results if _is_left_out(r)}
         waiting = {r: _ways(r, writer) for r in results if r.merge is not None}
         while True:
             text = follow_imports(replaced(self.modular, texts), self.trees)
@@ -250,7 +262,7 @@ class Rebase:
                 if way is OUT and result in waiting:
                     del waiting[result]
                     result.give_up(doubts)
-                    way = None if result.change.is_whole else OUT
+                    way = None if result.change.is_whole else _stand_in(result, writer)
                 texts |= {result.change: way} if way is not None else {}
         for result in waiting:
             rewritten, member = texts.get(result.change), given.member(result.change)
@@ -262,6 +274,20 @@ class Rebase:
             for r in results
             if (t := texts.get(r.change)) and (t is not OUT or _is_left_out(r))
         }
+
+
+def _stand_in(result: Result, writer: Writer) -> Rewritten:
+    """What stands in the place of a change that is left out.
+
+    Others may give arguments to it that the declaration added, so these stay.
+    """
+    if not result.is_open or result.three is None or result.three.functions is None:
+        return OUT
+    base, ours, theirs = result.three.functions
+    headed = with_parameters(result.three.theirs, base, ours)
+    if headed is None or result.parent is None or headed.says == result.three.theirs.says:
+        return OUT
+    return writer.override(result.change, headed, result.parent)
 
 
 def _ways(result: Result, writer: Writer) -> Iterator[Rewritten | None]:
@@ -312,6 +338,12 @@ def _failing(problems: Iterable[Problem], text: str, tree: releases.Tree) -> set
     lines = [problem.at.line for problem in problems]
     spans = [(c.name, first_line(n), n.end_lineno or 0) for c in changes for n in c.nodes]
     return {name for name, first, last in spans if any(first <= n <= last for n in lines)}
+
+
+def _reads(tree: ast.AST, attribute: str, without: Collection[ast.AST]) -> bool:
+    """Whether code reads an attribute of this name, but for some nodes."""
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return any(node.attr == attribute and node not in without for node in nodes)
 
 
 def _text(code: Code) -> str:
