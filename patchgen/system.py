@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 PROC = Path("/proc")
+LOOK = 0.25  # seconds of the processor between two looks at what a block took
 TICK = 0.05  # seconds between two looks at the time that a block took, without a timer
 
 
@@ -106,10 +107,11 @@ def _result(pid: int, pipe: int) -> Any:
 
 
 @contextlib.contextmanager
-def limited(seconds: float, error: type[Exception]) -> Iterator[None]:
-    """Raise `error` in the block after so much of the processor's time.
+def limited(seconds: float, error: type[Exception], megabytes: float = math.inf) -> Iterator[None]:
+    """Raise `error` in the block after so much of the processor's time, or more memory.
 
-    It is raised between two steps of Python, in the main thread only.
+    It is raised between two steps of Python, in the main thread only.  Only Linux tells how much
+    memory the process holds.
     """
     if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
         yield
@@ -119,16 +121,22 @@ def limited(seconds: float, error: type[Exception]) -> Iterator[None]:
             yield
         return
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise error(f"took more than {seconds:.0f} seconds")
+    end, had = time.process_time() + seconds, resident_of(os.getpid())
 
+    def stop(number: int, frame: FrameType | None) -> None:
+        if time.process_time() >= end:
+            raise error(f"took more than {seconds:.0f} seconds")
+        if resident_of(os.getpid()) - had > megabytes * 2**20:
+            raise error(f"took more than {megabytes:.0f} MB of memory")
+
+    # In a block of another limit, that one goes on behind this one.
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    outer = signal.setitimer(signal.ITIMER_PROF, min(seconds, LOOK), LOOK)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+        signal.setitimer(signal.ITIMER_PROF, *outer)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 import io
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -41,12 +42,16 @@ def _run(argv: Sequence[str]) -> int:
     # Imported here, so that importing this package costs nothing.
     import click
 
+    from patchgen.budget import RUN_SECONDS, limit_work
     from patchgen.cli import terminal
-    from patchgen.cli.commands import patchgen
-    from patchgen.syntax.errors import PatchgenError, defect, problems_of
+    from patchgen.cli.commands import RUN, patchgen
+    from patchgen.syntax.errors import Location, PatchgenError, defect, problems_of
 
+    command = next((word for word in argv if not word.startswith("-")), "")
     try:
-        code = patchgen.main([*argv], prog_name="patchgen", standalone_mode=False)
+        # What runs models takes as long as they do, and an editor's server as long as the editor.
+        with limit_work(Location(command), math.inf if command in RUN else RUN_SECONDS):
+            code = patchgen.main([*argv], prog_name="patchgen", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
@@ -55,9 +60,9 @@ def _run(argv: Sequence[str]) -> int:
         terminal.write(usage.getvalue(), err=True)
         return error.exit_code
     except PatchgenError as error:
-        from patchgen.cli.report import exit_code
+        from patchgen.cli.report import capped, exit_code
 
-        problems = problems_of(error)
+        problems = capped(problems_of(error))
         terminal.write("".join(f"{problem}\n" for problem in problems), err=True)
         return exit_code(problems)
     except click.Abort as error:

@@ -6,11 +6,12 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import patchgen
+from patchgen.budget import FINDING, FINDINGS, REPORT, exceeded, is_unlimited
 from patchgen.cli import terminal
 from patchgen.compiler.flat import Note
 from patchgen.project.verdict import Report, Status, named
@@ -66,7 +67,7 @@ def print_checked(
     with_diff: bool = False,
 ) -> int:
     """Print the report of the gate, and whether variants still fit another release."""
-    findings = report.findings
+    findings = capped(report.findings)
     notes = _notes_without_output(report)
     page = Page(report, findings, notes, drifts, style, _base(project))
     if with_diff and style.form == "text":
@@ -79,7 +80,7 @@ def print_checked(
 
 def print_written(project: Project, result: Written, style: Style) -> int:
     """Print what was written, and the problems that remain."""
-    findings, report = result.remaining, result.report
+    findings, report = capped(result.remaining), result.report
     if style.form != "text":
         _write(Page(report, findings, style=style, base=_base(project)))
         return exit_code(findings)
@@ -111,7 +112,7 @@ def print_linted(
     """Print what is wrong with declarations."""
     outputs = [output for outcome in outcomes for output in outcome.outputs]
     problems = {*selection.problems, *(p for outcome in outcomes for p in outcome.problems)}
-    findings = tuple(sorted(problems.union(*(output.warnings for output in outputs))))
+    findings = capped(sorted(problems.union(*(output.warnings for output in outputs))))
     notes = tuple(note for output in outputs for note in output.notes)
     _write(Page(Report(notes=notes), findings, notes, style=style, base=_base(project)))
     if not style.quiet and style.form == "text":
@@ -157,6 +158,29 @@ def _base(project: Project) -> str:
     top = Path(workspace).resolve() if workspace else project.home
     inner = project.home.relative_to(top).as_posix() if project.home.is_relative_to(top) else "."
     return "" if inner == "." else f"{inner}/"
+
+
+def capped(findings: Sequence[Problem]) -> tuple[Problem, ...]:
+    """`findings`, or the first of them with a last one that says how many there are."""
+    if is_unlimited():
+        return tuple(findings)
+    kept: list[Problem] = []
+    room = REPORT
+    for finding in findings[:FINDINGS]:
+        if len(str(finding)) > FINDING:
+            what, hint = finding.what[: FINDING // 2], finding.hint[: FINDING // 2]
+            finding = replace(finding, what=f"{what} ...", hint=hint)
+        room -= len(str(finding))
+        if room < 0:
+            break
+        kept.append(finding)
+    if len(kept) < len(findings):
+        at = findings[len(kept)].at
+        what = (
+            f"{len(findings):,} findings are too many: {len(findings) - len(kept):,} are left out"
+        )
+        kept.append(exceeded(at, what).problem)
+    return tuple(kept)
 
 
 def exit_code(findings: Iterable[Problem]) -> int:

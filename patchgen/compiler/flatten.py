@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.budget import OUTPUT, exceeded, is_unlimited, limit_work
 from patchgen.compiler.emit.outputs import assemble_outputs, finish_outputs
 from patchgen.compiler.flat import Flattened
 from patchgen.compiler.link.flatblock import Builder
@@ -91,7 +92,7 @@ class Steps:
 
 def link_file(path: Path, env: Environment, settings: Settings) -> Steps:
     """The linked modular file at `path`; raises PatchgenError with its problems."""
-    with _quote_syntax_errors(path, env):
+    with _quote_syntax_errors(path, env), limit_work(Location(env.display_path(path))):
         return _link(path, env, settings)
 
 
@@ -150,10 +151,16 @@ def _explain_edit(error: PatchgenError) -> PatchgenError:
 
 
 def _make_draft(steps: Steps, path: Path, env: Environment, settings: Settings) -> Draft:
-    unfinished = assemble_outputs(steps.modules, steps.builder, settings)
+    at = Location(env.display_path(path))
+    with limit_work(at):
+        unfinished = assemble_outputs(steps.modules, steps.builder, settings)
+    texts = unfinished.request.texts.values()
+    letters = sum(len(text.opening) + len(text.body) for text in texts)
+    if letters > OUTPUT and not is_unlimited():
+        raise exceeded(at, f"gives {letters:,} letters of code; the limit is {OUTPUT:,}")
 
     def finish(formatted: Mapping[str, str]) -> Flattened:
-        with _quote_syntax_errors(path, env):
+        with _quote_syntax_errors(path, env), limit_work(at):
             return finish_outputs(unfinished, formatted)
 
     return Draft(unfinished.request, finish)

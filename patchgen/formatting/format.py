@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen import disk
+from patchgen.budget import limit_work
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import Kept, recall
@@ -88,6 +89,11 @@ def format_all(requests: Sequence[Request]) -> list[dict[str, str] | PatchgenErr
 
 
 def _format(request: Request) -> dict[str, str]:
+    with limit_work(Location(next(iter(request.texts), ""))):
+        return _format_all_of(request)
+
+
+def _format_all_of(request: Request) -> dict[str, str]:
     # Slow to load, and most runs find all texts in the cache.
     from patchgen.formatting.layout import keep_layout
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from patchgen import disk
+from patchgen import budget, disk
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.shown import printable
 
@@ -141,8 +141,22 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
         raise PatchgenError("PG003", Location(name, 1, 1), what, "save it as UTF-8") from error
     # After decoding: in UTF-16 the bytes would differ.
     text = _unify_line_ends(text)
+    _refuse_what_takes_long(text, name)
     _refuse_controls(text, name, allow_bidi)
     return text
+
+
+def _refuse_what_takes_long(text: str, name: str) -> None:
+    if len(text) <= budget.LINE or budget.is_unlimited():
+        return
+    lines = text.split("\n")
+    if len(lines) > budget.LINES:
+        what = f"has {len(lines):,} lines; the limit is {budget.LINES:,}"
+        raise budget.exceeded(Location(name), what)
+    longest = max(lines, key=len)
+    if len(longest) > budget.LINE:
+        what = f"has a line of {len(longest):,} letters; the limit is {budget.LINE:,}"
+        raise budget.exceeded(Location(name, lines.index(longest) + 1, 1), what)
 
 
 def declares_another_encoding(line: str) -> bool:

@@ -44,7 +44,15 @@ COMPILER = {
         "compiler.merge.members",
     },
     "compiler.link": {"syntax.errors", "facts", "syntax", "compiler.plan"},
-    "formatting": {"syntax.errors", "disk", "syntax", "system", "children", "compiler.settings"},
+    "formatting": {
+        "syntax.errors",
+        "disk",
+        "syntax",
+        "system",
+        "children",
+        "budget",
+        "compiler.settings",
+    },
     "compiler.emit": {
         "syntax.errors",
         "facts",
@@ -57,6 +65,7 @@ COMPILER = {
         "weights",
     },
     "compiler.flatten": {
+        "budget",
         "syntax.errors",
         "syntax",
         "formatting",
@@ -72,13 +81,14 @@ ALL_OF_THE_COMPILER = set(COMPILER)
 TABLE = COMPILER | {
     "syntax.errors": set(),
     "system": set(),
+    "budget": {"syntax.errors", "system"},
     "children": {"syntax.errors"},
     "disk": {"syntax.errors"},
     "facts": set(),
     "edits": set(),
     "project.markdown": set(),
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
-    "syntax": {"syntax.errors", "disk", "facts"},
+    "syntax": {"syntax.errors", "disk", "facts", "budget"},
     "weights": {"syntax.errors", "facts", "syntax"},
     "upstream": {
         "syntax.errors",
@@ -156,6 +166,7 @@ TABLE = COMPILER | {
     "cli": {
         "syntax.errors",
         "disk",
+        "budget",
         "project.markdown",
         "syntax",
         "project",

@@ -42,6 +42,8 @@ COMMANDS = {
     "unpatch": "Write what a program patches as a modular file.",
     "verify": "Compare outputs, losses and gradients with the parent's.",
 }
+# These run models, or serve: they have limits of their own.
+RUN = ("bench", "lsp", "memory", "new", "rescue", "train", "unpatch", "verify")
 _OUTPUTS = ("check", "convert", "diff", "lint", "list")
 
 
