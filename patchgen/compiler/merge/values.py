@@ -87,6 +87,12 @@ class _Display:
         last = replace(self.items[-1], behind=f"  {comment[0]}\n{_INNER}")
         return replace(self, items=(*self.items[:-1], last))
 
+    def keys(self, kind: str) -> _Display | None:
+        """A list of the keys of a table, or another `kind`, if all of them are known."""
+        if not all(item.key for item in self.items):
+            return None
+        return _Display(kind, tuple(_Item(item.key) for item in self.items))
+
     def joined(self, other: _Display, comments: str = "") -> _Display:
         """Both, with the values of `other` for keys that both have."""
         items = list(self.items)
@@ -218,6 +224,8 @@ class _Writer:
             meant = f"{known}.{attribute}".strip(".")
             return display if meant in _COPIES else None
         is_table = display.kind == "dict"
+        if is_table and name in _BRACKETS and name != "dict":
+            return display.keys(name)
         if name not in _BRACKETS or (name == "dict") != is_table:
             return None
         given: list[_Item] = []
@@ -254,6 +262,8 @@ class _Writer:
         """What `*names` or `**plan` brings, if that is known."""
         if isinstance(value, ast.Starred):
             display = self._read_display(value.value, code)
+            if display is not None and display.kind == "dict":
+                return display.keys(kind)
             return display if display and display.kind in ("list", "tuple") else None
         if kind == "dict" and key is None:
             display = self._read_display(value, code)

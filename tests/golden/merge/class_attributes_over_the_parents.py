@@ -24,6 +24,8 @@ class C(P):
     depth = P.depth ** 2
     names = P.names + ["C"]
     copied = dict(P.plan, mixer="rowwise")
+    keys = [*P.plan, "mixer"]
+    pair = tuple(P.plan)
     def f(self, size=P.depth):
         return size
 # --- flat
@@ -42,5 +44,7 @@ class C(Base):
         # both halves
         "up": "colwise",  # not gathered
          "down": "rowwise", "mixer": "rowwise"}
+    keys = ['up', 'down', "mixer"]
+    pair = ('up', 'down')
     def f(self, size=-1):
         return size
