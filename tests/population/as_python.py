@@ -19,21 +19,29 @@ import os
 import signal
 import sys
 import tempfile
+import warnings
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+from transformers import MODEL_MAPPING
+from transformers.activations import ACT2CLS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
 from patchgen.verify.oracle.judge import NotJudged, examine, imported, run_as_python
 from patchgen.verify.parts.part_check import Scenario
-from tests.population.kinds import KINDS, Case, find_cases
-from tests.population.models import find_models
+from tests.population.kinds import KINDS, Case, find_cases, find_import_time_case
+from tests.population.models import Model, find_models
 
 SECONDS = 60  # for what is done with one file
+IMPORT_TIME = "import"  # beside the kinds of the forms: what acts when a file is imported
+DRAWN = 4  # files of that kind for a model
 
 
 @dataclass
@@ -72,19 +80,54 @@ def judge_cases(cases: Sequence[Case], folder: Path) -> list[Judged]:
 
 
 def _judge(case: Case, path: Path, texts: dict[str, str], home: Path) -> tuple[str, str]:
-    meaning = run_as_python(path, home)
-    with imported(texts) as modules:
+    with _outside() as meant:
+        meaning = run_as_python(path, home)
+    with _outside() as ours, imported(texts) as modules:
         if isinstance(modules, str):
             return "differs", modules
+        is_import = case.kind == IMPORT_TIME
         scenarios = [Scenario(labels=not case.like)]
-        found = examine(meaning, list(modules.values()), [case.head], scenarios)
+        heads = [] if is_import else [case.head]
+        found = examine(meaning, list(modules.values()), heads, scenarios)
+    if meant != ours:
+        return "differs", f"outside: {ours}, and not {meant}"
+    if is_import and not found.differences:
+        return "equal", "classes and values"
     if found.differences:
         return "differs", " | ".join(found.differences)
     return ("unjudged", found.not_judged) if found.not_judged else ("equal", found.compared)
 
 
+@contextmanager
+def _outside() -> Iterator[list[str]]:
+    """What statements add to tables of transformers and of the system, which is then taken out."""
+    found: list[str] = []
+    tables: list[MutableMapping[Any, Any]] = [ACT2CLS, os.environ, MODEL_MAPPING._extra_content]
+    tables.append(ALL_ATTENTION_FUNCTIONS._global_mapping)
+    before = [set(table) for table in tables]
+    filters = len(warnings.filters)
+    try:
+        yield found
+    finally:
+        found.append(f"{len(warnings.filters) - filters} filters")
+        del warnings.filters[: len(warnings.filters) - filters]
+        for table, known in zip(tables, before, strict=True):
+            for key in set(table) - known:
+                value = table.pop(key)
+                found.append(f"{key}: {getattr(value, '__name__', value)}")
+        found.sort()
+
+
 def _stop(*_: object) -> None:
     raise TimeoutError(f"more than {SECONDS} s")
+
+
+def cases_of(model: Model, kind: str, seed: int) -> list[Case]:
+    """The files of a kind for a model."""
+    if kind != IMPORT_TIME:
+        return find_cases(model, kind, seed)
+    numbers = range(seed * DRAWN, (seed + 1) * DRAWN) if model.head else ()
+    return [find_import_time_case(model, number) for number in numbers]
 
 
 def main() -> int:
@@ -92,7 +135,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kind", choices=KINDS, action="append")
+    parser.add_argument("--kind", choices=(*KINDS, IMPORT_TIME), action="append")
     parser.add_argument("--models", default="1/1")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(os.devnull))
@@ -101,8 +144,8 @@ def main() -> int:
     counts: Counter[str] = Counter()
     with options.out.open("w", encoding="utf-8") as out:
         for model in find_models()[part - 1 :: parts]:
-            kinds = options.kind or KINDS
-            cases = [case for kind in kinds for case in find_cases(model, kind, options.seed)]
+            kinds = options.kind or (*KINDS, IMPORT_TIME)
+            cases = [case for kind in kinds for case in cases_of(model, kind, options.seed)]
             with tempfile.TemporaryDirectory() as folder:
                 for result in judge_cases(cases, Path(folder)):
                     counts[result.state] += 1

@@ -76,8 +76,11 @@ class Case:
     @cached_property
     def _imports(self) -> list[str]:
         """What code that was taken from the model's file needs."""
-        names = {n.id for n in ast.walk(ast.parse(self.body)) if isinstance(n, ast.Name)}
-        known = {**self.model.imports, "nn": "from torch import nn", "torch": "import torch"}
+        nodes = [*ast.walk(ast.parse(self.body))]
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        names -= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+        known = {**self.model.imports, "nn": "from torch import nn"}
+        known |= {name: f"import {name}" for name in ("functools", "os", "torch")}
         return [known[name] for name in sorted(names) if known.get(name)]
 
     @cached_property
@@ -123,6 +126,25 @@ def find_cases(model: Model, kind: str, seed: int) -> list[Case]:
             except LookupError:  # the form does not fit
                 continue
     return cases
+
+
+IMPORT_TIME = read_forms(Path(__file__).with_name("import_time.txt"))
+
+
+def find_import_time_case(model: Model, number: int) -> Case:
+    """A variant with up to three statements that act at import, drawn for `number`."""
+    random = Random(f"{number} {model.name}")
+    facts = Facts(model, random.choice(sorted(model.reachable(model.head))), random)
+    drawn, parts = random.sample(IMPORT_TIME, 3), {"above": "", "below": ""}
+    names = []
+    for place, name, _, text in drawn[: random.randint(1, 3)]:
+        try:
+            parts[place] += Template(text).substitute(facts)
+            names.append(name)
+        except LookupError:  # the form does not fit
+            continue
+    body = f"{parts['above']}class {model.head}(hf.{model.head}):\n    mark = 1\n{parts['below']}"
+    return Case("import", "-".join([str(number), *names]), model, body, {}, model.head, "", "")
 
 
 def _fill(kind: str, label: str, facts: Facts, text: str, options: dict[str, str]) -> Case:

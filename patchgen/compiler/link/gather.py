@@ -10,6 +10,7 @@ import.  `order` orders the blocks, `module` writes the import statements.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -29,6 +30,7 @@ from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.kept import recall
 from patchgen.syntax.statements import changed_names
+from patchgen.syntax.trees import parse_once, statements_within
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ class _Closure:
                 # Nearly no statement changes anything.
                 if not changed:
                     continue
-                concerned = names if block.defines else names | read[module]
+                is_alone = block.defines or self._builder.naming.acts_on_replaced(module, block)
+                concerned = names if is_alone else names | read[module]
                 if changed & concerned and self._belongs_here(module, block):
                     yield BlockId(module, block.first)
 
@@ -148,6 +151,8 @@ class _Closure:
 
         A name that is imported, or that the output of another kind defines, is only recorded.
         """
+        if dependency.name == self._builder.naming.aside(dependency.symbol):
+            return self._builder.block_ids(dependency.symbol)
         place = self._builder.naming.resolve(dependency.symbol, dependency.home)
         if place.key is None:
             return self._record_import(dependency, block)
@@ -266,6 +271,8 @@ def _find_base_roots(base: str | None, builder: Builder) -> list[BlockId]:
     for block in index.blocks:
         if block.kind in ("import", "main"):
             continue
+        if builder.naming.acts_on_replaced(base, block):
+            continue
         # What no code of the module reads is there for other modules.
         if exported.intersection(block.defines) or not reached.intersection(block.defines):
             roots += _replace_block(block, base, builder)
@@ -305,10 +312,15 @@ def _is_kept_unused(block: Block) -> bool:
     """Whether a statement of a modular file stays if nothing uses what it binds."""
     if block.kind in ("import", "doc", "main") or block.is_of_exports or block.name in FOR_VERIFY:
         return False
-    if not block.defines:
-        return True
-    imported = {item.bound for item in block.imports}
-    return any(name not in imported for name in block.defines) or bool(changed_names(block.text))
+    nodes = statements_within(parse_once(block.text))
+    return not all(isinstance(node, _IMPORTING) for node in nodes)
+
+
+# What an import under a condition is made of: without a use of it, it is most likely left over.
+_IMPORTING = (
+    *(ast.Module, ast.If, ast.Try, ast.ExceptHandler),
+    *(ast.Import, ast.ImportFrom, ast.Pass),
+)
 
 
 def _replace_block(block: Block, module: str, builder: Builder) -> list[BlockId]:

@@ -29,6 +29,7 @@ from patchgen.compiler.plan.words import is_edit
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.reads import Reference
+from patchgen.syntax.statements import changed_names
 from patchgen.syntax.trees import (
     find_name,
     global_names,
@@ -235,16 +236,20 @@ class _Qualifier:
 
         Where a subclass took the name of its parent, code means the subclass.  Two kinds of code
         mean the parent: its own `super(Parent, self)`, and what sets or reads its attributes when
-        the module is imported.
+        the module is imported.  What changes a table there means the parent's.
         """
         resolution = self._naming.resolve(symbol, self._module.source.module)
         aside = None if resolution.key in (None, symbol) else self._naming.aside(symbol)
         if aside is None:
             return resolution
         in_own_super = symbol == self._key and self._is_in_super(reference)
-        has_attribute = bool(reference.attributes) or self._changes_attributes
-        calls_itself = symbol == self._key and self._naming.plan.subclass_of(symbol) is None
-        if calls_itself or in_own_super or (reference.eager and has_attribute):
+        is_class = self._naming.plan.subclass_of(symbol) is not None
+        calls_itself = symbol == self._key and not is_class
+        if is_class:
+            acts_on_it = bool(reference.attributes) or self._changes_attributes
+        else:
+            acts_on_it = reference.name in changed_names(self._block.text)
+        if calls_itself or in_own_super or (reference.eager and acts_on_it):
             return Resolution(symbol, aside, resolution.kind)
         return resolution
 

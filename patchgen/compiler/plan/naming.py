@@ -17,9 +17,10 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import kind_of_module
 from patchgen.facts.decorators import RULES
 from patchgen.facts.modules import MODELS
-from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import per_object
+from patchgen.syntax.statements import changed_names
 
 _NOWHERE = Location("")
 
@@ -140,6 +141,15 @@ class Naming:
             return None
         return self._private(symbol, place.name)
 
+    def acts_on_replaced(self, module: str, block: Block) -> bool:
+        """Whether a statement changes nothing but what the modular file replaces.
+
+        TABLE["x"] = gelu       acts on the parent's TABLE, wherever that is carried
+        """
+        changed = [] if block.defines else changed_names(block.text)
+        found = [self.aside(Symbol(module, name)) for name in changed]
+        return bool(found) and all(found)
+
     def _private(self, symbol: Symbol, name: str) -> str:
         """`_LlamaMLPParent`, `_rotate_half_parent`, numbered where that is something else."""
         # The name must be free in every text that the flat file can carry.
@@ -209,7 +219,9 @@ class Naming:
         # A source: its classes get the new prefix.
         if module in self.plan.prefixes:
             return self._renamed(symbol)
-        if not self.bindings.flatten_scope.flattens(module):
+        # A copy of the tables of transformers' auto classes would know other classes.
+        is_auto = module.startswith(f"{MODELS}.auto.")
+        if is_auto or not self.bindings.flatten_scope.flattens(module):
             return imported
         # A class of another model that is only used stays in its file, and so does what parents
         # import.  A function that a modular file uses is carried, with what it uses there.

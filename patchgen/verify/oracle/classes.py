@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import logging
 import re
 from collections.abc import Collection, Iterator
 from types import FunctionType, MappingProxyType, ModuleType
@@ -32,8 +33,16 @@ _SILENT = frozenset(
 
 def lacked(meaning: Meaning, flats: Collection[ModuleType]) -> list[str]:
     """What the modular file exports and none of its flat files has."""
-    names = sorted(name for name in meaning.exported() if not any(hasattr(f, name) for f in flats))
+    wanted = meaning.exported() | meaning.own_values().keys()
+    names = sorted(name for name in wanted if not any(hasattr(f, name) for f in flats))
     return [f"{name}: the modular file defines it, and no flat file has it" for name in names]
+
+
+def value_differences(meaning: Meaning, flat: ModuleType) -> Iterator[str]:
+    """What differs between the values that the modular file binds and those of a flat file."""
+    for name, meant in meaning.own_values().items():
+        if hasattr(flat, name):
+            yield from (f"{name}{what}" for what in _differs(meaning, meant, getattr(flat, name)))
 
 
 def class_differences(meaning: Meaning, flat: ModuleType) -> Iterator[str]:
@@ -179,6 +188,8 @@ def _described(meaning: Meaning, value: Any) -> Any:
             return (type(value).__name__, *(_described(meaning, each) for each in value))
         case set() | frozenset():
             return ("set", *sorted(str(_described(meaning, each)) for each in value))
+        case logging.Logger():  # is called by its module
+            return ("Logger", value.level)
         case None | bool() | int() | float() | complex() | bytes():
             return repr(value)
     of = type(value)

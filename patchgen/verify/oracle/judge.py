@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from patchgen import disk
 from patchgen.verify.checks.context import CheckContext, Verdict
-from patchgen.verify.oracle.classes import class_differences, lacked
+from patchgen.verify.oracle.classes import class_differences, lacked, value_differences
 from patchgen.verify.oracle.models import compare_models, say
 from patchgen.verify.oracle.running import Meaning, NotJudged, run_as_python
 from patchgen.verify.parts.part_check import Scenario
@@ -79,6 +79,7 @@ def examine(
     found = lacked(meaning, flats)
     for flat in flats:
         found += class_differences(meaning, flat)
+        found += value_differences(meaning, flat)
     tensors, why = 0, ""
     for flat, head in [(flat, head) for flat in flats for head in heads if hasattr(flat, head)]:
         try:

@@ -186,6 +186,21 @@ class Meaning:
             return own & {*vars(self.modular.module)["__all__"]}
         return own
 
+    def own_values(self) -> dict[str, Any]:
+        """What the modular file binds otherwise than by a class, a function or an import."""
+        definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        names = [
+            part.id
+            for node in self.modular.tree.body
+            if not isinstance(node, definitions)
+            for part in ast.walk(node)
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+        ]
+        values = vars(self.modular.module)
+        # What is deleted again is not there, nor is what only `if __name__ == "__main__":` binds.
+        there = [name for name in names if name in values and not name.startswith("__")]
+        return {name: values[name] for name in there}
+
     @contextmanager
     def auto_classes(self) -> Iterator[None]:
         """A context in which transformers' auto classes give the classes of this file."""
@@ -311,8 +326,11 @@ class Copy(Running):
             self.step()
 
     def original(self, name: str) -> Any:
-        """The parent's own definition, which is run now if it was not yet."""
-        while name not in self.originals and self.at < len(self.statements):
+        """The parent's own definition, run now with what fills it, if that was not yet."""
+        filling = [at for at, node in enumerate(self.statements) if name in _filled(node)]
+        while self.at <= max(filling, default=-1) or name not in self.originals:
+            if self.at == len(self.statements):
+                break
             self.step()
         if name in self.originals:
             return self.originals[name]
@@ -323,8 +341,13 @@ class Copy(Running):
         self.at += 1
         if isinstance(node, ast.ClassDef):
             self.prepare(node)
+        # A table that the parent's statement fills is the parent's.
+        filled = {name: self.originals[name] for name in _filled(node) if name in self.originals}
+        replaced = {name: vars(self.module)[name] for name in filled}
         before = dict(vars(self.module))
+        vars(self.module).update(filled)
         self.execute(node)
+        vars(self.module).update(replaced)
         for name, value in list(vars(self.module).items()):
             if name not in before or before[name] is not value:
                 self.originals[name] = value
@@ -434,9 +457,11 @@ class Modular(Running):
         for node in self.statements:
             self.run_statement(node)
 
-    def require(self, name: str) -> None:
-        """Run what binds or fills `name`, if that was not yet."""
+    def require(self, name: str, before: ast.stmt | None = None) -> None:
+        """Run what binds or fills `name`, above the statement `before`, if that was not yet."""
         for node in self.statements:
+            if node is before:
+                break
             if name in _bound(node):
                 self.run_statement(node)
 
@@ -445,7 +470,7 @@ class Modular(Running):
             return
         self.begun.add(id(node))
         for name in _read_at_import(node):
-            self.require(name)
+            self.require(name, before=node)
         if isinstance(node, ast.ClassDef):
             removed = _removals(node)
             kept = [each for each in node.body if not removed & set(_bound(each))]
@@ -495,9 +520,9 @@ class Modular(Running):
         """Bind the names of the copies that these take the place of."""
         for copy in self.meaning.copies.values():
             for theirs in list(copy.originals) if copy.is_followed else ():
-                if copy.renamed(theirs) in names:
-                    value = vars(self.module)[copy.renamed(theirs)]
-                    vars(copy.module)[theirs] = value
+                name = copy.renamed(theirs)
+                if name in names and name in vars(self.module):
+                    vars(copy.module)[theirs] = vars(self.module)[name]
 
     def imported(
         self, name: str, globals: Any = None, locals: Any = None, names: Any = (), level: int = 0
@@ -601,12 +626,22 @@ def _bound(node: ast.stmt) -> list[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             parts = [part for target in targets for part in ast.walk(target)]
             return [part.id for part in parts if isinstance(part, ast.Name)]
-        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))):
-            return [name]  # TABLE.update(...), operator.register_fake(...)
+        case ast.Expr():
+            return _filled(node)
         case ast.If() | ast.Try() | ast.With():
             inner = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.stmt)]
             inner += [p for handler in getattr(node, "handlers", []) for p in handler.body]
             return [name for part in inner for name in _bound(part)]
+    return []
+
+
+def _filled(node: ast.stmt) -> list[str]:
+    """The names whose values a statement changes, and does not bind: `TABLE["a"] = gelu`."""
+    match node:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))):
+            return [name]  # TABLE.update(...), operator.register_fake(...)
+        case ast.Assign(targets=[ast.Subscript(ast.Name(name))]):
+            return [name]
     return []
 
 
@@ -615,7 +650,7 @@ def _read_at_import(node: ast.AST) -> set[str]:
     names, waiting = set(), [node]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, ast.Name):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
             names.add(each.id)
         is_function = isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         waiting += [
