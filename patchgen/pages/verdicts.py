@@ -11,11 +11,9 @@ from typing import Any
 
 from patchgen import disk
 from patchgen.pages.trace import Variant
+from patchgen.project import parity
 from patchgen.project.verdict import Report, Status
-from patchgen.syntax.errors import Location, PatchgenError
 
-# Where this project keeps the report that `patchgen verify --report` writes.
-REPORT = Path("docs/parity")
 GAINS = Path("docs/gains.md")  # what benchmarks/gains.py counts, as a table
 _GAIN = re.compile(r"^\| `(\w+)` \| (?!Liger)(.+?) \|.* (\d+)% \| (.+?) \| (.+?) \|", re.MULTILINE)
 # The cases that say how much of the change was tested.
@@ -42,25 +40,19 @@ def judge_variant(
     if wrong:
         gate = Verdict("check", "bad", "not up to date", wrong)
     gains = judge_gains(home, variant.name)
-    return [gate, judge_models(verified, variant.name), *([gains] if gains is not None else [])]
+    models = judge_models(verified, variant.name, home, variant.modular)
+    return [gate, models, *([gains] if gains is not None else [])]
 
 
 def read_report(folder: Path | None, home: Path) -> Mapping[str, Any]:
     """The report of `verify` in `folder`, else the one that the project keeps; {} without one.
 
-    Raises PatchgenError PG914 where `folder` has none that can be read.
+    Raises PatchgenError PG914 for one that cannot be read.
     """
-    path = (folder if folder is not None else home / REPORT) / "parity.json"
-    if folder is None and not path.is_file():
+    kept = home / parity.FOLDER
+    if folder is None and not (kept / parity.FILE).is_file():
         return {}
-    try:
-        report = disk.read_json(path)
-    except (OSError, ValueError):
-        report = None
-    if not isinstance(report, dict) or not isinstance(report.get("cases"), list):
-        what = "is not what `patchgen verify --report DIR` writes"
-        raise PatchgenError("PG914", Location(str(path)), what, "name its output")
-    return report
+    return parity.read_report(kept if folder is None else folder)
 
 
 def judge_gains(home: Path, variant: str) -> Verdict | None:
@@ -74,21 +66,28 @@ def judge_gains(home: Path, variant: str) -> Verdict | None:
     figures = [dict.fromkeys(row[at].strip("*") for row in rows) for at in (3, 4)]
     text = "memory {}, FLOPs {}".format(*map(" / ".join, figures))
     details = [f"beside {row[1]}, {row[2]} % padding: {row[3]}, {row[4]}" for row in rows]
-    return Verdict("gains", "good" if "**" in str(rows) else "none", text, tuple(details))
+    # Never "good": the table does not say of which files it is.
+    return Verdict("gains", "none", text, tuple(details))
 
 
-def judge_models(report: Mapping[str, Any], variant: str) -> Verdict:
-    """The verdict of `verify`: what failed, how it was run, how much of the change was tested."""
+def judge_models(report: Mapping[str, Any], variant: str, home: Path, modular: str) -> Verdict:
+    """The verdict of `verify`: what failed, how it was run, how much of the change was tested.
+
+    A report of other files than the project's has no verdict.
+    """
     cases = [case for case in report.get("cases", ()) if case["variant"] == variant]
+    hint = f"run `patchgen verify {variant} --report DIR`"
     if not cases:
-        hint = f"run `patchgen verify {variant} --report DIR`"
         return Verdict("verify", "none", "no report", (hint,))
+    if not parity.is_about(report, variant, home, modular):
+        of_others = "stale: its files have changed since"
+        text = of_others if variant in report["about"] else "not of this file"
+        return Verdict("verify", "none", text, (hint,))
     counts = Counter(case["status"] for case in cases)
     text = ", ".join(f"{counts[s]} {s}" for s in ("PASS", "WARN", "FAIL") if counts[s])
     level = "bad" if counts["FAIL"] else "doubtful" if counts["WARN"] else "good"
-    versions = ", ".join(f"{name} {at}" for name, at in report.get("versions", {}).items())
-    command, device = report.get("command", "patchgen verify"), report.get("device", "?")
-    lines = [f"{command} on {device}; {versions}"]
+    versions = ", ".join(f"{name} {at}" for name, at in report["versions"].items())
+    lines = [f"{report['command']} on {report['device']}; {versions}"]
     lines += [f"{case['case']}: {case['note']}" for case in cases if case["case"] in _SHARES]
     poor = [case for case in cases if case["status"] in ("FAIL", "WARN")]
     lines += [f"{case['status']} {case['case']}: {case['note']}" for case in poor]

@@ -11,9 +11,9 @@ from typing import Any
 
 import patchgen
 from patchgen import disk
+from patchgen.project.parity import FILE, FOLDER, is_about, read_report
 from patchgen.runtime.variants import Variant
 
-PARITY = "docs/parity"  # where reports of `patchgen verify --report` are checked in
 _RAN_WITH = ("transformers", "torch")
 _LICENCE = "apache-2.0"  # of transformers, and so of what was made from it
 
@@ -134,14 +134,16 @@ def _licence(variant: Variant, source: Path | None) -> Iterator[str]:
 
 
 def _parity(variant: Variant) -> Iterator[str]:
-    sections = [
-        section
-        for page in sorted((variant.home / PARITY).glob("*.md"))
-        if (section := _section(page, variant.name))
-    ]
-    if sections:
-        yield "## Parity with the parent"
+    folder = variant.home / FOLDER
+    pages = sorted(folder.glob("*.md")) if (folder / FILE).is_file() else []
+    sections = [section for page in pages if (section := _section(page, variant.name))]
+    if not sections:
+        return
+    yield "## Parity with the parent"
+    if is_about(read_report(folder), variant.name, variant.home, variant.modular):
         yield from sections
+    else:
+        yield "It was verified before its last change, and not since."
 
 
 def _section(page: Path, name: str) -> str:

@@ -10,12 +10,14 @@ import json
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from patchgen import disk
 from patchgen.project.markdown import table_lines
+from patchgen.project.parity import FILE, Files, files_of, read_report
+from patchgen.syntax.errors import PatchgenError
 from patchgen.verify.variants import Variant
 
 Outcome = Literal["seen", "unseen", "no difference", "crashed"]
@@ -198,6 +200,7 @@ class RunDescription:
     command: str
     device: str
     versions: tuple[tuple[str, str], ...]
+    about: Mapping[str, Files] = field(default_factory=dict)  # by variants: the files as they were
 
 
 def find_best_device() -> str:
@@ -206,7 +209,7 @@ def find_best_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def describe_run(command: str, device: str) -> RunDescription:
+def describe_run(command: str, device: str, variants: Sequence[Variant]) -> RunDescription:
     import torch
     import transformers
 
@@ -220,18 +223,27 @@ def describe_run(command: str, device: str) -> RunDescription:
     }
     if device.startswith("cuda"):
         versions["CUDA"], device = str(torch.version.cuda), torch.cuda.get_device_name(device)
-    return RunDescription(command, device, tuple(versions.items()))
+    # Before anything runs: what is changed meanwhile was not verified.
+    about = {variant.name: files_of(Path(variant.home), variant.modular) for variant in variants}
+    return RunDescription(command, device, tuple(versions.items()), about)
 
 
 def as_json(
-    results: Sequence[Result], origin: RunDescription, commands: Mapping[str, str] | None = None
+    results: Sequence[Result],
+    origin: RunDescription,
+    commands: Mapping[str, str] | None = None,
+    about: Mapping[str, Files] | None = None,
 ) -> str:
-    """Every case with its numbers; `commands` gives the command of each variant."""
+    """Every case with its numbers.
+
+    `commands` gives the command of each variant, `about` the files that its cases are about.
+    """
     data: dict[str, Any] = {
         "command": origin.command,
         "commands": commands or {},
         "device": origin.device,
         "versions": dict(origin.versions),
+        "about": origin.about if about is None else about,
         "counts": counts(results),
         "cases": [result.as_json() for result in results],
     }
@@ -314,17 +326,22 @@ def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) 
         yield f"```diff\n{fate.diff}\n```\n"
 
 
-def read_record(path: Path, origin: RunDescription) -> tuple[list[Result], dict[str, str]]:
-    """Results of a parity.json and their commands; none of another device or other versions."""
+def read_record(
+    folder: Path, origin: RunDescription
+) -> tuple[list[Result], Mapping[str, str], Mapping[str, Files]]:
+    """Results of the report in `folder`, their commands, and the files that they are about.
+
+    None of another device or other versions.
+    """
     try:
-        data = disk.read_json(path)
+        data = read_report(folder)
         if (data["device"], data["versions"]) != (origin.device, dict(origin.versions)):
-            return [], {}
+            return [], {}, {}
         results = [from_json(case) for case in data["cases"]]
-        names = dict.fromkeys(each.variant for each in results)
-        return results, data.get("commands") or dict.fromkeys(names, data["command"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return [], {}
+    except (PatchgenError, ValueError, KeyError, TypeError, AttributeError):
+        return [], {}, {}
+    names = dict.fromkeys(each.variant for each in results)
+    return results, data["commands"] or dict.fromkeys(names, data["command"]), data["about"]
 
 
 def write_report(
@@ -333,14 +350,15 @@ def write_report(
     """What `gallery` has no results of stays as the report said it before."""
     names = [variant.name for variant in gallery]
     newer = dict.fromkeys((each.variant for each in results), origin.command)
-    before, commands = read_record(folder / "parity.json", origin)
+    before, commands, about = read_record(folder, origin)
     kept = [each for each in before if each.variant in names and each.variant not in newer]
     commands = {name: each for name, each in {**commands, **newer}.items() if name in names}
+    about = {name: files for name, files in {**about, **origin.about}.items() if name in commands}
     ordered = sorted([*kept, *results], key=lambda result: names.index(result.variant))
     reported = [variant for variant in gallery if variant.name in commands]
     every = tuple(dict.fromkeys(commands.values()))
     pages = {
-        "parity.json": as_json(ordered, origin, commands),
+        FILE: as_json(ordered, origin, commands, about),
         "parity.md": as_markdown(reported, ordered, origin, every),
         "mutants.md": format_mutants_page(reported, ordered, _made_by(origin, every)),
     }

@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from transformers import LlamaForCausalLM, Qwen3MoeForCausalLM
 
 from patchgen.cli.commands import patchgen as command_line
+from patchgen.project.lock import read_lock
+from patchgen.project.parity import files_of
 from patchgen.runtime.export import code_files
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import Variant
@@ -172,6 +174,18 @@ def test_a_project_with_a_report(tmp_path, monkeypatch):
     (tmp_path / "docs/parity").mkdir(parents=True)
     report = "# Parity\n\nAs run somewhere.\n\n## other\n\nnothing\n\n## wide\n\n| case |\n"
     (tmp_path / "docs/parity/cpu.md").write_text(report, encoding="utf-8")
+    (record,) = [
+        r
+        for r in read_lock(tmp_path / "patchgen.lock").values()
+        if r.output.endswith("modeling_wide.py")
+    ]
+    about = {
+        "command": "",
+        "device": "cpu",
+        "cases": [],
+        "about": {"wide": files_of(tmp_path, record.modular)},
+    }
+    (tmp_path / "docs/parity/parity.json").write_text(json.dumps(about), encoding="utf-8")
     folder = tmp_path / "wide"
     assert run("export", "wide", folder).return_value == 0
     configuration = json.loads((folder / "config.json").read_text())
@@ -179,6 +193,11 @@ def test_a_project_with_a_report(tmp_path, monkeypatch):
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "A Llama whose feed-forward outputs count twice." in card
     assert "As run somewhere." in card and "| case |" in card and "nothing" not in card
+    about["about"]["wide"] = dict.fromkeys(about["about"]["wide"], "0" * 64)
+    (tmp_path / "docs/parity/parity.json").write_text(json.dumps(about), encoding="utf-8")
+    assert run("export", "wide", tmp_path / "again").return_value == 0
+    card = (tmp_path / "again/README.md").read_text(encoding="utf-8")
+    assert "before its last change, and not since" in card and "| case |" not in card
 
 
 def test_without_a_checkpoint(tmp_path, monkeypatch):

@@ -88,7 +88,7 @@ def verify(
     limit = None if full else SECONDS
     plan = Plan(full, tuple(dtypes) or DTYPES, True, _number_of(mutants), limit, seed)
     device = device or find_best_device()
-    about = describe_run("patchgen " + " ".join(_arguments()), device)
+    about = describe_run("patchgen " + " ".join(_arguments()), device, chosen)
     on_terminal = form == "text" and sys.stderr.isatty()
     show = _Progress(gallery, about, report, verbose, on_terminal)
     wanted = Wanted(plan, device, Limits(seconds, megabytes))

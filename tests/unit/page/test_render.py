@@ -63,7 +63,7 @@ def read(html: str) -> Reader:
 @pytest.mark.parametrize("name", GALLERY)
 def test_a_page_is_whole_and_loads_nothing(name: str) -> None:
     variant = traced(name)
-    html = render_page(variant, [judge_models({}, name)])
+    html = render_page(variant, [judge_models({}, name, REPOSITORY, variant.modular)])
     page = read(html)
     assert len(html.encode()) < LIMIT
     assert page.loads == ["data:,", "index.html"]
@@ -123,7 +123,8 @@ def test_a_folder_without_a_report_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_report_of_verify_is_summed_up() -> None:
-    verdict = judge_models(read_report(None, REPOSITORY), "mpnet_sdpa_checkpoint")
+    name, modular = "mpnet_sdpa_checkpoint", "modular/mpnet/modular_mpnet_sdpa_checkpoint.py"
+    verdict = judge_models(read_report(None, REPOSITORY), name, REPOSITORY, modular)
     assert re.fullmatch(r"\d+ PASS(, \d+ WARN)?", verdict.text)
     assert any("mutants seen" in detail for detail in verdict.details)
 
@@ -131,7 +132,7 @@ def test_the_report_of_verify_is_summed_up() -> None:
 def test_gains_are_those_of_the_table(tmp_path):
     """With full rows and with padding; never beside Liger, whose kernels the variant may use too."""
     verdict = judge_gains(REPOSITORY, "bert_mlm_padding_free")
-    assert (verdict.level, verdict.text) == ("good", "memory 0.86 / 0.59, FLOPs 0.83 / 0.51")
+    assert (verdict.level, verdict.text) == ("none", "memory 0.86 / 0.59, FLOPs 0.83 / 0.51")
     assert "Liger" not in str(judge_gains(REPOSITORY, "gemma2_loss"))
     assert judge_gains(REPOSITORY, "nothing") is None
     assert judge_gains(tmp_path, "bert_mlm") is None

@@ -1,0 +1,59 @@
+"""Which files a report of `patchgen verify --report` is about, by their digests.
+
+    "about": {"llama_loss": {"modular/llama/modular_llama_loss.py": "3f1c...", ...}}
+
+A report is checked in and stays when a variant changes, and whoever sends a variant can send a
+report as well.  It counts for the modular file and the outputs that have these digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from patchgen import disk
+from patchgen.project.lock import read_outputs
+from patchgen.project.outcome import digest_of_file
+from patchgen.project.places import LOCK
+from patchgen.syntax.errors import Location, PatchgenError
+
+FOLDER, FILE = "docs/parity", "parity.json"
+STATUSES = ("PASS", "WARN", "FAIL", "NONE")
+Files = Mapping[str, str]  # digests by the paths of files, relative to the project
+
+
+def files_of(home: Path, modular: str) -> Files:
+    """The modular file and what is recorded of it, with the digests that the files have now."""
+    outputs = [record.output for record in read_outputs(home / LOCK) if record.modular == modular]
+    return {name: digest_of_file(home / name) for name in [modular, *sorted(outputs)]}
+
+
+def is_about(report: Mapping[str, Any], variant: str, home: Path, modular: str) -> bool:
+    """Whether `report` says of `variant` what it found of the files that are here."""
+    return bool(report["about"].get(variant) == files_of(home, modular))
+
+
+def read_report(folder: Path) -> Mapping[str, Any]:
+    """The report in `folder`; raises PatchgenError PG914 for what `verify` does not write."""
+    path = folder / FILE
+    try:
+        report = disk.read_json(path)
+        cases = [dict(case) for case in report["cases"]]
+        texts = [case[name] for case in cases for name in ("variant", "case", "note")]
+        tables = [report.setdefault(name, {}) for name in ("about", "commands", "versions")]
+        about, commands, versions = tables
+        texts += [*commands.values(), *versions.values(), *_texts_of(about.values())]
+        texts += [report["command"], report["device"]]
+        is_sound = all(isinstance(text, str) for text in texts)
+        is_sound &= all(case["status"] in STATUSES for case in cases)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        is_sound = False
+    if not is_sound:
+        what = "is not what `patchgen verify --report DIR` writes"
+        raise PatchgenError("PG914", Location(str(path)), what, "name its output")
+    return report  # type: ignore[no-any-return]
+
+
+def _texts_of(tables: Iterable[Mapping[str, str]]) -> list[str]:
+    return [digest for table in tables for digest in table.values()]
