@@ -99,8 +99,9 @@ def require(packages: str, what: str, extra: str) -> None:
     """Raise a usage error if one of `packages` is missing; `extra` is what installs them."""
     for package in packages.split():
         if importlib.util.find_spec(package.lower()) is None:
-            install = f"pip install 'patchgen[{extra}]'"
-            raise click.UsageError(f"{what} needs {package}: {install}")
+            from patchgen.project.origin import install_hint
+
+            raise click.UsageError(f"{what} needs {package}: {install_hint(extra)}")
 
 
 def needs_models(

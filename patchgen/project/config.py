@@ -233,7 +233,10 @@ def _require_version(wanted: str | None) -> None:
         sign, release = found[1] or "==", found[2]
         if not _SIGNS[sign](have, _release(release)):
             what = f"the project requires patchgen {wanted}, this is {patchgen.__version__}"
-            hint = f"pip install 'patchgen{sign}{release}'"
+            # Imported here: it loads what most runs do not need.
+            from patchgen.project.origin import origin
+
+            hint = f"install such a release from where this one came from: {origin()}"
             raise PatchgenError("PG902", Location(FILE), what, hint)
 
 

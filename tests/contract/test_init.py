@@ -139,7 +139,7 @@ def test_the_workflow_and_the_hook_are_whole(tree):
 @pytest.mark.parametrize(
     ("record", "requirement"),
     [
-        (None, "patchgen=="),
+        (None, "path/to/patchgen"),
         ({"url": "file:///home/me/patchgen", "dir_info": {"editable": True}}, "path/to/patchgen"),
         (
             {"url": "https://x.org/p.git", "vcs_info": {"vcs": "git", "commit_id": "ab12"}},
@@ -155,7 +155,7 @@ def test_the_workflow_installs_what_is_installed_here(record, requirement, monke
         def locate_file(self, path):
             raise NotImplementedError
 
-    monkeypatch.setattr("patchgen.cli.commands.init.distribution", lambda name: Installed())
+    monkeypatch.setattr("patchgen.project.origin.distribution", lambda name: Installed())
     assert _patchgen_requirement().startswith(requirement)
 
 

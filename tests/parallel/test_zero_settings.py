@@ -67,4 +67,4 @@ def test_without_deepspeed(monkeypatch):
     monkeypatch.setitem(sys.modules, "deepspeed.accelerator", None)
     with pytest.raises(PatchgenError, match="PG845") as refused:
         check_deepspeed(engine(), "cpu")
-    assert "patchgen[deepspeed]" in refused.value.problem.hint
+    assert "[deepspeed]" in refused.value.problem.hint

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import string
 import textwrap
 import tomllib
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import click
 
-import patchgen
 from patchgen import disk
 from patchgen.cli import terminal
 from patchgen.cli.options import NEW_FOLDER
 from patchgen.project.config import FILE, TABLE, Config, make_config, nearest_config, read_config
+from patchgen.project.origin import UNKNOWN, origin
 from patchgen.project.versions import release_of
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import make_environment
 
 STARTER = Path(__file__).parents[1] / "starter"
-CLONE = "path/to/patchgen"
 HOOK, WORKFLOW = ".pre-commit-config.yaml", ".github/workflows/patchgen.yml"
 
 
@@ -108,22 +105,9 @@ def _starter(name: str) -> str:
 
 
 def _patchgen_requirement() -> str:
-    """What to give to `pip install` on another machine to get this patchgen.
-
-    pip records where a package came from in `direct_url.json` (PEP 610), unless it came from an
-    index.
-    """
-    try:
-        record = distribution("patchgen").read_text("direct_url.json")
-    except PackageNotFoundError:
-        return CLONE
-    if record is None:
-        return f"patchgen=={patchgen.__version__}"
-    origin = json.loads(record)
-    version_control = origin.get("vcs_info")
-    if version_control is None:
-        return CLONE
-    return f"{version_control['vcs']}+{origin['url']}@{version_control['commit_id']}"
+    """What to give to `pip install` on another machine, which lacks folders of this one."""
+    source = origin()
+    return source if "://" in source else UNKNOWN
 
 
 def _next_steps(config: Config, patchgen_from: str, release: str) -> str:
@@ -137,6 +121,6 @@ def _next_steps(config: Config, patchgen_from: str, release: str) -> str:
         "patchgen convert                # writes its model",
         "patchgen check                  # says whether the two agree",
     ]
-    if patchgen_from == CLONE:
-        steps.append(f"in {WORKFLOW}, replace {CLONE} by where your CI finds patchgen")
+    if patchgen_from == UNKNOWN:
+        steps.append(f"in {WORKFLOW}, replace {UNKNOWN} by where your CI finds patchgen")
     return "".join(["\nnext:\n", *(f"  {step}\n" for step in steps)])

@@ -38,8 +38,8 @@ def train(model: str, arguments: tuple[str, ...], lists: bool) -> int:
     """transformers' Trainer trains it.  MODEL is a variant, a model type of transformers, a
     checkpoint, or the arguments.json of a run.  ARGUMENTS are any of Trainer's TrainingArguments,
     and those of patchgen: --data, --task, --length, --packing, --weights, --tokenizer, --tiny,
-    --config, --dtype, --lora_rank, --muon, --engine, --search and more.  Needs pip install
-    'patchgen[train]'.
+    --config, --dtype, --lora_rank, --muon, --engine, --search and more.  Needs patchgen's
+    extra "train".
 
     \b
     Example:

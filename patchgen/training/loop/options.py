@@ -20,6 +20,7 @@ import torch
 from transformers import HfArgumentParser, TrainingArguments
 
 from patchgen import disk
+from patchgen.project.origin import install_hint
 from patchgen.runtime.checkpointing import options_of
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.training.parallel.engine import NAMES
@@ -93,7 +94,7 @@ def needs(package: str, where: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        what, hint = f"needs the package {package}", "pip install 'patchgen[train]'"
+        what, hint = f"needs the package {package}", install_hint("train")
         raise PatchgenError("PG814", Location(where), what, hint) from error
 
 

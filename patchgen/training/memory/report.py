@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from patchgen.project.origin import install_hint
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.memory.figures import (
     ROLES,
@@ -206,7 +207,7 @@ def draw(trace: StepTrace, path: Path, room: int = 0) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        hint = "pip install 'patchgen[charts]'"
+        hint = install_hint("charts")
         raise PatchgenError("PG825", Location("--figure"), "needs matplotlib", hint) from error
     moments, heights = over_time(trace)
     figure = Figure(figsize=(8, 4), layout="constrained")

@@ -17,6 +17,7 @@ from transformers.integrations.deepspeed import (
     unset_hf_deepspeed_config,
 )
 
+from patchgen.project.origin import install_hint
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
 
@@ -71,7 +72,7 @@ def check_deepspeed(engine: Engine, device: str) -> None:
         from deepspeed.accelerator import get_accelerator
     except Exception as error:  # each release of DeepSpeed fails in its own way
         what = f"deepspeed cannot be imported: {' '.join(str(error).split())}"
-        hint = "pip install 'patchgen[deepspeed]', in a release that goes with this torch"
+        hint = f"{install_hint('deepspeed')}, in a release that goes with this torch"
         raise PatchgenError("PG845", where, what, hint) from error
     found = get_accelerator().device_name()
     if found != device:

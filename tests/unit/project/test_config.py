@@ -138,6 +138,6 @@ def test_required_version_that_this_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr("patchgen.__version__", "0.1.0")
     (message,) = problems({"required-version": ">=7"}, tmp_path)
     assert (
-        "PG902 the project requires patchgen >=7, this is 0.1.0\n    hint: pip install 'patchgen>=7'"
+        "PG902 the project requires patchgen >=7, this is 0.1.0\n    hint: install such a release from where this one came from: "
         in message
     )
