@@ -18,7 +18,7 @@ known: then both branches are followed, and what one of them fills counts as fil
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from patchgen.facts.bases import CONTAINERS, TENSORS
@@ -73,10 +73,14 @@ class TooLongError(Exception):
 
 
 class Machine:
-    """Follows the code of a generated text and of the release that `env` reads."""
+    """Follows the code of a generated text and of the release that `env` reads.
 
-    def __init__(self, env: Environment) -> None:
+    `resolve` says where a name of a module is defined: `transformers.PreTrainedModel`.
+    """
+
+    def __init__(self, env: Environment, resolve: Callable[[str], str]) -> None:
         self.env = env
+        self._resolve = resolve
         self.is_filling = False
         self._unsure = 0  # how many tests stand around the statement that are not decided
         self._running: list[ast.AST] = []  # the functions that are being followed
@@ -119,6 +123,8 @@ class Machine:
     def _reach(self, name: str) -> Any:
         """What stands outside: read where it is a class of transformers."""
         module, _, last = name.rpartition(".")
+        if module == "transformers":
+            module, _, last = self._resolve(name).rpartition(".")
         if module != "transformers.initialization":
             home = self.read_module(module)
             # Functions of the release are not followed.
@@ -168,6 +174,11 @@ class Machine:
                 return self._invoke(function, Call(0))
             return [function]
         return []
+
+    def ask(self, test: ast.expr, before: Sequence[ast.stmt], frame: Frame) -> bool | None:
+        """What a test says below some statements; None where that is not known."""
+        self._run(before, frame)
+        return decide(self._evaluate(test, frame))
 
     def make(self, kind: Kind, call: Call) -> Object:
         """An object of a class."""

@@ -64,21 +64,28 @@ def find_unset(
     origins: Origins,
     is_own: Callable[[int], bool],
     env: Environment,
+    resolve: Callable[[str], str],
 ) -> Iterator[tuple[int, str, str]]:
     """The unset tensors of the output `text`: line or 0, meaning, and what to do.
 
     The text follows `base`, or is a new model; `origins` says which upstream class each of its
     classes stands for.  The line is one that the modular file wrote, as `is_own` says: where the
-    tensor is made, else the module that has it, and so on.
+    tensor is made, else the module that has it, and so on.  Without what to do, it is a note: the
+    code is too long to be followed.  `resolve` is the machine's.
     """
     if base is not None and not _may_leave_unset(text, base, env):
         return
     if env.path(MODELING_UTILS) is None or not _builds_without_memory(env):
         return
-    machine = Machine(env)
+    machine = Machine(env, resolve)
     try:
         unset = _collect_unset(text, base, origins, is_own, machine)
     except TooLongError:
+        yield (
+            0,
+            "the constructors are too long to be followed: no tensor that is unset is named",
+            "",
+        )
         return
     for (line, owner), places in unset.items():
         # What a class inherits is set with that of its parent.

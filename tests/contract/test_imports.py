@@ -43,7 +43,7 @@ COMPILER = {
         "compiler.merge.text",
         "compiler.merge.members",
     },
-    "compiler.link": {"syntax.errors", "facts", "syntax", "compiler.plan"},
+    "compiler.link": {"syntax.errors", "facts", "syntax", "compiler.plan", "weights"},
     "formatting": {
         "syntax.errors",
         "disk",

@@ -203,7 +203,8 @@ def find_classes(model: Model) -> list[str]:
     names = {}
     for module in made.modules():
         kind = type(module)
-        if kind.__module__ == model.module and not hasattr(module, "_init_weights"):
+        is_model = hasattr(module, "_init_weights")
+        if kind.__module__ == model.module and kind.__name__ in model.classes and not is_model:
             names[kind.__name__] = None
     found = list(names)
     return found[len(found) // 2 :] + found[: len(found) // 2]

@@ -95,9 +95,13 @@ def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flat
     overrides = find_overrides(builder)
     for name, module, base in unfinished.outputs:
         files.append(_make_file(name, module, base, formatted, builder))
-    for file, (_, module, _) in zip(files, unfinished.outputs, strict=True):
+    for number, (_, module, _) in enumerate(unfinished.outputs):
+        file = files[number]
         beside = [other.text for other in files if other is not file]
-        findings += _validate_file(file, beside, module, overrides, builder)
+        found = _validate_file(file, beside, module, overrides, builder)
+        notes = [Note(each.at, each.what) for each in found if each.severity == "note"]
+        files[number] = replace(file, notes=(*file.notes, *notes))
+        findings += [each for each in found if each.severity != "note"]
     blocks = [block for _, module, _ in unfinished.outputs for block in module.blocks]
     findings += find_unused(blocks, builder)
     problems = tuple(problem for problem in findings if problem.severity != "warning")

@@ -100,7 +100,7 @@ def validate(
     origins: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     beside: Sequence[str] = (),
 ) -> tuple[Problem, ...]:
-    """What is wrong with the generated `file`, and warnings, at the lines that it came from.
+    """What is wrong with the generated `file`, warnings and notes, at the lines it came from.
 
     `places` are those of what the modular file declares, as "Class" or "Class.method", and imports,
     as "module name"; "" is where it begins to declare what is in `file`: the place of problems of
@@ -396,9 +396,10 @@ def _find_unset(
     def is_own(line: int) -> bool:
         return output.locate(line).path == output.modular
 
-    for line, what, hint in find_unset(output.text, output.base, origins, is_own, env):
+    resolve = Bindings(env, Transformers("")).follow
+    for line, what, hint in find_unset(output.text, output.base, origins, is_own, env, resolve):
         at = output.locate(line) if line else output.places[""]
-        yield Problem(at, "PG421", what, hint, "warning")
+        yield Problem(at, "PG421", what, hint, "warning" if hint else "note")
 
 
 def _find_patchgen_imports(parsed: Parsed, modular: str) -> Iterator[Problem]:

@@ -12,9 +12,10 @@
             elif isinstance(module, MixtralTopKRouter):
                 init.normal_(module.weight, std=std)
 
-Only from methods of this form, whose branches each ask for a class: then what a branch does depends
-on no other.  Where it is another form, or reads a field that the configuration may lack, nothing is
-brought, and PG421 names what is not set.
+Each test is asked of each class that was taken (`weights` follows its constructor), so that a
+branch for `"RMSNorm" in module.__class__.__name__` becomes one for Gemma2RMSNorm alone.  Where the
+method has another form, or reads a field that the configuration lacks, nothing is brought: a note
+says so, and PG421 names what is not set.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
 from patchgen.compiler.link.footer import add_method
@@ -32,11 +33,15 @@ from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import references_in
+from patchgen.syntax.bound import bound_names
 from patchgen.syntax.trees import parse_class
+from patchgen.weights.machine import Machine, TooLongError
+from patchgen.weights.values import UNKNOWN, Call, Class, Frame, Home, Object, Values
 
 _NAME = "_init_weights"
 _SUPER = "super()._init_weights(module)"
-_ASKED = re.compile(r"isinstance\(module, (\w+)\)")
+# What the model has besides its configuration.
+_OTHERS = re.compile(r"\bself\.(?!config\b)")
 _METHOD = """@torch.no_grad()
 def _init_weights(self, module):
     super()._init_weights(module)
@@ -56,11 +61,16 @@ def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
     imports = {dependency.name: dependency for dependency in gathered.imports}
     for module in sorted(modules - own - {gathered.base}):
         source = _find_source(module, builder)
-        body = "" if source is None else _select(source, gathered, builder)
-        if source is None or not body:
+        if source is None:
             continue
-        needed = _list_needed(body, source, imports, gathered)
-        if needed is not None:
+        body = _select(source, gathered, builder)
+        taken = builder.index(module).classes
+        needed = _list_needed(body or "", source, taken, imports, gathered)
+        if body is None or needed is None:
+            note = f"blocks of {module} are initialised as those of this model: what its "
+            note += f"{source.symbol.name}.{_NAME} does cannot be written here"
+            model = replace(model, notes=(*model.notes, note))
+        elif body:
             imports |= {dependency.name: dependency for dependency in needed}
             dependencies = dict.fromkeys([*model.dependencies, *needed])
             text = _add(model.text, body)
@@ -89,60 +99,132 @@ def _find_source(module: str, builder: Builder) -> RewrittenBlock | None:
     return qualify_names(index, blocks[0], symbol, builder.naming)
 
 
-def _select(source: RewrittenBlock, gathered: Gathered, builder: Builder) -> str:
-    """What a method does for the classes of the file; "" where it has not the known form."""
+def _select(source: RewrittenBlock, gathered: Gathered, builder: Builder) -> str | None:
+    """What a method does for the classes of the file; None where that cannot be written alone."""
     home = source.symbol.module
-    taken = {block.name for block in gathered.blocks if block.origin.module == home}
-    taken |= _list_imported(home, gathered, builder)
+    block = builder.index(home).definition(source.symbol.name)
+    taken = _make_taken(home, gathered, builder)
+    if block is None or not taken:
+        return None if taken is None else ""
+    before: list[ast.stmt] = []
+    asked_before: list[ast.stmt] = []
     kept: list[str] = []
-    for node in _find_method(source.text).body:
-        match node:
-            case ast.Assign(targets=[ast.Name()], value=ast.Attribute()):
-                kept.append(ast.unparse(node))
-            case ast.If() if (branches := _select_branches(node, taken)) is not None:
-                kept += branches
-            case ast.Expr(value=ast.Constant()):
+    pairs = zip(_find_method(block.text).body, _find_method(source.text).body, strict=True)
+    for asked, node in pairs:
+        match asked, node:
+            case ast.If(), ast.If() if "module" in ast.unparse(asked.test):
+                kept += _select_branches(asked, node, asked_before, taken)
+            case _, ast.Assign(targets=[ast.Name()]) | ast.If():
+                before.append(node)
+                asked_before.append(asked)
+            case _, ast.Expr(value=ast.Constant()):
                 pass
             case _ if ast.unparse(node) != _SUPER:
-                return ""
-    body = "\n".join(kept)
+                return None
+    text = "\n".join(kept)
+    needed = [
+        node
+        for node in before
+        if any(re.search(rf"\b{each}\b", text) for each in bound_names([node]))
+    ]
+    body = "\n".join([*map(ast.unparse, needed), *kept]) if kept else ""
     known = _read_configuration(gathered, builder)
     fields = set(re.findall(r"\bself\.config\.(\w+)", body))
-    is_whole = "isinstance(" in body and all(re.search(rf"\b{each}\b", known) for each in fields)
-    return body if is_whole else ""
+    is_known = all(re.search(rf"\b{each}\b", known) for each in fields)
+    return body if is_known and not _OTHERS.search(body) else None
 
 
-def _list_imported(module: str, gathered: Gathered, builder: Builder) -> set[str]:
+@dataclass(frozen=True)
+class _Taken:
+    """A class that was taken from a model: its name in the file, and an object of it."""
+
+    name: str
+    made: Object
+    machine: Machine
+    home: Home
+
+    def answer(self, test: ast.expr, before: Sequence[ast.stmt]) -> bool | None:
+        """What a test below some statements says of the object; None where that is not known."""
+        names: dict[str, Values] = {"module": [self.made], "self": [UNKNOWN]}
+        return self.machine.ask(test, before, Frame(self.home, 0, names))
+
+
+def _make_taken(home: str, gathered: Gathered, builder: Builder) -> list[_Taken] | None:
+    """The classes of a module that the file has or imports; None where they are too much."""
+    names = {each.origin.name: each.name for each in gathered.blocks if each.origin.module == home}
+    names |= _list_imported(home, gathered, builder)
+    bindings = builder.naming.bindings
+    machine = Machine(bindings.env, bindings.follow)
+    place = machine.read_module(home)
+    taken: list[_Taken] = []
+    if place is None:
+        return taken
+    try:
+        for old in sorted(names):
+            for kind in machine.find(place, old):
+                if isinstance(kind, Class) and not machine.is_model(kind):
+                    made = machine.make(kind, Call(0))
+                    taken.append(_Taken(names[old], made, machine, place))
+    except TooLongError:
+        return None
+    return taken
+
+
+def _list_imported(module: str, gathered: Gathered, builder: Builder) -> dict[str, str]:
     """The classes of a module that the file imports, and those that they are made of."""
     index = builder.index(module)
-    symbols = [dependency.symbol for dependency in gathered.imports]
-    names = [symbol.name for symbol in symbols if symbol.module == module]
+    imported = [each for each in gathered.imports if each.symbol.module == module]
+    names = [each.symbol.name for each in imported]
     # The list grows while it is walked.
     for name in names:
         block = index.definition(name)
         names += sorted(block.uses - {*names}) if block is not None else []
-    return {*names} & {*index.classes}
+    renamed = {each.symbol.name: each.name for each in imported}
+    return {name: renamed.get(name, name) for name in names if name in index.classes}
 
 
-def _select_branches(node: ast.If, taken: Collection[str]) -> list[str] | None:
-    """The branches that ask for classes of the file; None where one asks for something else."""
-    branches = [node]
-    # The list grows while it is walked.
-    for branch in branches:
-        match branch.orelse:
-            case [ast.If() as other]:
-                branches.append(other)
-            case [_, *_]:
-                return None
+def _select_branches(
+    asked: ast.If, node: ast.If, before: Sequence[ast.stmt], taken: Sequence[_Taken]
+) -> list[str]:
+    """The branches of `node` for classes that were taken; `asked` is how upstream writes it."""
     kept: list[str] = []
-    for branch in branches:
-        asked = _ASKED.fullmatch(ast.unparse(branch.test))
-        if asked is None:
-            return None
-        if asked[1] in taken:
-            plain = ast.If(branch.test, branch.body, [])
-            kept.append("el" * bool(kept) + ast.unparse(plain))
+    waiting = list(taken)
+    for (question, _), (test, body) in zip(
+        _list_branches(asked), _list_branches(node), strict=True
+    ):
+        answers = {each.name: each.answer(question, before) for each in waiting}
+        condition = _write_condition(answers, ast.unparse(test))
+        if condition:
+            branch = ast.If(ast.parse(condition, mode="eval").body, body, [])
+            kept.append("el" * bool(kept) + ast.unparse(branch))
+        waiting = [each for each in waiting if not answers[each.name]]
     return kept
+
+
+def _list_branches(node: ast.If) -> Iterator[tuple[ast.expr, list[ast.stmt]]]:
+    """The tests of an `if` and its `elif`s with what they guard; `else` is always true."""
+    yield node.test, node.body
+    match node.orelse:
+        case [ast.If() as other]:
+            yield from _list_branches(other)
+        case [_, *_]:
+            yield ast.Constant(True), node.orelse
+
+
+def _write_condition(answers: Mapping[str, bool | None], test: str) -> str:
+    """When a branch is for the file: for some classes always, for others where the test says so."""
+    always = [name for name, answer in answers.items() if answer]
+    open_ = [name for name, answer in answers.items() if answer is None]
+    conditions = [_ask_for(always)] if always else []
+    if open_:
+        asked = f"{_ask_for(open_)} and "
+        conditions.append(test if test.startswith(asked) else f"{asked}({test})")
+    return " or ".join(conditions)
+
+
+def _ask_for(names: Sequence[str]) -> str:
+    listed = names[0] if len(names) == 1 else f"({', '.join(names)})"
+    return f"isinstance(module, {listed})"
 
 
 def _read_configuration(gathered: Gathered, builder: Builder) -> str:
@@ -161,13 +243,19 @@ def _find_method(text: str) -> ast.FunctionDef:
 
 
 def _list_needed(
-    body: str, source: RewrittenBlock, imports: Mapping[str, Dependency], gathered: Gathered
+    body: str,
+    source: RewrittenBlock,
+    taken: Collection[str],
+    imports: Mapping[str, Dependency],
+    gathered: Gathered,
 ) -> list[Dependency] | None:
     """What the statements read of other modules; None where the file lacks it or means another."""
     defined = {name for block in gathered.blocks for name in block.defines}
     needed: list[Dependency] = []
     for read in references_in(_METHOD + textwrap.indent(body, "    ")):
         symbol = source.dependencies.get(read.name)
+        if symbol is None and read.name in taken:
+            symbol = Symbol(source.symbol.module, read.name)
         if read.name in defined or symbol is None:
             continue
         known = imports.get(read.name)

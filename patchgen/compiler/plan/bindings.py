@@ -187,6 +187,14 @@ class Bindings:
             self._ends[symbol] = seen[-1] if following is None else following
         return self._ends[symbol]
 
+    def follow(self, name: str) -> str:
+        """`canonical` of a dotted name; the name itself where its module cannot be read."""
+        module, _, last = name.rpartition(".")
+        try:
+            return str(self.canonical(Symbol(module, last), Location(module)))
+        except PatchgenError:
+            return name
+
     def _follow(self, symbol: Symbol, at: Location) -> Symbol | None:
         """What `symbol` stands for, one step further; None where it is a definition."""
         if not self.flatten_scope.looks_into(symbol.module):
