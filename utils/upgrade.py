@@ -25,11 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from patchgen.children import Ended, python, run
+from patchgen.cli.terminal import say
 from patchgen.syntax.errors import PatchgenError
 
 _SECONDS = 1800  # for each command
 _DONE = ("unchanged", "moved", "re-anchored", "merged", "absorbed")
-_VERSION = re.compile(r"""^__version__ = ["']([^"']+)""", re.MULTILINE)
+_VERSION = re.compile(r"""^__version__ = ["']([^"'\n]+)""", re.MULTILINE)
 _LONGEST = 60_000  # letters; GitHub takes 65536 for a pull request
 
 
@@ -45,13 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         made = _upgrade(branch, version, options)
     except (_Failed, PatchgenError) as error:
-        print(error, file=sys.stderr)
+        say(error, err=True)
         return 2
     if options.outputs:
         with options.outputs.open("a", encoding="utf-8") as file:
             file.write(f"branch={branch if made else ''}\nversion={version}\n")
             file.write(f"text={options.text or ''}\n")
-    print(f"made the branch {branch}" if made else f"{branch}: nothing to do")
+    say(f"made the branch {branch}" if made else f"{branch}: nothing to do")
     return 0
 
 

@@ -12,12 +12,15 @@ import io
 import math
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+
+from patchgen.syntax.shown import shown
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `patchgen ARGV` and return the exit code."""
-    collecting = gc.isenabled()
+    collecting, format_warning = gc.isenabled(), warnings.formatwarning
     try:
         # A collection walks every syntax tree that is kept: a command ends before that would pay.
         gc.disable()
@@ -29,11 +32,14 @@ def main(argv: Sequence[str]) -> int:
             # A name that the locale cannot print is no reason to fail.
             if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
+        # Python warns of a text that it parses, and quotes it.
+        warnings.formatwarning = lambda *about: shown(format_warning(*about))
         return _run(argv)
     except KeyboardInterrupt:  # before and after the work, too
         print("patchgen: interrupted; every file that was written is complete", file=sys.stderr)
         return 130
     finally:
+        warnings.formatwarning = format_warning
         if collecting:
             gc.enable()
 

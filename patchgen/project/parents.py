@@ -20,15 +20,15 @@ from patchgen.syntax.locate import Environment, search_path
 
 INSTALLED = "installed"  # the release that is asked for where it is named by no number
 # The packages whose names say whose code it is.
-_PUBLISHED = ("transformers", "patchgen")
+_PUBLISHED = ("transformers", "patchgen", "torch")
 
 
 @dataclass(frozen=True, slots=True)
 class Parents:
     """The modules of `package` that `modulars` take from the project.
 
-    `path` is the file of the first.  `instead_of` is the release whose modules they hide, "" for a
-    package of the project's own.
+    `path` is the file of the first.  `instead_of` is the release whose modules they hide, or
+    "installed"; it is "" for a package of the project's own.
     """
 
     package: str
@@ -44,7 +44,10 @@ class Parents:
         if not self.instead_of:
             return None
         more = f" and {len(self.modules) - 1} more" if self.modules[1:] else ""
-        what = f"stands in the place of {self.package} {self.instead_of}: "
+        hidden = f"{self.package} {self.instead_of}"
+        if self.instead_of == INSTALLED:
+            hidden = f"the installed {self.package}"
+        what = f"stands in the place of {hidden}: "
         what += f"{self.modulars[0]} takes {self.modules[0]}{more} from there"
         hint = "delete or rename its folder; to take parents from there, name it: --package-root"
         return Problem(Location(self.path), "PG514", what, hint, self.severity)
@@ -74,7 +77,7 @@ def find_parents(project: Project, outcomes: Sequence[Outcome]) -> tuple[Parents
     parents = []
     for package, found in sorted(packages.items()):
         modules, paths, modulars = (tuple(sorted(set(names))) for names in zip(*found, strict=True))
-        hidden = release_of(package, asked) or "that was asked for"
+        hidden = release_of(package, asked) or INSTALLED
         instead_of = hidden if package in _PUBLISHED else ""
         parents.append(Parents(package, paths[0], modules, modulars, instead_of, severity))
     return tuple(parents)

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import re
 
-# The runner looks for `::` where a line begins, behind white space, and for `##[` anywhere.
-_COMMAND = re.compile(r"^(\s*):(?=:\S)|#(?=#\[)", re.MULTILINE)
-_JSON_COMMAND = re.compile(r"#(?=#\[)")
+# The runner looks for `::` where a line begins, behind white space, and for `##[` anywhere.  Others
+# have a word before the bracket.
+_COMMAND = re.compile(r"^(\s*):(?=:\S)|#(?=#\w*\[)", re.MULTILINE)
+_JSON_COMMAND = re.compile(r"#(?=#\w*\[)")
 
 
 def shown(text: str) -> str:
     """`text` of any number of lines for a terminal or a log."""
     text = printable(text)
     # The search for commands takes longer than the one for these.
-    return _COMMAND.sub(_shown_command, text) if "::" in text or "##[" in text else text
+    return _COMMAND.sub(_shown_command, text) if "::" in text or "##" in text else text
 
 
 def printable(text: str) -> str:

@@ -4,11 +4,13 @@ is escaped, in every form."""
 import json
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 
 from patchgen.cli import main
-from tests.toytree import toy_project
+from tests.toytree import environment, toy_project
 
 # What GitHub's runner takes for a command: `::name` where a line begins, `##[name]` anywhere.
 COMMAND = re.compile(r"^\s*::\w|##\[", re.MULTILINE)
@@ -201,3 +203,15 @@ def test_a_path_of_the_command_line(argv, name, tree, capsys):
     out, err = capsys.readouterr()
     assert all(letter.isprintable() or letter == "\n" for letter in out + err)
     assert not COMMAND.search(out + "\n" + err)
+
+
+@pytest.mark.parametrize(
+    "argv", [["lint"], ["check"], ["rebase"], ["page", "--out", "pages"]], ids=" ".join
+)
+def test_what_python_warns_of(argv, tree):
+    """Newer releases of Python warn of a backslash before a letter that it does not escape, and quote the letter."""
+    text = tree.read("modular/v1/modular_v1.py")
+    tree.write("modular/v1/modular_v1.py", f"{text}\n\nX = '\\\x1b[2K'\n")
+    words = [sys.executable, "-W", "always", "-m", "patchgen", *argv]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
+    assert "\x1b" not in done.stdout + done.stderr

@@ -122,6 +122,27 @@ def test_a_part_of_patchgen(tree, capsys):
     assert "patchgen/parts/norm.py: PG514 stands in the place of patchgen" in out
 
 
+def test_torch(tree, capsys):
+    """Its classes stay bases, unless they are the project's own code."""
+    tree.write("torch/__init__.py", "from . import nn\n")
+    tree.write(
+        "torch/nn/__init__.py", "class Module:\n    def extra_repr(self):\n        return evil()\n"
+    )
+    tree.edit(
+        "modular/a/modular_a.py",
+        "    def forward",
+        "    def extra_repr(self):\n        return super().extra_repr()\n\n    def forward",
+    )
+    main(["convert", "--release", RELEASE])
+    out, err = capsys.readouterr()
+    written = (
+        "evil" in tree.read("modular/a/modeling_a.py")
+        if tree("modular/a/modeling_a.py").exists()
+        else False
+    )
+    assert "torch/nn/__init__.py: PG514" in out + err or not written
+
+
 @pytest.mark.parametrize(
     ("asked", "fits"),
     [
