@@ -90,10 +90,14 @@ def read_source(
     """The file at `path`; `display_path` is the path that messages print.
 
     Raises PatchgenError PG001 to PG006 for what is not a readable, plain Python text in UTF-8 or
-    the encoding that it declares, PG506 for a path that could not stand in a comment or a message.
+    the encoding that it declares, PG904 for a link to a file of another kind, PG506 for a path that
+    could not stand in a comment or a message.
     """
     name = display_path or str(path)
     refuse_unseen(name)
+    # Messages quote lines: a link in a stranger's repository must not show a token in a log.
+    if path.is_symlink() and path.exists() and path.resolve().suffix != path.suffix:
+        disk.require_own(path, path.parent)
     return make_source(decode(read_bytes(path, name), name, allow_bidi=allow_bidi), name, module)
 
 
