@@ -20,6 +20,10 @@ HOSTILE = (
     "pip/__init__.py",
     "pip.py",
     "types.py",
+    "logging.py",
+    "multiprocessing/__init__.py",
+    "libcst.py",
+    "ruff.py",
     "sitecustomize.py",
     "click.py",
     "patchgen/__init__.py",
@@ -83,6 +87,20 @@ def test_installing_runs_nothing_of_the_workspace(tmp_path, workspace, environme
     done = run(read_step("Install patchgen"), workspace, environment)
     # The packages are not to be had without an index, and that is what stops it.
     assert "pip" in done.stderr or done.returncode == 0
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_check_is_green_or_red_for_what_the_project_says(tmp_path, workspace, environment):
+    write_launcher(environment)
+    tree = toy_project(workspace, variants=10)  # so many are shared among processes
+    script = ["-m", "patchgen", "convert", "-q"]
+    subprocess.run([sys.executable, "-I", *script], cwd=tree.top, check=True)
+    done = run(read_step("Check"), workspace, environment)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    tree.write("generated/v1/modeling_v1.py", tree.read("generated/v1/modeling_v1.py") + "x = 1\n")
+    done = run(read_step("Check"), workspace, environment)
+    assert done.returncode == 1
+    assert "PG501" in done.stdout
     assert not (tmp_path / "ran").exists()
 
 
