@@ -143,12 +143,12 @@ def _read_all(descriptor: int, path: Path | str, limit: int) -> bytes:
     if size == 0:
         raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
     # It changes meanwhile, or the system gives less at a time.
-    parts = [data]
-    while parts[-1]:
-        parts.append(os.read(descriptor, size + 1))
-        if (so_far := sum(map(len, parts))) > limit:
-            raise _too_large(path, so_far, limit)
-    return b"".join(parts)
+    whole = bytearray(data)
+    while piece := os.read(descriptor, 1 << 20):
+        whole += piece
+        if len(whole) > limit:
+            raise _too_large(path, len(whole), limit)
+    return bytes(whole)
 
 
 # Where something may be written
@@ -253,6 +253,13 @@ def copy(path: Path, target: Path, within: Folders) -> None:
     target = confine(target, within)
     with open_file(path) as source, open(target, "xb") as file:
         shutil.copyfileobj(source, file, 1 << 20)
+
+
+def write_figure(path: Path, figure: Any) -> None:
+    """Write a figure of matplotlib in the format that the name of `path` asks for."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix.removeprefix(".") or None)
+    write(path, drawn.getvalue(), path.parent)
 
 
 def make_folder(folder: Path) -> None:

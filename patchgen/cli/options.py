@@ -16,15 +16,15 @@ from patchgen.project.config import home_of
 FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True)
 
 
-class _NewFolder(click.Path):
-    """A folder for what a command writes: none that a link of the project leads out of it."""
+class NewPath(click.Path):
+    """A place that a command writes to: none that a link of the project leads out of it."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         disk.require_named(Path(value), home_of(Path.cwd()))
         return super().convert(value, param, ctx)
 
 
-NEW_FOLDER = _NewFolder(file_okay=False)
+NEW_FOLDER = NewPath(file_okay=False)
 ABOVE_0 = click.FloatRange(0, min_open=True)
 FROM_1 = click.IntRange(1)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ common = _together(
     option(
         "--out DIR",
         "Put all outputs into DIR.",
-        type=_NewFolder(file_okay=False, resolve_path=True),
+        type=NewPath(file_okay=False, resolve_path=True),
     ),
     jobs,
     option("--no-cache", "Neither read nor write the cache."),

@@ -33,7 +33,7 @@ from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.kept import keeping
 from patchgen.syntax.locate import Environment
 
-FORMAT = 6  # of the entries: one with another number counts as none
+FORMAT = 7  # of the entries: one with another number counts as none
 LONG = 1000  # letters of an answer about the file system that is stored as it is
 _DIGEST = hashlib.sha256().digest_size
 
@@ -127,7 +127,7 @@ class Cache:
             data = disk.read_bytes(path, disk.RECORD)
             # An entry is believed as it stands: one that was changed is worth nothing.
             head, content = data[: 2 * _DIGEST], data[2 * _DIGEST :]
-            if head != _seal(world, content):
+            if head != _seal(path, world, content):
                 return {}
             stored: Mapping[str, Any] = json.loads(content)
             return stored
@@ -143,7 +143,7 @@ class Cache:
         content = json.dumps(stored, separators=(",", ":")).encode()
         try:
             if disk.make_private(path.parent):
-                disk.write(path, _seal(world, content) + content, path.parent, lasting=False)
+                disk.write(path, _seal(path, world, content) + content, path.parent, lasting=False)
         except (OSError, PatchgenError):
             return
 
@@ -182,9 +182,10 @@ class Answers:
             self.cache._write(self.path, {}, self.used)
 
 
-def _seal(world: Mapping[str, Any], content: bytes) -> bytes:
-    """The digests of what an entry was made with, and of its content."""
+def _seal(path: Path, world: Mapping[str, Any], content: bytes) -> bytes:
+    """The digests of what an entry is about and was made with, and of its content."""
     made_with = {
+        "about": path.parts[-3:],
         "format": FORMAT,
         "patchgen": own_digest(),
         # Python compiles the outputs, so that its last number counts too.

@@ -40,11 +40,12 @@ WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".
 
 @dataclass(frozen=True)
 class Repository:
-    """What was given: the Python files by name, and the settings of `config.json`."""
+    """The Python files by name, the settings of `config.json`, and the files that stay."""
 
     path: Path
     texts: Mapping[str, str]
     settings: Mapping[str, Any]
+    beside: tuple[Path, ...] = ()
 
 
 @dataclass
@@ -95,7 +96,9 @@ def read_repository(path: Path) -> Repository:
     if not uses_transformers:
         what = "has no Python file that imports transformers"
         raise PatchgenError("PG861", Location(str(path)), what, "name a folder with modeling files")
-    return Repository(path, texts, read_settings(path.parent if path.is_file() else path))
+    if path.is_file():
+        return Repository(path, texts, read_settings(path.parent))
+    return Repository(path, texts, read_settings(path), tuple(_beside(path)))
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
@@ -255,7 +258,7 @@ def write(result: Rescue, repository: Repository, folder: Path) -> None:
     """Write the new folder, all of it or nothing."""
     settings = {**repository.settings, "auto_map": result.auto_map}
     with disk.new_folder(folder) as new:
-        for path in _beside(repository):
+        for path in repository.beside:
             disk.copy(path, new / path.name, new)
         texts = {name: ported.text for name, ported in result.files.items()}
         texts["config.json"] = json.dumps(settings, indent=2) + "\n"
@@ -264,11 +267,11 @@ def write(result: Rescue, repository: Repository, folder: Path) -> None:
             disk.write(new / name, text, new)
 
 
-def _beside(repository: Repository) -> Iterator[Path]:
+def _beside(folder: Path) -> Iterator[Path]:
     """The files that are copied as they are, for people to upload: each must be the model's own."""
-    for path in sorted(repository.path.iterdir()) if repository.path.is_dir() else ():
+    for path in sorted(folder.iterdir()):
         if path.is_file() and path.suffix not in (*WEIGHTS, ".py"):
-            disk.require_own(path, repository.path)
+            disk.require_own(path, folder)
             yield path
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen.cli import terminal
-from patchgen.cli.options import FROM_1, needs_models, option, text_or_json
+from patchgen.cli.options import FROM_1, NewPath, needs_models, option, text_or_json
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision as precisions
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @option("--card SIZE", "Print the largest batch that fits: --card 24GB.")
 @option("--measure", "Also run the step and measure it.")
 @option("--predict/--no-predict", "Predict, or only measure.", default=True, show_default=False)
-@option("--figure FILE", "Draw the step: .svg or .png.", type=click.Path(dir_okay=False))
+@option("--figure FILE", "Draw the step: .svg or .png.", type=NewPath(dir_okay=False))
 @text_or_json
 @needs_models()
 def memory(

@@ -8,7 +8,7 @@ import click
 
 from patchgen.author.adopt.releases import chosen, releases_in
 from patchgen.cli import terminal
-from patchgen.cli.options import FOLDER, download, option, text_or_json
+from patchgen.cli.options import FOLDER, NewPath, download, option, text_or_json
 from patchgen.cli.releases import cache_folder, kept_releases
 from patchgen.cli.report import json_text
 from patchgen.project.places import user_folder
@@ -24,7 +24,7 @@ from patchgen.rescuing.rescue import rescue as port
 @download
 @option("--with-environments", "Let pip install the old release.")
 @option("--checkpoint DIR", "Compare with these weights.", type=FOLDER)
-@option("--write folder DIR", "Write the new folder.", type=click.Path())
+@option("--write folder DIR", "Write the new folder.", type=NewPath())
 @option("--no-verify", "Run nothing.")
 @text_or_json
 def rescue(

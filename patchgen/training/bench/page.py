@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from patchgen import disk
 from patchgen.project.markdown import table_lines
 from patchgen.training.bench.cases import Case
 from patchgen.training.bench.run import Record
@@ -93,5 +94,5 @@ def draw(record: Record, cases: Sequence[Case], folder: Path) -> list[Path]:
         speed.invert_yaxis()
         figure.suptitle(f"{case.id}: {case.about}", fontsize="medium")
         drawn.append(folder / f"{record.path.stem}-{case.id}.svg")
-        figure.savefig(drawn[-1])
+        disk.write_figure(drawn[-1], figure)
     return drawn

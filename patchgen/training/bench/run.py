@@ -13,7 +13,6 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -119,7 +118,7 @@ def _one_process(
     streams = {"stdin": PIPE, "stdout": PIPE}
     begun = ""
     with (
-        tempfile.TemporaryDirectory(prefix="patchgen-") as folder,
+        disk.scratch() as folder,
         started(command, folder, environment, **streams) as child,
     ):
         assert child.stdin is not None and child.stdout is not None

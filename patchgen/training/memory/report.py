@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from patchgen import disk
 from patchgen.project.origin import install_hint
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.memory.figures import (
@@ -226,4 +227,4 @@ def draw(trace: StepTrace, path: Path, room: int = 0) -> None:
         ylabel="GB",
     )
     axes.legend(loc="upper left", fontsize="small")
-    figure.savefig(path)
+    disk.write_figure(path, figure)

@@ -214,7 +214,7 @@ def check_checkpoints(context: CheckContext) -> Verdict:
         # Load the parent once: transformers itself then changes Funnel's padding row.
         parent = load_strictly(pair.parent_class, Path(folder, "parent"), **route.parent)
         place = Path(folder, "made")
-        place.mkdir()
+        disk.make_folder(place)
         variant = pair.build(parent, pair.variant_class, place, dict(route.variant))
         variant.save_pretrained(Path(folder, "variant"))
         again = load_strictly(pair.variant_class, Path(folder, "variant"), **route.variant)
