@@ -1,10 +1,10 @@
-"""Modular files made mechanically of all models: how many are written, refused, broken or differ.
+"""Modular files made mechanically of all models, beside what Python makes of them.
 
     python benchmarks/population.py [--kind K] [--models 1/16] [--seed N] [--out RESULTS.jsonl]
     python benchmarks/population.py --parts [--models 1/16] [--out RESULTS.jsonl]
 
-`--parts` makes those about models that ask AutoModel for their parts.  Prints what is not written,
-or logs at import, and a table.  `--out` takes every result and file.
+`--parts` makes those about models that ask AutoModel for their parts.  Prints what is not equal, or
+logs at import, and a table.  `--out` takes every result and file.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tests.population.judge import judge
 from tests.population.kinds import KINDS, find_cases
 from tests.population.models import find_models
 from tests.population.parts import KINDS as PART_KINDS
-from tests.population.parts import compare, find_askers, find_part_cases
+from tests.population.parts import find_askers, find_part_cases, find_wrong
 
-STATES = ("written", "refused", "broken", "differs", "unmade")
+STATES = ("equal", "unjudged", "refused", "broken", "differs")
 
 
 def main() -> int:
@@ -54,10 +54,10 @@ def main() -> int:
             if options.parts:
                 cases = find_part_cases(model)
             with tempfile.TemporaryDirectory() as folder:
-                for result in judge(cases, Path(folder), compare if options.parts else None):
+                for result in judge(cases, Path(folder), find_wrong if options.parts else None):
                     counts[result.kind, result.state] += 1
                     out.write(f"{json.dumps(asdict(result))}\n")
-                    if result.state not in ("written", "unmade") or result.logged:
+                    if result.state != "equal" or result.logged:
                         said = result.logged or result.why
                         print(
                             result.state, result.kind, result.form, result.model, said, flush=True
@@ -65,7 +65,7 @@ def main() -> int:
     made = PART_KINDS if options.parts else KINDS
     rows = [(kind, *(str(counts[kind, state]) for state in STATES)) for kind in made]
     print(*table_lines(("kind", *STATES), rows, numbers=STATES), sep="\n")
-    return 0 if all(state in ("written", "refused", "unmade") for _, state in counts) else 1
+    return 1 if any(state in ("broken", "differs") for _, state in counts) else 0
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from patchgen.compiler.settings import Settings
 from patchgen.runtime.tiny import tiny_config
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import make_environment
-from tests.population.judge import _load
+from patchgen.verify.oracle.judge import imported
 from tests.population.models import Model, arguments_of
 
 # What `__init__` adds, one line each; `Own` is a module of the file.
@@ -219,9 +219,11 @@ def judge(model: Model, name: str, text: str, folder: Path) -> Told:
         return Told(set(), set(), " | ".join(map(str, result.problems)))
     warnings = [warning for file in result.files for warning in file.warnings]
     (file,) = [file for file in result.files if file.kind == "modeling"]
-    ours = _load(f"flat.{name}_{model.name}", file.text, folder)
     theirs = importlib.import_module(model.module)
-    return Told(find_nan(model, ours, theirs) - find_nan(model, theirs, theirs), _read(warnings))
+    with imported({file.name: file.text}) as modules:
+        assert not isinstance(modules, str), modules
+        by_nan = find_nan(model, modules[file.name], theirs) - find_nan(model, theirs, theirs)
+    return Told(by_nan, _read(warnings))
 
 
 def _read(warnings: list[Problem]) -> set[tuple[str, str]]:
@@ -268,7 +270,7 @@ def _place(root: nn.Module, name: str) -> tuple[str, str]:
     steps = name.split(".")
     for count in range(len(steps) - 1, -1, -1):
         owner = root.get_submodule(".".join(steps[:count]))
-        if type(owner).__module__.startswith(("flat.", "transformers.models.")):
+        if type(owner).__module__.startswith(("flat_", "transformers.models.")):
             names = " ".join(kind.__name__ for kind in type(owner).__mro__)
             return names, _without_numbers(".".join(steps[count:]))
     return "", name

@@ -1,8 +1,4 @@
-"""Modular files of the kinds that engineers write: the forms of `forms.txt`, filled for each model.
-
-The oracle of a file is the model's own text, in which each class of the modular file stands below the
-one that it takes the place of: Python itself inherits.
-"""
+"""Modular files of the kinds that engineers write: the forms of `forms.txt`, filled for each model."""
 
 from __future__ import annotations
 
@@ -46,7 +42,10 @@ def read_forms(path: Path) -> list[Form]:
 
 
 FORMS = read_forms(Path(__file__).with_name("forms.txt"))
-KINDS = tuple(dict.fromkeys(kind for kind, *_ in FORMS))
+IMPORT_TIME = "import"  # what acts when a file is imported
+DRAWN = 4  # files of that kind for a model
+_STATEMENTS = read_forms(Path(__file__).with_name("import_time.txt"))
+KINDS = (*dict.fromkeys(kind for kind, *_ in FORMS), IMPORT_TIME)
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,6 @@ class Case:
     renames: dict[str, str]  # new name: the model's
     head: str  # the class to be built
     like: str  # the class of the model that takes the same inputs, where it is not the head
-    field: str  # a new one of the configuration, 0.5
 
     @property
     def name(self) -> str:
@@ -83,35 +81,12 @@ class Case:
         known |= {name: f"import {name}" for name in ("functools", "os", "torch")}
         return [known[name] for name in sorted(names) if known.get(name)]
 
-    @cached_property
-    def changed(self) -> dict[str, ast.stmt]:
-        """The statements of the file by the names in the model that they stand for."""
-        nodes = ast.parse(self.body).body
-        names = [getattr(n, "name", "") or ast.unparse(n).partition(" =")[0] for n in nodes]
-        return {self.renames.get(n, n): node for n, node in zip(names, nodes, strict=True)}
-
-    @property
-    def oracle(self) -> str:
-        lines, waiting = self.model.text.split("\n"), [*self._imports]
-        ends = {name: node.end_lineno or 0 for name, node in self.model.definitions.items()}
-        for name, node in self.changed.items():
-            # Fields of a configuration are set.
-            if name not in self.model.imports and not name.endswith("Config"):
-                waiting.append(self._as_parent(node))
-            if name in ends:
-                lines[ends[name] - 1] += "\n" + "\n\n".join(waiting) + "\n"
-                waiting = []
-        return "\n".join([*lines, *waiting])
-
-    def _as_parent(self, node: ast.stmt) -> str:
-        text = re.sub(r"\bhf\.(\w+)", r"\1", ast.unparse(node))
-        if text.startswith("@dataclass"):  # Python inherits no docstring, and transformers reads it
-            text += f"\n{node.name}.__doc__ = {node.name}.__mro__[1].__doc__"
-        return re.sub(r"\b\w+\b", lambda word: self.renames.get(word[0], word[0]), text)
-
 
 def find_cases(model: Model, kind: str, seed: int) -> list[Case]:
     """The files of one kind for a model: of the forms that fit, one that `seed` draws."""
+    if kind == IMPORT_TIME:
+        numbers = range(seed * DRAWN, (seed + 1) * DRAWN) if model.head else ()
+        return [_make_import_time_case(model, number) for number in numbers]
     random, cases = Random(f"{seed} {kind} {model.name}"), []
     forms = [form for form in FORMS if form[0] == kind and model.head]
     for role in ROLES if kind == "block" else [""]:  # a file for each
@@ -128,14 +103,11 @@ def find_cases(model: Model, kind: str, seed: int) -> list[Case]:
     return cases
 
 
-IMPORT_TIME = read_forms(Path(__file__).with_name("import_time.txt"))
-
-
-def find_import_time_case(model: Model, number: int) -> Case:
+def _make_import_time_case(model: Model, number: int) -> Case:
     """A variant with up to three statements that act at import, drawn for `number`."""
     random = Random(f"{number} {model.name}")
     facts = Facts(model, random.choice(sorted(model.reachable(model.head))), random)
-    drawn, parts = random.sample(IMPORT_TIME, 3), {"above": "", "below": ""}
+    drawn, parts = random.sample(_STATEMENTS, 3), {"above": "", "below": ""}
     names = []
     for place, name, _, text in drawn[: random.randint(1, 3)]:
         try:
@@ -144,7 +116,7 @@ def find_import_time_case(model: Model, number: int) -> Case:
         except LookupError:  # the form does not fit
             continue
     body = f"{parts['above']}class {model.head}(hf.{model.head}):\n    mark = 1\n{parts['below']}"
-    return Case("import", "-".join([str(number), *names]), model, body, {}, model.head, "", "")
+    return Case(IMPORT_TIME, "-".join([str(number), *names]), model, body, {}, model.head, "")
 
 
 def _fill(kind: str, label: str, facts: Facts, text: str, options: dict[str, str]) -> Case:
@@ -158,7 +130,7 @@ def _fill(kind: str, label: str, facts: Facts, text: str, options: dict[str, str
     facts["default"] = facts["new_head" if renames else "head"]
     texts = (text, options.get("head", "$default"), options.get("like", ""))
     body, head, like = (Template(text).substitute(facts) for text in texts)
-    return Case(kind, label, facts.model, body, renames, head, like, options.get("field", ""))
+    return Case(kind, label, facts.model, body, renames, head, like)
 
 
 def _pool(model: Model, pool: str) -> list[str]:

@@ -6,6 +6,7 @@ Python's inheritance computes; or it is refused with a place.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
-from tests.population.test_population import none_is_broken, results_of
+from tests.population.test_population import none_is_wrong, results_of
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -22,9 +23,8 @@ from patchgen.verify.oracle.judge import judge
 
 
 def test_a_sample(tmp_path: Path) -> None:  # Qwen3-VL
-    results = none_is_broken(results_of("96/122", tmp_path, "--parts"))
-    assert {result["state"] for result in results} == {"written"}
-    assert all("also after loading" in result["why"] for result in results)
+    results = none_is_wrong(results_of("96/122", tmp_path, "--parts"))
+    assert {result["state"] for result in results} == {"equal"}
 
 
 NEW_MODEL = """
@@ -57,7 +57,7 @@ def test_a_model_that_is_declared_is_the_one_that_is_built(tmp_path: Path) -> No
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(1, 9))
 def test_all_models(part: int, tmp_path: Path) -> None:
-    results = none_is_broken(results_of(f"{part}/8", tmp_path, "--parts"))
-    written = [result["why"] for result in results if result["state"] == "written"]
-    assert len(written) >= 0.9 * len(results) > 50
-    assert sum("outputs" in why for why in written) >= 0.5 * len(written)  # compared
+    results = none_is_wrong(results_of(f"{part}/8", tmp_path, "--parts"))
+    states = Counter(result["state"] for result in results)
+    assert states["refused"] <= 0.1 * states.total()
+    assert states["equal"] >= 0.4 * states.total() > 10

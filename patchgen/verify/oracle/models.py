@@ -43,11 +43,11 @@ def compare_models(
     try:
         values = tiny_config(theirs.config_class)
         with meaning.auto_classes():
-            model = _built(meant, _config_of(meant, values, theirs))
+            model = build(meant, as_config_of(meant, values, theirs))
     except Exception as error:  # each model has its own
         raise NotJudged(f"{head} is not built by Python: {say(error)}") from error
     try:
-        other = _built(ours, _config_of(ours, values, theirs))
+        other = build(ours, as_config_of(ours, values, theirs))
     except Exception as error:
         return Compared((f"{head} cannot be built: {say(error)}",))
     states = model.state_dict(), other.state_dict()
@@ -101,7 +101,7 @@ def _set_attention(model: Any, name: str) -> None:
         model.set_attn_implementation(name)
 
 
-def _config_of(cls: Any, values: PreTrainedConfig, theirs: Any) -> PreTrainedConfig:
+def as_config_of(cls: Any, values: PreTrainedConfig, theirs: Any) -> PreTrainedConfig:
     """The tiny configuration as the class takes it."""
     if cls.config_class is theirs.config_class:
         return copy.deepcopy(values)
@@ -110,7 +110,7 @@ def _config_of(cls: Any, values: PreTrainedConfig, theirs: Any) -> PreTrainedCon
     return cls.config_class.from_dict(given)
 
 
-def _built(cls: Any, config: PreTrainedConfig) -> Any:
+def build(cls: Any, config: PreTrainedConfig) -> Any:
     size = sum(each.numel() for each in on_meta(cls, copy.deepcopy(config)).parameters())
     if size > LARGEST:
         raise CannotBuild(f"{size:,} parameters")
