@@ -211,12 +211,15 @@ class Rebase:
 
     def _is_of_declaration(self, change: releases.Declared, ours: Code) -> bool:
         """Whether the declaration calls a method that upstream has and does not call any more."""
-        file = self.trees[1].file(change.module)
-        if file is None or change.kind == "attribute" or "super()" in ours.text:
-            return False
+        files = [tree.file(change.module) for tree in self.trees]
         own = {node for whole in change.nodes for node in ast.walk(whole)}
-        return _reads(self.modular.tree, change.member, own) and not _reads(
-            file.tree, change.member, set()
+        before, now = (_reads(file.tree, change.member, set()) if file else True for file in files)
+        return (
+            change.kind != "attribute"
+            and before
+            and not now
+            and "super()" not in ours.text
+            and _reads(self.modular.tree, change.member, own)
         )
 
     def _added_to(self, change: releases.Declared) -> Result | None:
