@@ -39,7 +39,7 @@ from patchgen.author.rebase.head import with_parameters, without_decorators
 from patchgen.author.rebase.meaning import doubts_of
 from patchgen.author.rebase.settle import settled
 from patchgen.compiler.edits.meant import Replacement
-from patchgen.compiler.edits.pattern import Match, Run, find, suites
+from patchgen.compiler.edits.pattern import Match, Run, find
 from patchgen.compiler.edits.rewriting import replace_matches
 from patchgen.compiler.edits.signature import Changes, read_parameters
 from patchgen.syntax.blocks import first_line
@@ -222,53 +222,6 @@ def _elected(votes: Mapping[tuple[str, str, str], int], wanted: str) -> dict[str
     return best
 
 
-# Variables that upstream has no more
-#
-#     base     embeds = torch.split(x, sizes)       theirs   outputs.pooled = torch.split(x, sizes)
-#              outputs.pooled = embeds
-#
-# The first statement goes in all versions, so that the second is the same in both releases.
-
-
-def _inlined(three: Three) -> Three:
-    """The versions with the values of variables in the one place in which upstream reads them."""
-    if three.functions is None:
-        return three
-    base, _, theirs = three.functions
-    gone = local_names(base) - {*parameters(base)} - names_in([theirs])
-    there = {plain_text(n) for n in ast.walk(theirs) if isinstance(n, ast.stmt)}
-    sides = [_without_variables(side, gone, there) for side in (three.base, three.ours)]
-    went = gone - names_in(sides[0].nodes)
-    # What the declaration goes on to read is a variable in all versions.
-    return (
-        three if went & names_in(sides[1].nodes) else replace(three, base=sides[0], ours=sides[1])
-    )
-
-
-def _without_variables(code: Code, gone: Collection[str], there: Collection[str]) -> Code:
-    assert code.function is not None
-    counts = Counter(n.id for n in ast.walk(code.function) if isinstance(n, ast.Name))
-    once = {name for name in gone if counts[name] == 2}  # bound and read
-    cuts: list[Cut] = []
-    for suite in suites(code.function):
-        for node, user in itertools.pairwise(suite):
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in once:
-                    cuts += _inlining(node, user, name, value, there)
-    return code.changed(cuts) if cuts else code
-
-
-def _inlining(
-    node: ast.stmt, user: ast.stmt, name: str, value: ast.expr, there: Collection[str]
-) -> Iterator[Cut]:
-    """The cuts that make one statement of two, if upstream has that one."""
-    reads = (n for n in ast.walk(user) if isinstance(n, ast.Name) and n.id == name)
-    for read in reads:
-        if plain_text(exchanged(user, {read: value})) in there:
-            yield Cut((node.lineno, node.col_offset), (user.lineno, user.col_offset), "")
-            yield replacing(read, f"({ast.unparse(value)})")
-
-
 # The member
 
 
@@ -288,7 +241,6 @@ class Merge:
 def merge(three: Three) -> Merge:
     """The new parent's member with the declaration's changes, or what is in doubt of it."""
     three, renames = _by_one_name(three)
-    three = _inlined(three)
     merged = _carried(three)
     if isinstance(merged, Clash):
         three = settled(three)

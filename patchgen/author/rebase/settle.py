@@ -30,7 +30,7 @@ from patchgen.author.rebase.code import (
 )
 from patchgen.compiler.edits.pattern import expressions, suites
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.bound import bound_names
+from patchgen.syntax.bound import bound_names, names_in
 from patchgen.syntax.same import Function, plain_text
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -211,19 +211,26 @@ class _Value:
     new: ast.stmt
 
     def followed(self) -> Three | None:
-        """The versions with upstream's value in every place that has the old one."""
-        releases = self.three.base, self.three.theirs
-        before = _folded(releases[0], self.old, releases[1])
-        after = _folded(releases[1], self.new, releases[0])
-        for old, new in differing(before.node, after.node):
-            if isinstance(old, ast.Name | ast.Constant):
-                continue
-            ours = self._in_ours(old, new, before, after)
-            if ours is not None:
-                base = _with_folded(self.three.base, self.old, before, after.node)
-                theirs = _with_folded(self.three.theirs, self.new, after, after.node)
-                return Three(base, ours, theirs)
-        return None
+        """The versions with upstream's value in the one place that has the old one."""
+        base, theirs = self.three.base, self.three.theirs
+        before, after = _folded(base, self.old, theirs), _folded(theirs, self.new, base)
+        found = [
+            self._in_ours(old, new, before, after)
+            for old, new in differing(before.node, after.node)
+            if not isinstance(old, ast.Name | ast.Constant)
+        ]
+        if key(before.node) == key(after.node):
+            found = [_without_unread(self.three.ours, before)]
+        ours = next((code for code in found if code is not None), None)
+        if ours is None or ours.function is None:
+            return None
+        if {*bound_names(before.bindings)} & names_in([ours.function]):
+            return None
+        return Three(
+            _with_folded(base, self.old, before, after.node),
+            ours,
+            _with_folded(theirs, self.new, after, after.node),
+        )
 
     def _in_ours(
         self, old: ast.expr, new: ast.expr, before: _Folded, after: _Folded
