@@ -10,6 +10,7 @@ from pathlib import Path
 
 from patchgen import disk
 from patchgen.author.align.file import absolute_module
+from patchgen.author.resolve import resolver_of
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_by, bound_names
 
@@ -87,18 +88,11 @@ class Sources:
 
     def find(self, module: str, name: str) -> tuple[Module, ast.stmt] | None:
         """Where `from module import name` leads: the module and the statement that binds it."""
-        seen: set[tuple[str, str]] = set()
-        while (module, name) not in seen:
-            seen.add((module, name))
-            read = self.module(module)
-            if read is None:
-                return None
-            if name in read.bindings:
-                return read, read.bindings[name]
-            if name not in read.imports:
-                return None
-            module, name = read.imports[name]
-        return None
+        home, inner = resolver_of(self.root).follow(module, name)
+        read = self.module(home)
+        if read is None or inner not in read.bindings:
+            return None
+        return read, read.bindings[inner]
 
     def general_module(self, name: str) -> str | None:
         """The first of the general modules, which belong to no model, that defines `name`."""
