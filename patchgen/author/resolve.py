@@ -21,12 +21,20 @@ from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment, make_environment
 
 
+class _Read(Everywhere):
+    """Carries nothing: that an import may fail, as in the lists of packages up to 4.46, is none."""
+
+    def flattens(self, module: str) -> bool:
+        """Never."""
+        return False
+
+
 class Resolver:
     """Answers for one release, in whose `environment` modules are found."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
-        self._bindings = Bindings(environment, Everywhere(""))
+        self._bindings = Bindings(environment, _Read(""))
         self._indexes: dict[str, ModuleIndex] = {}
 
     def meaning(self, file: File, node: ast.expr) -> tuple[str, str] | None:
@@ -56,8 +64,9 @@ class Resolver:
 
     def replaced_in(self, modular: File, name: str) -> str:
         """The model's module whose `name` a modular file without parents replaces, or ""."""
+        flattened = Bindings(self.environment, Everywhere(""))
         with contextlib.suppress(PatchgenError):
-            for module, theirs in list_parents(self._index(modular), self._bindings).items():
+            for module, theirs in list_parents(self._index(modular), flattened).items():
                 if theirs.definition(name) is not None:
                     return module
         return ""

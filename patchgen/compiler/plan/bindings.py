@@ -206,7 +206,9 @@ class Bindings:
         says = self._says(index, symbol.name)
         match says:
             case Import():
-                return self.imported_symbol(index, says)
+                target = self.imported_symbol(index, says)
+                # `from . import llama` in the package itself is the sub-module.
+                return Symbol(inside) if target == symbol else target
             case Block():
                 return None
             case None if self.env.path(inside) is not None:
