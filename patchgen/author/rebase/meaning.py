@@ -250,13 +250,17 @@ def _is_same_use(old: ast.stmt, new: ast.stmt) -> bool:
 
 def takes_the_same(old: Function, new: Function) -> bool:
     """Whether every call that fits the one function fits the other, with the same meaning."""
-    before, after = [a.arg for a in old.args.args], [a.arg for a in new.args.args]
-    required = len(after) - len(new.args.defaults)
-    if after[: len(before)] != before or required > len(before) - len(old.args.defaults):
+    before, after = old.args, new.args
+    places = [a.arg for a in before.args], [a.arg for a in after.args]
+    if places[1][: len(places[0])] != places[0]:
         return False
-    keywords = {a.arg: d for a, d in zip(new.args.kwonlyargs, new.args.kw_defaults, strict=True)}
-    named_before = {a.arg for a in old.args.kwonlyargs}
-    if any(default is None and name not in named_before for name, default in keywords.items()):
+    always = len(places[0]) - len(before.defaults)  # that many are given by each call
+    if len(places[1]) - len(after.defaults) > always:
         return False
-    takes_more = new.args.kwarg is not None or old.args.kwarg is None
-    return type(old) is type(new) and takes_more and named_before <= keywords.keys() | {*after}
+    named = {a.arg for a in before.kwonlyargs}
+    for argument, default in zip(after.kwonlyargs, after.kw_defaults, strict=True):
+        if default is None and argument.arg not in named:
+            return False
+    known = {*places[1], *(a.arg for a in after.kwonlyargs)}
+    takes_more = after.kwarg is not None or before.kwarg is None
+    return type(old) is type(new) and takes_more and named <= known

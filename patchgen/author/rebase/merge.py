@@ -212,12 +212,19 @@ def _renamed_parameters(
 
 def _elected(votes: Mapping[tuple[str, str, str], int], wanted: str) -> dict[str, str]:
     """The names that most places agree on; where two became one, that with the most places."""
+    of_old: dict[str, Counter[str]] = {}
+    of_new: dict[str, Counter[str]] = {}
+    for (kind, old, new), count in votes.items():
+        # A name of another kind may not become the same, either.
+        of_new.setdefault(new, Counter())[old] += count
+        if kind == wanted:
+            of_old.setdefault(old, Counter())[new] = count
     best: dict[str, str] = {}
-    for old in {old for kind, old, _ in votes if kind == wanted}:
-        mine = {new: n for (kind, name, new), n in votes.items() if (kind, name) == (wanted, old)}
+    for old, mine in of_old.items():
         name = max(sorted(mine), key=lambda new: mine[new])
-        rivals = [n for (_, other, new), n in votes.items() if new == name and other != old]
-        if mine[name] * 2 > sum(mine.values()) and mine[name] > max(rivals, default=0):
+        most = mine[name]
+        rival = max((of_new[name][other] for other in of_new[name] if other != old), default=0)
+        if most * 2 > mine.total() and most > rival:
             best[old] = name
     return best
 
@@ -403,8 +410,10 @@ def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, there: Collection[
     """Code of the declaration below a `with`, with the comments that are not `known`."""
     nodes = part if isinstance(part, tuple) else (part,)
     text = "\n".join(map(ast.unparse, nodes)) or "pass"
-    if nodes and isinstance(nodes[0], ast.stmt) and not any(map(is_made_up, nodes)):
-        comments = [line for line in code.comments(nodes[0]) if line.strip() not in there]
-        lines = code.lines(first_line(nodes[0]), nodes[-1].end_lineno or 0)
-        text = textwrap.dedent("\n".join([*comments, *lines]))
+    first = nodes[0] if nodes else None
+    if isinstance(first, ast.stmt) and not any(map(is_made_up, nodes)):
+        comments = [line for line in code.comments(first) if line.strip() not in there]
+        last = nodes[-1].end_lineno or 0
+        lines = [*comments, *code.lines(first_line(first), last)]
+        text = textwrap.dedent("\n".join(lines))
     return textwrap.indent(text, " " * 12)

@@ -97,15 +97,12 @@ def _parts(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Change]
         for j, other in enumerate(new):
             there = assigned(other)
             if given is not None and there is not None and given[0] == there[0]:
-                yield from _rest(old[:i], new[:j])
+                if i:
+                    yield Change((*old[:i],), (*new[:j],))
                 if key(node) != key(other):
                     yield Change((node,), (other,))
                 yield from _parts(old[i + 1 :], new[j + 1 :])
                 return
-    yield from _rest(old, new)
-
-
-def _rest(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Change]:
     if old:
         yield Change((*old,), (*new,))
 
@@ -292,9 +289,11 @@ def _origins(flow: Flow, node: ast.stmt, expression: ast.expr) -> dict[str, str]
 
 def _with_folded(code: Code, node: ast.stmt, folded: _Folded, new: ast.stmt) -> Code:
     """The code with a statement in the place of one and of the bindings that it alone reads."""
-    cuts = [of_lines(first_line(n), n.end_lineno or 0, ()) for n in folded.bindings]
-    end = node.end_lineno or 0, node.end_col_offset or 0
-    return code.changed([*cuts, Cut((node.lineno, node.col_offset), end, ast.unparse(new))])
+    return code.changed([*_taken_out(folded.bindings), replacing(node, ast.unparse(new))])
+
+
+def _taken_out(nodes: Sequence[ast.stmt]) -> list[Cut]:
+    return [of_lines(node.lineno, node.end_lineno or 0, ()) for node in nodes]
 
 
 def _without_unread(code: Code, folded: _Folded) -> Code:
@@ -304,4 +303,4 @@ def _without_unread(code: Code, folded: _Folded) -> Code:
     read = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     unread = {plain_text(n) for n in folded.bindings if not {*bound_names([n])} & read}
     nodes = [n for n in inside if isinstance(n, ast.Assign) and plain_text(n) in unread]
-    return code.changed(of_lines(n.lineno, n.end_lineno or 0, ()) for n in nodes)
+    return code.changed(_taken_out(nodes))
