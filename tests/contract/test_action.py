@@ -161,3 +161,24 @@ def test_a_base_that_cannot_be_fetched(request_of_a_stranger):
     done = run(read_step("Check"), clone, {**environment, "BASE": "1" * 40})
     assert done.returncode == 1
     assert "PG516" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(REPOSITORY / ".github/workflows").glob("*.yml"),
+        REPOSITORY / "patchgen/cli/starter/workflow.yml",
+    ],
+    ids=lambda path: path.name,
+)
+def test_actions_are_pinned_by_commit(path):
+    text = path.read_text(encoding="utf-8")
+    for action in re.findall(r"uses: (.*)", text):
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+
+
+def test_tools_of_the_release_are_pinned_by_version():
+    text = (REPOSITORY / ".github/workflows/release.yml").read_text(encoding="utf-8")
+    tools = [word for line in re.findall(r"pip install (.*)", text) for word in line.split()]
+    assert tools
+    assert all("==" in tool for tool in tools), tools
