@@ -8,7 +8,6 @@ own settings name is run.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
@@ -70,31 +69,36 @@ class Base:
 
     def read_config(self, folder: Path) -> Config | None:
         """The configuration that the commit has in the pyproject.toml of `folder`."""
-        table = parse_table(self._read(folder / FILE) or "")
+        table = parse_table(self._read(folder / FILE))
         return None if table is None else make_config(table, folder)
 
     def records(self, home: Path) -> dict[Path, Record]:
         """The records of the outputs that are still there."""
-        records = parse_lock(self._read(home / LOCK) or "")
-        return {home / name: record for name, record in records.items() if (home / name).exists()}
+        records = {}
+        for name, record in parse_lock(self._read(home / LOCK)).items():
+            path = home / name
+            if path.exists():
+                records[path] = record
+        return records
 
     def changes(self, home: Path) -> Iterator[Change]:
         """How the configuration, the lock and the overrides of the tree differ."""
-        tables = parse_table(self._read(home / FILE) or ""), read_table(home)
-        yield from _differences(FILE, *map(_settings, tables))
-        records = parse_lock(self._read(home / LOCK) or ""), read_lock(home / LOCK)
-        yield from _differences(LOCK, *map(_modulars, records))
-        overrides = parse_overrides(self._read(home / OVERRIDES) or ""), read_overrides(home)
-        yield from _differences(OVERRIDES, *map(_parents, overrides))
+        table = parse_table(self._read(home / FILE))
+        yield from _differences(FILE, _settings(table), _settings(read_table(home)))
+        records, here = parse_lock(self._read(home / LOCK)), read_lock(home / LOCK)
+        yield from _differences(LOCK, _modulars(records), _modulars(here))
+        overrides = parse_overrides(self._read(home / OVERRIDES))
+        now = read_overrides(home)
+        yield from _differences(OVERRIDES, _parents(overrides), _parents(now))
 
-    def _read(self, path: Path) -> str | None:
-        """The text that the file has in the commit; None where it has no such file."""
+    def _read(self, path: Path) -> str:
+        """The text that the file has in the commit; "" where it has no such file."""
         if not is_below(path, self.top):
-            return None
+            return ""
         name = path.relative_to(self.top).as_posix()
         entry = _git(self.top, "ls-tree", "-z", "--full-tree", self.commit, "--", name)
         if not entry:
-            return None
+            return ""
         mode, kind, blob = entry.partition("\t")[0].split()
         if kind != "blob" or mode == "120000":
             raise PatchgenError("PG516", Location(name), "is no regular file in the base")
@@ -136,25 +140,32 @@ def _git(top: Path, *words: str) -> str:
 
 def _differences(file: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Change]:
     for key in sorted({*old, *new}):
-        before, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
+        before = old.get(key, _ABSENT)
+        now = new.get(key, _ABSENT)
         if before != now:
             yield Change(file, key, before, now)
 
 
 def _settings(table: object) -> dict[str, str]:
-    settings = table if isinstance(table, dict) else {}
-    write = functools.partial(json.dumps, ensure_ascii=False, sort_keys=True, default=str)
-    return {f"{TABLE}.{key}": write(value) for key, value in settings.items()}
+    settings = {}
+    if isinstance(table, dict):
+        for key, value in table.items():
+            written = json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+            settings[f"{TABLE}.{key}"] = written
+    return settings
 
 
 def _modulars(records: Mapping[str, Record]) -> dict[str, str]:
+    modulars = {}
     # Digests are not compared: the check compares them with what it makes itself.
-    return {output: f"made from {record.modular}" for output, record in records.items()}
+    for output, record in records.items():
+        modulars[output] = f"made from {record.modular}"
+    return modulars
 
 
 def _parents(overrides: Records) -> dict[str, str]:
-    return {
-        f"{modular}: {name}": f"{parent.symbol} with the text {parent.text!r}"
-        for modular, names in overrides.items()
-        for name, parent in names.items()
-    }
+    parents = {}
+    for modular, names in overrides.items():
+        for name, parent in names.items():
+            parents[f"{modular}: {name}"] = f"{parent.symbol} with the text {parent.text!r}"
+    return parents

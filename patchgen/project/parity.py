@@ -8,7 +8,7 @@ report as well.  It counts for the modular file and the outputs that have these 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,17 @@ Files = Mapping[str, str]  # digests by the paths of files, relative to the proj
 
 def files_of(home: Path, modular: str) -> Files:
     """The modular file and what is recorded of it, with the digests that the files have now."""
-    outputs = [record.output for record in read_outputs(home / LOCK) if record.modular == modular]
-    return {name: digest_of_file(home / name) for name in [modular, *sorted(outputs)]}
+    names = [modular]
+    for record in read_outputs(home / LOCK):
+        if record.modular == modular:
+            names.append(record.output)
+    return {name: digest_of_file(home / name) for name in names}
 
 
 def is_about(report: Mapping[str, Any], variant: str, home: Path, modular: str) -> bool:
     """Whether `report` says of `variant` what it found of the files that are here."""
-    return bool(report["about"].get(variant) == files_of(home, modular))
+    files = report["about"].get(variant)
+    return bool(files == files_of(home, modular))
 
 
 def read_report(folder: Path) -> Mapping[str, Any]:
@@ -43,7 +47,9 @@ def read_report(folder: Path) -> Mapping[str, Any]:
         texts = [case[name] for case in cases for name in ("variant", "case", "note")]
         tables = [report.setdefault(name, {}) for name in ("about", "commands", "versions")]
         about, commands, versions = tables
-        texts += [*commands.values(), *versions.values(), *_texts_of(about.values())]
+        texts += [*commands.values(), *versions.values()]
+        for files in about.values():
+            texts += files.values()
         texts += [report["command"], report["device"]]
         is_sound = all(isinstance(text, str) for text in texts)
         is_sound &= all(case["status"] in STATUSES for case in cases)
@@ -53,7 +59,3 @@ def read_report(folder: Path) -> Mapping[str, Any]:
         what = "is not what `patchgen verify --report DIR` writes"
         raise PatchgenError("PG914", Location(str(path)), what, "name its output")
     return report  # type: ignore[no-any-return]
-
-
-def _texts_of(tables: Iterable[Mapping[str, str]]) -> list[str]:
-    return [digest for table in tables for digest in table.values()]
