@@ -52,7 +52,11 @@ def judge(model: Model, folder: Path) -> tuple[Counter[str], Counter[str], list[
             said = [each for each in said if each not in fits]
         seen[file.kind] += not file.mistakes
         # What returns as many values is the parent's own.
-        said = [each for each in said if file.kind != "tuple+0" or each[:5] != "PG408"]
+        said = [
+            each
+            for each in said
+            if file.kind not in ("tuple+0", "attention+0") or each[:5] != "PG408"
+        ]
         wrong += [
             f"{model.name} {file.kind} {file.name}: {each}"
             for each in said

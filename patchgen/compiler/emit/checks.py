@@ -44,6 +44,7 @@ from patchgen.syntax.bound import bound_names, own_nodes
 
 # The name of a parent's method that is kept beside the one that calls it.
 KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")
+_DEFAULT = re.compile(r"\.get_interface\(|: Callable = \w+$", re.MULTILINE)
 _COMPOUND = ast.If | ast.Try | ast.With | ast.For | ast.While | ast.Match
 _BUILT_IN = frozenset(dir(builtins)) | {
     *("__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__")
@@ -205,7 +206,11 @@ def check_calls(text: str) -> tuple[Result, ...]:
 def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Result]:
     # The positions at which a name is the one of the module, and not a local one.
     certain = {read.position for read in references_in(part.text) if not read.quoted}
+    defaults = _find_defaults(part) if _DEFAULT.search(part.text) else {}
     for call in inside.calls:
+        default = defaults.get(ast.unparse(call.func), "")
+        if default in parsed.functions:
+            yield from _check(part, call, parsed.functions[default], default)
         # Of a dotted expression, the first name stands where it begins.
         if trees.position_of(call.func) not in certain:
             continue
@@ -218,6 +223,31 @@ def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Resul
                 yield from _check(part, call, init, f"{name}.__init__")
         elif parsed.bound[name.partition(".")[0]] == 1:
             yield Unanswered(part.locate(call.lineno), ast.unparse(call), [name])
+
+
+def _find_defaults(part: Part) -> dict[str, str]:
+    """The functions that local names stand for where the configuration names no other.
+
+    attend = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, eager_attention_forward)
+    attend: Callable = eager_attention_forward                          of older releases
+    """
+    found: dict[str, str] = {}
+    for node in trees.statements_within(part.tree):
+        match node:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name), value=value)
+                | ast.Assign(targets=[ast.Name(id=name)], value=value)
+            ):
+                match value:
+                    case (
+                        ast.Call(
+                            func=ast.Attribute(attr="get_interface"), args=[_, ast.Name(id=given)]
+                        )
+                        | ast.Name(id=given)
+                    ):
+                        # One of several is not known.
+                        found[name] = given if found.get(name, given) == given else ""
+    return found
 
 
 def _find_init(node: ast.ClassDef, parsed: Parsed) -> Function | None:

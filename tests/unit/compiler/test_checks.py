@@ -131,6 +131,10 @@ CASES = [
         [],
     ),
     ("def f(x): return x, x\ndef g():\n    x, y, z = f(1)", ["3 PG425 f returns 2 values"]),
+    (
+        "def f(x): return x, x\ndef g():\n    h = nn.get_interface('a', f)\n    x, y, z = h(1)",
+        ["4 PG425 f returns 2 values"],
+    ),
     ("def f(x):\n    def g(): return x, x\n    return g\ndef h():\n    x, y, z = f(1)", []),
 ]
 
