@@ -123,7 +123,7 @@ def validate(
         problem = _find_fault_of_the_whole(output, declared)
         if problem is not None:
             return (problem,)
-        parsed, questions = parse_output(file.text), _list_questions(output)
+        parsed, questions = parse_output(file.text), checks.list_questions(file.text)
         findings += checks.find_mistakes(file.text)
         problems += _find_patchgen_imports(parsed, output.modular)
         problems += _find_swallowed(parsed, output, overrides)
@@ -141,16 +141,6 @@ def validate(
         if (finding.code, finding.detail) not in upstream:
             problems.append(_place(finding, output))
     return tuple(sorted(set(problems)))
-
-
-def _list_questions(output: _Output) -> list[list[Any]]:
-    """What the release is asked about an output; the answers about its parent are upstream's."""
-    theirs = checks.list_questions(output.base) if output.base is not None else []
-    known = {repr(question[1:]) for kind in theirs for question in kind}
-    return [
-        [question for question in kind if repr(question[1:]) not in known]
-        for kind in checks.list_questions(output.text)
-    ]
 
 
 def _place(finding: checks.Finding, output: _Output) -> Problem:
