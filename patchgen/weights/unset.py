@@ -50,6 +50,8 @@ _CLASS = rf"class \w+\((?!{CHECKPOINTED}\)|tuple\b|NamedTuple\))[^:]*"
 _GIVEN = r"self\.\w+(?:: [^=]*)? = .*\("
 _MAKING = re.compile(rf"^ +(?! |raise )(?:{_GIVEN}|.*{_CALL}).*$|^{_CLASS}", re.MULTILINE)
 _FILLING = re.compile(r"^    def _init_weights\(.*?(?=^ {0,4}\S)", re.MULTILINE | re.DOTALL)
+# No constructor calls it.
+_FORWARD = re.compile(r"^    def forward\(.*?(?=^ {0,4}[^\s)])", re.MULTILINE | re.DOTALL)
 # By the names of classes, the modules and names of those that they stand for.
 Origins = Mapping[str, tuple[str, str]]
 # The name of a tensor in a model, and whether checkpoints have it.
@@ -100,11 +102,15 @@ def _may_leave_unset(text: str, base: str, env: Environment) -> bool:
     """Whether an output makes or fills something that its parent does not: most do neither."""
     if _FILLING.findall(text) != _FILLING.findall(base):
         return True
-    made = Counter(_MAKING.findall(text)) - Counter(_MAKING.findall(base))
+    made = _count_making(text) - _count_making(base)
     # The heads that a file takes from there are written out where its models differ.
     if made and env.path(GENERIC_HEADS) is not None:
-        made -= Counter(_MAKING.findall(env.source(GENERIC_HEADS, Location("")).text))
+        made -= _count_making(env.source(GENERIC_HEADS, Location("")).text)
     return any("._from_config(" not in line for line in made)
+
+
+def _count_making(text: str) -> Counter[str]:
+    return Counter(_MAKING.findall(_FORWARD.sub("", text)))
 
 
 def _collect_unset(

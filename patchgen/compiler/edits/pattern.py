@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.syntax.same import NOT_COMPARED, is_same_code
-from patchgen.syntax.trees import children, walk
+from patchgen.syntax.trees import children, statements_within
 
 Argument = ast.expr | ast.keyword
 
@@ -77,12 +77,9 @@ def arguments(call: ast.Call) -> list[Argument]:
 
 def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
     """Every list of statements inside `node`, also of nested functions and classes."""
-    for inner in walk(node):
-        for name in ("body", "orelse", "finalbody"):
-            suite = getattr(inner, name, None)
-            # The body of a lambda is an expression.
-            if isinstance(suite, list) and suite and isinstance(suite[0], ast.stmt):
-                yield suite
+    for inner in statements_within(node):
+        suites_of_one = (getattr(inner, name, []) for name in ("body", "orelse", "finalbody"))
+        yield from filter(None, suites_of_one)
 
 
 def find(pattern: Sequence[ast.stmt], method: ast.AST, holes: Collection[str] = ()) -> list[Match]:

@@ -66,6 +66,13 @@ class Tree:
         holder = cst.ensure_type(self.module.body[0], cst.ClassDef)
         return cst.ensure_type(holder.body.body[0], cst.FunctionDef)
 
+    @property
+    def _statements(self) -> Sequence[ast.stmt]:
+        """Those of the function, as `ast` has them."""
+        (function,) = self.code.nodes
+        assert isinstance(function, Function)
+        return function.body
+
     def changed(self, transformer: cst.CSTTransformer) -> str:
         """The text of the function after `transformer`."""
         text = self.module.visit(transformer).code.removeprefix(_HEAD).removesuffix(_TAIL)
@@ -89,13 +96,14 @@ class Tree:
 
     def suite(self, nodes: Sequence[ast.stmt]) -> cst.BaseSuite | cst.If:
         """The suite that begins with `nodes`; of an `elif`, the `if` that it belongs to."""
+        # The positions of all nodes would take longer.
+        if nodes[0] is self._statements[0]:
+            return self.function.body
         return self._suites[self._position(nodes[0])]
 
     def with_block(self, node: ast.With) -> cst.BaseSuite:
         """The suite of a `with` of the function; the positions of all nodes would take longer."""
-        (function,) = self.code.nodes
-        assert isinstance(function, Function)
-        lines = [one.lineno for one in function.body if isinstance(one, ast.With)]
+        lines = [one.lineno for one in self._statements if isinstance(one, ast.With)]
         if node.lineno in lines:
             blocks = [one.body for one in self.function.body.body if isinstance(one, cst.With)]
             return blocks[lines.index(node.lineno)]
@@ -105,13 +113,11 @@ class Tree:
 
     def numbers(self, run: Run) -> tuple[int, int]:
         """Where the statements of `run` begin and end in the tree's suite."""
-        (function,) = self.code.nodes
-        assert isinstance(function, Function)
         # Nothing of what is left out is a part of a run.
         fewer = sum(
             part.count - 1
             for part in self.left_out
-            if run.suite[0] is function.body[0] and part.last < run.nodes[0].lineno
+            if run.suite[0] is self._statements[0] and part.last < run.nodes[0].lineno
         )
         return run.start - fewer, run.stop - fewer
 
