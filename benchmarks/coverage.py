@@ -142,7 +142,7 @@ def _of_project(env: Environment, module: Module, part: str) -> Draft | None:
         return None
     text = path.read_text(encoding="utf-8")
     names = [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
-    return Draft(module.alias, text, (part,), tuple(names))
+    return Draft(module.alias, part, text, (part,), tuple(names))
 
 
 def refused(module: Module, part: str, problems: Sequence[Any]) -> Entry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from patchgen.author.anatomy.module import Module, find_module, open_module
 from patchgen.author.declare.checkpoint import checkpoint
@@ -30,18 +30,20 @@ WRITERS: Mapping[str, Writer] = {
     "liger": liger,
 }
 
-# Names of several parts.
-TOGETHER: Mapping[str, tuple[str, ...]] = {"fast": ("loss", "flash", "norm")}
+# Several parts under one name: those of them that fit the model.
+SUMS: Mapping[str, tuple[str, ...]] = {"fast": ("sdpa", "loss", "flash", "norm")}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The modular file for `module`: its text before formatting, empty if nothing is left to write.
 
-    `left_out` are redundant parts.
+    `ending` ends the variant's name.  `left_out` are redundant parts, and those of a sum that do
+    not fit.
     """
 
     module: Module
+    ending: str
     text: str
     parts: tuple[Contribution, ...]
     left_out: tuple[Contribution, ...]
@@ -50,36 +52,60 @@ class Answer:
     def draft(self) -> Draft:
         names = dict.fromkeys(item.name for part in self.parts for item in part.declared)
         parts = tuple(part.part for part in self.parts)
-        return Draft(self.module.alias, self.text, parts, tuple(names))
+        return Draft(self.module.alias, self.ending, self.text, parts, tuple(names))
 
 
 def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = False) -> Answer:
     """The modular file that puts `parts` into `model`.
 
-    Raises PatchgenError PG801 for an unknown model and PG802 for an unknown part, and Refusals with
-    a PG803 for each reason why a part cannot be written.
+    Of a sum such as "fast" those parts are written that fit.  Raises PatchgenError PG801 for an
+    unknown model and PG802 for an unknown part, and Refusals with a PG803 for each reason why a
+    part that was asked for by name, or all of a sum, cannot be written.
     """
     module = open_module(env, find_module(env, model))
-    single = [name for part in parts for name in TOGETHER.get(part, (part,))]
-    for part in single:
-        if part not in WRITERS:
-            hint = did_you_mean(part, [*WRITERS, *TOGETHER]) or f"there are {', '.join(WRITERS)}"
-            raise PatchgenError("PG802", Location(part), "names no part", hint)
-    contributions = [WRITERS[part](module) for part in dict.fromkeys(single)]
-    written = tuple(c for c in contributions if force or not c.redundant)
-    problems = [
-        Problem(missing.at, "PG803", f"{part.part}: {missing.what}", missing.hint)
-        for part in written
-        for missing in part.missing
-        if missing.fatal
-    ]
-    nothing = [part for part in written if part.redundant and not part.declared]
-    at, what = Location(module.source.path), "transformers has it here, and the part writes nothing"
-    problems += [Problem(at, "PG803", f"{part.part}: {what}") for part in nothing]
-    if problems:
-        fitting = [part.part for part in written if not any(m.fatal for m in part.missing)]
-        others = [f"the others fit: --with {','.join(fitting)}"] if fitting else []
-        hints = ["; ".join([*filter(None, [p.hint]), *others]) for p in problems]
-        raise Refusals([replace(p, hint=h) for p, h in zip(problems, hints, strict=True)])
-    left_out = tuple(c for c in contributions if c not in written)
-    return Answer(module, write(written, module) if written else "", written, left_out)
+    names = [name for part in parts for name in SUMS.get(part, (part,))]
+    for name in names:
+        if name not in WRITERS:
+            hint = did_you_mean(name, [*WRITERS, *SUMS]) or f"there are {', '.join(WRITERS)}"
+            raise PatchgenError("PG802", Location(name), "names no part", hint)
+    contributions = [WRITERS[name](module) for name in dict.fromkeys(names)]
+    written, left_out, refused = [], [], []
+    for part in contributions:
+        by_name = part.part in parts
+        if part.redundant and not (force and by_name):
+            left_out.append(part)
+        elif part.fits:
+            written.append(part)
+        elif by_name:
+            refused.append(part)
+        else:
+            left_out.append(part)
+    if not written and not all(part.redundant for part in left_out):
+        # Nothing of a sum fits.
+        refused += [part for part in left_out if not part.redundant]
+    if refused:
+        raise Refusals(_reasons(module, refused, written))
+    has_sum = any(part in SUMS for part in parts)
+    ending = "_".join(parts if has_sum else [part.part for part in written])
+    # Who asks for a sum has not said which parts it has.
+    explained = left_out if has_sum else []
+    text = write(written, explained, module) if written else ""
+    return Answer(module, ending, text, tuple(written), tuple(left_out))
+
+
+def _reasons(
+    module: Module, refused: Sequence[Contribution], written: Sequence[Contribution]
+) -> list[Problem]:
+    """A problem for each reason why one of `refused` cannot be written."""
+    fitting = ",".join(part.part for part in written)
+    others = f"the others fit: --with {fitting}" if fitting else ""
+    problems = []
+    for part in refused:
+        for missing in part.missing:
+            if missing.fatal:
+                hint = "; ".join(filter(None, [missing.hint, others]))
+                problems.append(Problem(missing.at, "PG803", f"{part.part}: {missing.what}", hint))
+        if part.redundant:
+            what = f"{part.part}: transformers has it here, and the part writes nothing"
+            problems.append(Problem(Location(module.source.path), "PG803", what, others))
+    return problems

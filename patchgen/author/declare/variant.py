@@ -101,6 +101,17 @@ class Contribution:
     redundant: str = ""
     model: NewModel | None = None
 
+    @property
+    def fits(self) -> bool:
+        """Whether it can be written: something is declared, and nothing speaks against it."""
+        return bool(self.declared) and not any(missing.fatal for missing in self.missing)
+
+    @property
+    def why_left_out(self) -> str:
+        """Why it is redundant, or the first reason why it does not fit."""
+        reasons = [str(missing) for missing in self.missing if missing.fatal]
+        return self.redundant or reasons[0]
+
 
 Writer = Callable[[Module], Contribution]
 
@@ -120,8 +131,11 @@ def refusing(writer: Writer) -> Writer:
     return contribution
 
 
-def write(parts: Sequence[Contribution], module: Module) -> str:
-    """The text of the modular file of `parts` over one parent, before formatting."""
+def write(parts: Sequence[Contribution], left_out: Sequence[Contribution], module: Module) -> str:
+    """The text of the modular file of `parts` over one parent, before formatting.
+
+    Its docstring says why each of `left_out` is not in it.
+    """
     model = next((part.model for part in parts if part.model is not None), None)
     merged: dict[str, list[Declared]] = {}
     for part in parts:
@@ -142,10 +156,12 @@ def write(parts: Sequence[Contribution], module: Module) -> str:
     imports = _imports(text, [part.part for part in parts])
     imports += [f"from {parent} import {model.file}"] if model is not None else []
     imports = [*sorted(imports), "", f"from {parent} import {file} as {module.alias}"]
-    return "\n".join([_docstring(parts, module), "", *imports, "", "", text, ""])
+    return "\n".join([_docstring(parts, left_out, module), "", *imports, "", "", text, ""])
 
 
-def _docstring(parts: Sequence[Contribution], module: Module) -> str:
+def _docstring(
+    parts: Sequence[Contribution], left_out: Sequence[Contribution], module: Module
+) -> str:
     *others, names = [part.part for part in parts]
     if others:
         names = f"{', '.join(others)} and {names}"
@@ -153,7 +169,16 @@ def _docstring(parts: Sequence[Contribution], module: Module) -> str:
     body.append("\n\n".join(textwrap.fill(part.says, 118) for part in parts if part.says))
     if missed := _unique(f"- {missing}" for part in parts for missing in part.missing):
         body.append("What stays as it was:\n\n" + "\n".join(missed))
+    if left_out:
+        body.append("What is not written:\n\n" + "\n".join(map(_why_not, left_out)))
     return '"""' + "\n\n".join(body).replace("\\", "") + '\n"""'
+
+
+def _why_not(part: Contribution) -> str:
+    """A line of a docstring: why the part is left out."""
+    reason = " ".join(part.why_left_out.split())
+    line = f"- {part.part}: {reason}"
+    return textwrap.fill(line, 118, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _imports(text: str, parts: Sequence[str]) -> list[str]:
@@ -180,16 +205,20 @@ def _unique(items: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The `text` of a modular file over a modeling file, called `alias`; `declared` are classes."""
+    """The `text` of a modular file over a modeling file, called `alias`; `declared` are classes.
+
+    The variant is called `alias` and `ending`.
+    """
 
     alias: str
+    ending: str
     text: str
     parts: tuple[str, ...]
     declared: tuple[str, ...]
 
     @property
     def place(self) -> Path:
-        return Path("modular", self.alias, f"modular_{self.alias}_{'_'.join(self.parts)}.py")
+        return Path("modular", self.alias, f"modular_{self.alias}_{self.ending}.py")
 
 
 def flatten_draft(draft: Draft, home: Path) -> Flattened:

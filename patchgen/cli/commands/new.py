@@ -34,7 +34,7 @@ PARTS = {
     "flex": "says whether transformers has flex attention",
     "liger": "Liger's kernels for norms, rotations, gated products and the loss",
 }
-ALSO = {"fast": "loss, flash and norm: for a decoder that is trained"}  # several parts
+ALSO = {"fast": "sdpa, loss, flash and norm: those that fit"}  # several parts
 
 
 @click.command(
@@ -78,7 +78,8 @@ def new(
     wanted = [part.strip() for part in parts.split(",") if part.strip()]
     reply = answer(project.environment(), model, wanted, force=force)
     for part in reply.left_out:
-        terminal.say(f"{part.part} is redundant: {part.redundant}", err=True)
+        verdict = "is redundant" if part.redundant else "does not fit"
+        terminal.say(f"{part.part} {verdict}: {part.why_left_out}", err=True)
     if not reply.parts:
         terminal.say("nothing is written; --force writes redundant parts too", err=True)
         return 1
@@ -161,7 +162,7 @@ def _is_proved(draft: Draft) -> bool:
 
 
 def _path(project: Project, reply: Answer, name: str | None) -> Path:
-    suffix = name or "_".join(reply.draft.parts)
+    suffix = name or reply.ending
     if not suffix.isidentifier():
         raise click.UsageError(f"--name {suffix}: a module's name can have no such part")
     sources = project.config.sources or ("modular",)
