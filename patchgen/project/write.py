@@ -48,18 +48,13 @@ def refuse_another(path: Path, text: str, within: Path, force: bool, shown: str)
 def apply(changes: Sequence[Change], within: disk.Folders) -> None:
     """Make every change, in order.  Raises the OSError of a step that fails, about its target."""
     for change in changes:
-        try:
-            if change.data is None:
-                disk.remove(change.path, within)
-                continue
-            # Of runs that were killed: one run at a time writes here.
-            for left_over in change.path.parent.glob(f"{disk.temp_prefix(change.path)}*.tmp"):
-                disk.remove(left_over, within)
-            disk.write(change.path, change.data, within)
-        except OSError as error:
-            # Users do not know the names of the files beside it.
-            error.filename, error.filename2 = str(change.path), None
-            raise
+        if change.data is None:
+            disk.remove(change.path, within)
+            continue
+        # Of runs that were killed: one run at a time writes here.
+        for left_over in change.path.parent.glob(f"{disk.temp_prefix(change.path)}*.tmp"):
+            disk.remove(left_over, within)
+        disk.write(change.path, change.data, within)
 
 
 @contextlib.contextmanager

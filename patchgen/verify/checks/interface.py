@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -128,7 +127,7 @@ def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Excepti
         if model_class is pair.variant_class and pair.build is not reload:
             with disk.scratch() as folder, silence_progress():
                 settings = {**pair.routes[0].variant, "attn_implementation": name}
-                model = pair.build(pair.master(torch.float32), model_class, Path(folder), settings)
+                model = pair.build(pair.master(torch.float32), model_class, folder, settings)
         else:
             # A variant may have a configuration of its own, with fields that the parent's lacks.
             config = model_class.config_class.from_dict(pair.config().to_dict())

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -210,17 +209,17 @@ def check_checkpoints(context: CheckContext) -> Verdict:
     """A checkpoint goes from the parent to the variant and back with all tensors equal."""
     pair, route = context.pair, context.pair.routes[0]
     with disk.scratch() as folder, silence_progress():
-        pair.master(torch.float32).save_pretrained(Path(folder, "parent"))
+        pair.master(torch.float32).save_pretrained(folder / "parent")
         # Load the parent once: transformers itself then changes Funnel's padding row.
-        parent = load_strictly(pair.parent_class, Path(folder, "parent"), **route.parent)
-        place = Path(folder, "made")
+        parent = load_strictly(pair.parent_class, folder / "parent", **route.parent)
+        place = folder / "made"
         disk.make_folder(place)
         variant = pair.build(parent, pair.variant_class, place, dict(route.variant))
-        variant.save_pretrained(Path(folder, "variant"))
-        again = load_strictly(pair.variant_class, Path(folder, "variant"), **route.variant)
+        variant.save_pretrained(folder / "variant")
+        again = load_strictly(pair.variant_class, folder / "variant", **route.variant)
         wrong, what = _unequal(variant, again), "made by its own conversion, saved and loaded again"
         if pair.build is reload:
-            back = load_strictly(pair.parent_class, Path(folder, "variant"), **route.parent)
+            back = load_strictly(pair.parent_class, folder / "variant", **route.parent)
             wrong, what = wrong | _unequal(parent, back), "the parent's into the variant, and back"
     note = f"{what}: differs in {', '.join(sorted(wrong)[:5])}" if wrong else what
     return judge(not wrong, note)
@@ -275,7 +274,7 @@ def _parent_as_variant(pair: Pair, *, blank: bool = False) -> PreTrainedModel:
         for parameter in parent.parameters() if blank else ():
             parameter.zero_()
     with disk.scratch() as folder, silence_progress():
-        return pair.build(parent, pair.variant_class, Path(folder), dict(pair.routes[0].variant))
+        return pair.build(parent, pair.variant_class, folder, dict(pair.routes[0].variant))
 
 
 def _alike(one: Tensor, two: Tensor) -> bool:

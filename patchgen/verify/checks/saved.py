@@ -42,7 +42,7 @@ def of_both(
 @contextmanager
 def _folder() -> Iterator[Path]:
     with disk.scratch() as folder, silence_progress(), nan_where_not_drawn():
-        yield Path(folder)
+        yield folder
 
 
 def _load(kind: type[PreTrainedModel], folder: Path, like: PreTrainedModel) -> PreTrainedModel:

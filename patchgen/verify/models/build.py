@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -97,7 +96,7 @@ def build_both(
     asked = {**route.parent, **_in_float64(master, variant_class)}
     with disk.scratch() as folder, silence_progress():
         master.save_pretrained(folder)
-        parent = load_strictly(type(master), Path(folder), dtype=master.dtype, **asked)
+        parent = load_strictly(type(master), folder, dtype=master.dtype, **asked)
     return parent.eval(), build_variant(master, variant_class, build, route)
 
 
@@ -106,7 +105,7 @@ def build_variant(
 ) -> PreTrainedModel:
     asked = {**route.variant, **_in_float64(master, variant_class)}
     with disk.scratch() as folder, silence_progress():
-        return build(master, variant_class, Path(folder), asked).eval()
+        return build(master, variant_class, folder, asked).eval()
 
 
 def _in_float64(master: PreTrainedModel, variant_class: type[PreTrainedModel]) -> dict[str, Any]:
