@@ -21,7 +21,7 @@ from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.runtime.tiny import tiny_config
 from patchgen.syntax.locate import make_environment
-from tests.population.judge import _load
+from patchgen.verify.oracle.judge import imported
 from tests.population.models import Model
 
 TEXT = """
@@ -91,12 +91,14 @@ def judge_blocks(model: Model, folder: Path) -> dict[str, str]:
             continue
         (file,) = result.files
         said = " ".join(map(str, [*file.notes, *file.warnings]))
-        flat = _load(f"flat.{path.stem}", file.text, folder)
-        made = flat.LlamaPreTrainedModel.__new__(flat.LlamaPreTrainedModel)
+        with imported({file.name: file.text}) as modules:
+            assert not isinstance(modules, str), modules
+            pretrained = modules[file.name].LlamaPreTrainedModel
+        made = pretrained.__new__(pretrained)
         nn.Module.__init__(made)
         made.config = owner.config
         wanted = initialise(owner, type(owner), module)
-        given = initialise(made, flat.LlamaPreTrainedModel, module)
+        given = initialise(made, pretrained, module)
         is_told = "cannot be written here" in said or bool(re.search(r"PG421", said))
         results[name] = (
             "equal" if wanted == given else "told" if is_told else f"wrong: {wanted} {given}"

@@ -453,26 +453,35 @@ def _find_unknown_fields(parsed: Parsed, output: _Output, env: Environment) -> I
 
     self.width = config.hiden_size          nearly `hidden_size`
     """
-    text, words = output.text, Counter(_WORD.findall(output.text))
-    read = Counter(_FIELD.findall(text))
+    words = Counter(_WORD.findall(output.text))
+    read = Counter(_FIELD.findall(output.text))
     theirs = {*_FIELD.findall(output.base or "")}
     # What is set, or asked for by a string, stands there alone.
-    unknown = [name for name in read.keys() - theirs if words[name] == read[name]]
-    modules = [item.module for item in imports_of(parsed.body) if "Config" in item.name]
-    modules = [each for each in sorted({*modules, CONFIGURATION}) if unknown and env.path(each)]
-    texts = [env.source(module, Location(module)).text for module in modules]
-    configurations = "\n".join([*texts, *output.beside])
-    declared = _DECLARED.findall(configurations) if unknown else []
-    for name in sorted(unknown):
-        if re.search(rf"\b{name}\b", configurations):
+    unknown = [name for name in sorted(read.keys() - theirs) if words[name] == read[name]]
+    configurations = _read_configurations(parsed, output, env) if unknown else ""
+    declared = {*_DECLARED.findall(configurations), *theirs, *read}
+    for name in unknown:
+        near = find_near(name, declared - {name})
+        if not near or re.search(rf"\b{name}\b", configurations):
             continue
-        near = find_near(name, {*declared, *read, *theirs} - {name})
-        line = text.count("\n", 0, text.index(f"config.{name}")) + 1
-        at, (owner, place) = output.locate(line), output.find_declaration(line)
-        if near and (owner or at.path == output.modular):
+        above, _, _ = output.text.partition(f"config.{name}")
+        line = above.count("\n") + 1
+        at = output.locate(line)
+        owner, place = output.find_declaration(line)
+        if owner or at.path == output.modular:
             what = f"config.{name} is no field of the configuration"
             at = at if at.path == output.modular else place
             yield Problem(at, "PG426", what, f"did you mean {near}?", "warning")
+
+
+def _read_configurations(parsed: Parsed, output: _Output, env: Environment) -> str:
+    """The texts that may declare fields: the other outputs, and what configurations come from."""
+    modules = {item.module for item in imports_of(parsed.body) if "Config" in item.name}
+    texts = [*output.beside]
+    for module in sorted({*modules, CONFIGURATION}):
+        if env.path(module) is not None:
+            texts.append(env.source(module, Location(module)).text)
+    return "\n".join(texts)
 
 
 def _list_table(

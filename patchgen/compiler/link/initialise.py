@@ -36,7 +36,7 @@ from patchgen.syntax.blocks import references_in
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.trees import parse_class
 from patchgen.weights.machine import Machine, TooLongError
-from patchgen.weights.values import UNKNOWN, Call, Class, Frame, Home, Object, Values
+from patchgen.weights.values import UNKNOWN, Call, Class, Frame, Home, Values
 
 _NAME = "_init_weights"
 _SUPER = "super()._init_weights(module)"
@@ -101,33 +101,26 @@ def _find_source(module: str, builder: Builder) -> RewrittenBlock | None:
 
 def _select(source: RewrittenBlock, gathered: Gathered, builder: Builder) -> str | None:
     """What a method does for the classes of the file; None where that cannot be written alone."""
-    home = source.symbol.module
-    block = builder.index(home).definition(source.symbol.name)
-    taken = _make_taken(home, gathered, builder)
-    if block is None or not taken:
-        return None if taken is None else ""
+    try:
+        taken = _make_taken(source.symbol.module, gathered, builder)
+    except TooLongError:
+        return None
     before: list[ast.stmt] = []
-    asked_before: list[ast.stmt] = []
     kept: list[str] = []
-    pairs = zip(_find_method(block.text).body, _find_method(source.text).body, strict=True)
-    for asked, node in pairs:
-        match asked, node:
-            case ast.If(), ast.If() if "module" in ast.unparse(asked.test):
-                kept += _select_branches(asked, node, asked_before, taken)
-            case _, ast.Assign(targets=[ast.Name()]) | ast.If():
+    for node in _find_method(source.text).body if taken else ():
+        match node:
+            case ast.If() if "module" in ast.unparse(node.test):
+                kept += _select_branches(node, before, taken)
+            case ast.Assign(targets=[ast.Name()]) | ast.If():
                 before.append(node)
-                asked_before.append(asked)
-            case _, ast.Expr(value=ast.Constant()):
+            case ast.Expr(value=ast.Constant()):
                 pass
             case _ if ast.unparse(node) != _SUPER:
                 return None
-    text = "\n".join(kept)
-    needed = [
-        node
-        for node in before
-        if any(re.search(rf"\b{each}\b", text) for each in bound_names([node]))
-    ]
-    body = "\n".join([*map(ast.unparse, needed), *kept]) if kept else ""
+    body = "\n".join(kept)
+    for node in reversed(before):
+        if any(re.search(rf"\b{name}\b", body) for name in bound_names([node])):
+            body = f"{ast.unparse(node)}\n{body}"
     known = _read_configuration(gathered, builder)
     fields = set(re.findall(r"\bself\.config\.(\w+)", body))
     is_known = all(re.search(rf"\b{each}\b", known) for each in fields)
@@ -136,37 +129,35 @@ def _select(source: RewrittenBlock, gathered: Gathered, builder: Builder) -> str
 
 @dataclass(frozen=True)
 class _Taken:
-    """A class that was taken from a model: its name in the file, and an object of it."""
+    """A class that was taken from a model, with what names stand for in its `_init_weights`."""
 
     name: str
-    made: Object
+    names: Mapping[str, Values]
     machine: Machine
     home: Home
 
     def answer(self, test: ast.expr, before: Sequence[ast.stmt]) -> bool | None:
-        """What a test below some statements says of the object; None where that is not known."""
-        names: dict[str, Values] = {"module": [self.made], "self": [UNKNOWN]}
-        return self.machine.ask(test, before, Frame(self.home, 0, names))
+        """What a test below some statements says of an object; None where that is not known."""
+        return self.machine.ask(test, before, Frame(self.home, 0, {**self.names}))
 
 
-def _make_taken(home: str, gathered: Gathered, builder: Builder) -> list[_Taken] | None:
-    """The classes of a module that the file has or imports; None where they are too much."""
+def _make_taken(home: str, gathered: Gathered, builder: Builder) -> list[_Taken]:
+    """The classes of a module that the file has or imports."""
     names = {each.origin.name: each.name for each in gathered.blocks if each.origin.module == home}
     names |= _list_imported(home, gathered, builder)
     bindings = builder.naming.bindings
     machine = Machine(bindings.env, bindings.follow)
     place = machine.read_module(home)
-    taken: list[_Taken] = []
     if place is None:
-        return taken
-    try:
-        for old in sorted(names):
-            for kind in machine.find(place, old):
-                if isinstance(kind, Class) and not machine.is_model(kind):
-                    made = machine.make(kind, Call(0))
-                    taken.append(_Taken(names[old], made, machine, place))
-    except TooLongError:
-        return None
+        return []
+    kinds = {new: machine.find(place, old) for old, new in sorted(names.items())}
+    taken: list[_Taken] = []
+    for name, values in kinds.items():
+        for kind in values:
+            if isinstance(kind, Class) and not machine.is_model(kind):
+                made = machine.make(kind, Call(0))
+                known = {**kinds, "module": [made], "self": [UNKNOWN]}
+                taken.append(_Taken(name, known, machine, place))
     return taken
 
 
@@ -184,15 +175,13 @@ def _list_imported(module: str, gathered: Gathered, builder: Builder) -> dict[st
 
 
 def _select_branches(
-    asked: ast.If, node: ast.If, before: Sequence[ast.stmt], taken: Sequence[_Taken]
+    node: ast.If, before: Sequence[ast.stmt], taken: Sequence[_Taken]
 ) -> list[str]:
-    """The branches of `node` for classes that were taken; `asked` is how upstream writes it."""
+    """The branches of `node`, below some statements, for classes that were taken."""
     kept: list[str] = []
     waiting = list(taken)
-    for (question, _), (test, body) in zip(
-        _list_branches(asked), _list_branches(node), strict=True
-    ):
-        answers = {each.name: each.answer(question, before) for each in waiting}
+    for test, body in _list_branches(node):
+        answers = {each.name: each.answer(test, before) for each in waiting}
         condition = _write_condition(answers, ast.unparse(test))
         if condition:
             branch = ast.If(ast.parse(condition, mode="eval").body, body, [])
