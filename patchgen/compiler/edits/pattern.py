@@ -210,17 +210,21 @@ def _fit_call(pattern: ast.Call, code: ast.Call, bound: Bound) -> Bound | None:
     before, behind = pattern.args[:place], pattern.args[place + 1 :]
     if len(code.args) < len(before) + len(behind):
         return None
-    taken: list[Argument] = [*code.args[: len(before)], *code.args[len(code.args) - len(behind) :]]
+    taken: list[Argument] = list(code.args[: len(before)])
+    taken += code.args[len(code.args) - len(behind) :]
     fit = _fit_all([pattern.func, *before, *behind], [code.func, *taken], bound)
-    # Keywords may stand in any order.
-    for keyword in pattern.keywords:
-        fits = ((k, _fit(keyword, k, fit)) for k in code.keywords if fit is not None)
-        argument, fit = next(((k, new) for k, new in fits if new is not None), (None, None))
-        if argument is None:
-            return None
-        taken.append(argument)
     if fit is None:
         return None
+    for keyword in pattern.keywords:
+        # They may stand in any order.
+        for argument in code.keywords:
+            new = _fit(keyword, argument, fit)
+            if new is not None:
+                taken.append(argument)
+                fit = new
+                break
+        else:
+            return None
     # By identity: two arguments of one call may be equal code.
     taken_ids = set(map(id, taken))
     rest = tuple(argument for argument in arguments(code) if id(argument) not in taken_ids)

@@ -199,13 +199,16 @@ class _Writer:
         kinds: dict[str, list[cst.Param]] = {}
         lists = (meant.posonlyargs, meant.args, meant.kwonlyargs)
         for kind, nodes in zip(_KINDS, lists, strict=True):
-            kinds[kind] = [parameters[node.arg] for node in nodes]
+            ordered = [parameters[node.arg] for node in nodes]
             last = getattr(old, kind)[-1:]
             # The line break behind the last one is behind that which is last now.
-            if nodes and last and last[0].name.value != nodes[-1].arg:
-                kinds[kind] = [p.with_changes(**_PLAIN) if p in last else p for p in kinds[kind]]
+            if ordered and last and last[0].name.value != nodes[-1].arg:
                 tail = {name: getattr(last[0], name) for name in _PLAIN}
-                kinds[kind][-1] = kinds[kind][-1].with_changes(**tail)
+                if last[0] in ordered:
+                    place = ordered.index(last[0])
+                    ordered[place] = last[0].with_changes(**_PLAIN)
+                ordered[-1] = ordered[-1].with_changes(**tail)
+            kinds[kind] = ordered
         star, slash = old.star_arg, old.posonly_ind
         if isinstance(star, cst.ParamStar) and not meant.kwonlyargs:
             star = cst.MaybeSentinel.DEFAULT
@@ -238,18 +241,23 @@ def _insert_rest(node: ast.Call, old: Any, rest: Rest, call: cst.Call) -> cst.Ca
     call: g(x, ..., bias=b)
     gives g(x, *more, scale=2, bias=b)
     """
-    written, matched = arguments(node), arguments(rest.call)
-    by_node = dict(zip(map(id, [*written, *matched]), [*call.args, *old.args], strict=True))
+    by_node: dict[int, cst.Arg] = {}
+    dots = call.args[-1]
+    for written, argument in zip(arguments(node), call.args, strict=True):
+        by_node[id(written)] = argument
+        if is_ellipsis(written):
+            dots = argument
+    for matched, argument in zip(arguments(rest.call), old.args, strict=True):
+        by_node[id(matched)] = argument
     every = [by_node[id(argument)] for argument in order_arguments(node, rest)]
-    last = old.args[-1:]
-    for number, argument in enumerate(every):
-        if argument is not every[-1]:
-            if argument in last and isinstance(argument.whitespace_after_arg, cst.SimpleWhitespace):
-                every[number] = argument.with_changes(whitespace_after_arg=_NOTHING)
-        # What stands behind an argument from the middle of a call may not stand at its end.
-        elif argument is not call.args[-1] and argument not in last:
-            comma = next(by_node[id(own)].comma for own in written if is_ellipsis(own))
-            every[number] = argument.with_changes(comma=comma, whitespace_after_arg=_NOTHING)
+    # Those behind which a call may end, as it does in its text.
+    last = [call.args[-1], *old.args[-1:]]
+    for number, argument in enumerate(every[:-1]):
+        if argument in last[1:] and isinstance(argument.whitespace_after_arg, cst.SimpleWhitespace):
+            every[number] = argument.with_changes(whitespace_after_arg=_NOTHING)
+    # What stands behind an argument from the middle of a call may not stand at its end.
+    if every and every[-1] not in last:
+        every[-1] = every[-1].with_changes(comma=dots.comma, whitespace_after_arg=_NOTHING)
     return call.with_changes(args=every)
 
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 
 from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
@@ -98,8 +98,13 @@ def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
     ours = [_normalize(line) for line in generated.split("\n")]
     if generated == original.rstrip("\n"):
         # difflib would match each line with itself, from the first that may begin a match on.
-        start = next((n for n, line in enumerate(ours) if _has_words(line)), len(ours))
-        return tuple((n, n) for n in range(start, len(ours)) if ours[n])
+        has_begun = False
+        same: list[tuple[int, int]] = []
+        for number, line in enumerate(ours):
+            has_begun = has_begun or _has_words(line)
+            if has_begun and line:
+                same.append((number, number))
+        return tuple(same)
     theirs = [_normalize(line) for line in original.split("\n")]
     # A line with a bracket only is alike everywhere.  It may continue a match, but if it began one,
     # it would prevent better ones: here, it has a text that no other line has.
@@ -108,9 +113,12 @@ def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
     matcher = difflib.SequenceMatcher(None, ours, unique, autojunk=False)
     # The last block is always empty.
     for start, their_start, size in matcher.get_matching_blocks()[:-1]:
-        rest = zip(ours[start + size :], theirs[their_start + size :], strict=False)
-        size += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], rest))
-        pairs += [(start + n, their_start + n) for n in range(size) if ours[start + n]]
+        matched = itertools.zip_longest(ours[start:], theirs[their_start:])
+        for offset, (line, their_line) in enumerate(matched):
+            if offset >= size and line != their_line:
+                break
+            if line:
+                pairs.append((start + offset, their_start + offset))
     return tuple(pairs)
 
 

@@ -25,7 +25,14 @@ from patchgen.facts.bases import WITHOUT_MODULES
 from patchgen.facts.decorators import ADDING_NOTHING
 from patchgen.syntax.blocks import Import, first_line, imports_of
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.trees import called_function, children, decorator_names, parse_once, walk
+from patchgen.syntax.trees import (
+    called_function,
+    children,
+    decorator_names,
+    parse_once,
+    statements_within,
+    walk,
+)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Path = tuple[str, ...]  # the attributes from `self` to an object
@@ -77,16 +84,15 @@ def read_parts(text: str) -> Iterator[Part]:
 @functools.lru_cache(maxsize=4096)
 def imports_in(text: str) -> tuple[tuple[Import, bool], ...]:
     """What the part `text` imports at any depth, each with whether it stands under a condition."""
-    imports: list[tuple[Import, bool]] = []
-    waiting: list[tuple[ast.AST, bool]] = [(parse_once(text), False)]
-    # The list grows while it is walked.
-    for node, is_conditional in waiting:
+    found: list[tuple[Import, bool]] = []
+    guarded: set[ast.AST] = set()
+    for node in statements_within(parse_once(text)):
+        is_conditional = node in guarded
         if isinstance(node, ast.Import | ast.ImportFrom):
-            imports += [(item, is_conditional) for item in imports_of([node])]
-        elif not isinstance(node, ast.expr):
-            is_inside = is_conditional or isinstance(node, ast.If | ast.Try)
-            waiting += [(child, is_inside) for child in children(node)]
-    return tuple(imports)
+            found += [(item, is_conditional) for item in imports_of([node])]
+        elif is_conditional or isinstance(node, ast.If | ast.Try):
+            guarded.update(children(node))
+    return tuple(found)
 
 
 # Classes and calls
@@ -429,14 +435,22 @@ class Parsed:
 def parse_output(text: str) -> Parsed:
     """Parse `text`.  Raises SyntaxError or ValueError for what is not Python."""
     parts = tuple(read_parts(text))
-    body = [node for part in parts for node in part.tree.body]
-    contents = [(part, _read_contents(part.text)) for part in parts]
-    classes = {item.node.name: item for _, inside in contents for item in inside.classes}
-    functions = {node.name: node for _, inside in contents for node in inside.functions}
+    body: list[ast.stmt] = []
+    contents: list[tuple[Part, Contents]] = []
+    classes: dict[str, Class] = {}
+    functions: dict[str, Function] = {}
+    foreign: set[str] = set()
+    for part in parts:
+        body += part.tree.body
+        inside = _read_contents(part.text)
+        contents.append((part, inside))
+        classes |= {item.node.name: item for item in inside.classes}
+        functions |= {node.name: node for node in inside.functions}
+        foreign |= inside.foreign
     bound = Counter(bound_names(body))
+    defined = Counter(node.name for node in body if isinstance(node, Function | ast.ClassDef))
     # What an assignment or an import binds as well may be anything.
-    for name in bound - Counter(n.name for n in body if isinstance(n, Function | ast.ClassDef)):
+    for name in bound - defined:
         classes.pop(name, None)
         functions.pop(name, None)
-    foreign = frozenset().union(*(inside.foreign for _, inside in contents))
-    return Parsed(text, parts, body, bound, contents, classes, functions, foreign)
+    return Parsed(text, parts, body, bound, contents, classes, functions, frozenset(foreign))

@@ -45,6 +45,7 @@ from patchgen.facts.modules import (
     MODELING_UTILS,
     MODELS,
 )
+from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import parse_class, parse_once, statements_within, walk
@@ -91,8 +92,7 @@ def add_method(text: str, method: str) -> str:
     indent = " " * (owner.body[0].col_offset if owner.body[0].lineno > owner.lineno else 4)
     new = textwrap.indent(method, indent).split("\n")
     if methods:
-        first = [methods[0].lineno, *(decorator.lineno for decorator in methods[0].decorator_list)]
-        end = min(first) - 1
+        end = first_line(methods[0]) - 1
         while lines[end - 1].strip().startswith("#"):
             end -= 1
         return "\n".join([*lines[:end], *new, "", *lines[end:]])
@@ -100,9 +100,12 @@ def add_method(text: str, method: str) -> str:
     end = last.end_lineno or last.lineno
     if ast.unparse(last) not in ("pass", "..."):
         return "\n".join([*lines[:end], "", *new, *lines[end:]])
+    above = lines[: last.lineno]
     # `class A(B): ...` on one line keeps what stands before the dots.
-    before = lines[last.lineno - 1].encode()[: last.col_offset].decode().rstrip()
-    return "\n".join([*lines[: last.lineno - 1], *filter(None, [before]), *new, *lines[end:]])
+    before = above.pop().encode()[: last.col_offset].decode().rstrip()
+    if before:
+        above.append(before)
+    return "\n".join([*above, *new, *lines[end:]])
 
 
 def _has_base(block: FlatBlock, names: Collection[str]) -> bool:

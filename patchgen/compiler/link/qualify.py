@@ -358,11 +358,13 @@ class _Qualifier:
         end_line, end = self._find_end(reference, used)
         # Python reads `ﬁeld` as `field`.
         written = line[reference.column : end].decode(errors="ignore")
-        if end_line == reference.line and unicodedata.normalize("NFKC", written) == old:
+        is_there = unicodedata.normalize("NFKC", written) == old
+        if is_there and end_line == reference.line:
             return reference.column, end
         # Python before 3.12 gives wrong positions inside f-strings.
-        spans = [match.span() for match in re.finditer(rf"\b{re.escape(old)}\b".encode(), line)]
-        return spans[0] if len(spans) == 1 else None
+        word = re.compile(rf"\b{re.escape(old)}\b".encode())
+        places = list(word.finditer(line))
+        return places[0].span() if len(places) == 1 else None
 
     def _find_end(self, reference: Reference, used: int) -> tuple[int, int]:
         """The line and the byte behind the name and the first `used` of its attributes."""

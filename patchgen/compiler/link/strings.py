@@ -148,10 +148,12 @@ def apply_changes(lines: Iterable[str], changes: set[TextChange]) -> tuple[str, 
     # From the last change to the first, so that the positions of the others stay true.
     for line, start, end, new in sorted(changes, reverse=True):
         raw = changed[line - 1].encode()
-        before, old, after = (part.decode() for part in (raw[:start], raw[start:end], raw[end:]))
+        before = raw[:start].decode()
+        old = raw[start:end].decode()
         edits.append(Edit(line, len(before), old, new))
-        changed[line - 1] = before + new + after
-    return "\n".join(changed), tuple(reversed(edits))
+        changed[line - 1] = before + new + raw[end:].decode()
+    edits.reverse()
+    return "\n".join(changed), tuple(edits)
 
 
 def find_words(text: str, words: Iterable[str]) -> Iterator[tuple[int, int, str, bool]]:

@@ -130,11 +130,15 @@ def agree(pairs: Sequence[Prefix]) -> Prefix | None:
 
     None where as many show another one: what is carried beside them then keeps its name.
     """
-    ranked = Counter(prefix.new for prefix in pairs).most_common(2)
-    if not ranked or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
+    shown = Counter(prefix.new for prefix in pairs)
+    most = max(shown.values(), default=0)
+    best = [new for new, count in shown.items() if count == most]
+    if len(best) != 1:
         return None
-    chosen = [prefix for prefix in pairs if prefix.new == ranked[0][0]]
-    olds = {old for prefix in chosen for old in prefix.olds}
+    chosen = [prefix for prefix in pairs if prefix.new in best]
+    olds: set[str] = set()
+    for prefix in chosen:
+        olds.update(prefix.olds)
     # The longest first: `Mamba2` before `Mamba`.
     longest_first = sorted(olds, key=lambda old: (-len(old), old))
     return Prefix(tuple(longest_first), chosen[0].new, chosen[0].why)

@@ -64,11 +64,13 @@ def _definition_differences(meaning: Meaning, meant: Any, ours: Any) -> Iterator
 
 
 def _class_differences(meaning: Meaning, meant: type, flat: type) -> Iterator[str]:
-    orders = [_order(meaning, meant, flat), _flat_order(flat)]
-    if orders[0] != orders[1]:
-        yield f" has the order {' '.join(orders[1])}, not {' '.join(orders[0])}"
-    bases = [_bases(meaning, meant, flat), [_plain(each.__name__) for each in flat.__bases__]]
-    if lost := [each for each in bases[0] if each not in bases[1]]:
+    wanted = _order(meaning, meant, flat)
+    order = _flat_order(flat)
+    if order != wanted:
+        yield f" has the order {' '.join(order)}, not {' '.join(wanted)}"
+    bases = {_plain(each.__name__) for each in flat.__bases__}
+    lost = [each for each in _bases(meaning, meant, flat) if each not in bases]
+    if lost:
         yield f" lacks the base {', '.join(lost)}"
     theirs, ours = _members(meant), _members(flat)
     for name in sorted(theirs.keys() - ours.keys()):
@@ -77,7 +79,8 @@ def _class_differences(meaning: Meaning, meant: type, flat: type) -> Iterator[st
         yield f" has {name}, which is not meant"
     for name in sorted(theirs.keys() & ours.keys()):
         if theirs[name] is not ours[name]:
-            yield from (f".{name}{what}" for what in _differs(meaning, theirs[name], ours[name]))
+            for what in _differs(meaning, theirs[name], ours[name]):
+                yield f".{name}{what}"
 
 
 def _members(cls: type) -> dict[str, Any]:

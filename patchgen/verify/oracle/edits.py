@@ -53,12 +53,14 @@ class Method:
 
     def compiled(self) -> Any:
         """The method, with the decorators that it has."""
-        number = len(self.names)
-        given = ["__class__", *(f"_names{n}" for n in range(number))]
-        arguments = ast.arguments([], [ast.arg(name) for name in given], None, [], [], None, [])
-        returned = ast.Return(ast.Name(self.node.name, ast.Load()))
-        make = ast.FunctionDef("make", arguments, [copy.deepcopy(self.node), returned], [])
-        text = ast.unparse(ast.fix_missing_locations(ast.Module([make], [])))
+        given = ["__class__"]
+        for number in range(len(self.names)):
+            given.append(f"_names{number}")
+        tree = ast.parse(f"def make({', '.join(given)}): return {self.node.name}")
+        (make,) = tree.body
+        assert isinstance(make, ast.FunctionDef)
+        make.body.insert(0, copy.deepcopy(self.node))
+        text = ast.unparse(tree)
         module = sys.modules[self.module]
         # Beside the module's own file: transformers reads the model's name from its path.
         own = Path(str(module.__file__))
@@ -211,11 +213,15 @@ class _Edit:
     # --- the signature
 
     def change_signature(self, method: ast.FunctionDef) -> None:
-        own, theirs = self.declared.args, method.args
+        own = self.declared.args
+        theirs = method.args
         plain = [*own.posonlyargs, *own.args]
-        given: list[ast.expr | None] = [None] * (len(plain) - len(own.defaults)) + [*own.defaults]
-        for argument, default in zip(plain, given, strict=True):
-            self.change_parameter(theirs, argument, default, is_named=theirs.vararg is not None)
+        # Defaults belong to the last ones.
+        without = len(plain) - len(own.defaults)
+        is_named = theirs.vararg is not None
+        for number, argument in enumerate(plain):
+            default = own.defaults[number - without] if number >= without else None
+            self.change_parameter(theirs, argument, default, is_named)
         for argument, default in zip(own.kwonlyargs, own.kw_defaults, strict=True):
             self.change_parameter(theirs, argument, default, is_named=True)
 
