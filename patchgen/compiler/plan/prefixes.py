@@ -116,6 +116,10 @@ def derive(new: str, parent: str, model: str) -> Prefix | None:
         stem = parent.removeprefix(model)
         if stem and new.endswith(stem) and new != stem:
             return Prefix((model,), new.removesuffix(stem), given)
+        # TinyModel(Exaone4_5_Model): the line belongs to the prefix.
+        bare = stem.lstrip("_")
+        if bare != stem and bare and new.endswith(bare) and new != bare:
+            return Prefix((parent.removesuffix(bare), model), new.removesuffix(bare), given)
     suffix = _find_common_suffix(new, parent)
     # One name that is the end of the other leaves an empty prefix.
     if not suffix or suffix in given:

@@ -26,9 +26,10 @@ def test_kinds() -> None:
         ("GemmaMLP", "LlamaMLP", "Llama", "Llama", "Gemma"),
         ("EsmcLayer", "LlamaDecoderLayer", "Llama", "Llama", "Esmc"),
         ("GemmaMLP", "LlamaMLP", "", "Llama", "Gemma"),
+        ("TinyModel", "Toy2_5_Model", "Toy2_5", "Toy2_5_", "Tiny"),
     ],
 )
 def test_prefixes(new: str, parent: str, model: str, old: str, prefix: str) -> None:
     found = derive(new, parent, model)
     assert found is not None
-    assert (found.olds, found.new) == ((old,), prefix)
+    assert (found.olds[0], found.new) == (old, prefix)
