@@ -1,7 +1,7 @@
 """Modular files made mechanically of all models, beside what Python makes of them.
 
     python benchmarks/population.py [--kind K] [--models 1/16] [--seed N] [--out RESULTS.jsonl]
-    python benchmarks/population.py --parts [--models 1/16] [--out RESULTS.jsonl]
+    python benchmarks/population.py --parts [--kind K] [--models 1/16] [--out RESULTS.jsonl]
 
 `--parts` makes those about models that ask AutoModel for their parts.  Prints what is not equal, or
 logs at import, and a table.  `--out` takes every result and file.
@@ -38,7 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kind", choices=KINDS, action="append")
+    parser.add_argument("--kind", choices=(*KINDS, *PART_KINDS), action="append")
     parser.add_argument("--models", default="1/1")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parts", action="store_true")
@@ -49,10 +49,11 @@ def main() -> int:
     with options.out.open("w", encoding="utf-8") as out:
         models = find_askers() if options.parts else find_models()
         for model in models[part - 1 :: parts]:
-            kinds = options.kind or KINDS
-            cases = [case for kind in kinds for case in find_cases(model, kind, options.seed)]
+            kinds = options.kind or (PART_KINDS if options.parts else KINDS)
             if options.parts:
-                cases = find_part_cases(model)
+                cases = [case for case in find_part_cases(model) if case.kind in kinds]
+            else:
+                cases = [case for kind in kinds for case in find_cases(model, kind, options.seed)]
             with tempfile.TemporaryDirectory() as folder:
                 for result in judge(cases, Path(folder), find_wrong if options.parts else None):
                     counts[result.kind, result.state] += 1

@@ -358,8 +358,6 @@ def _describe(value: object, seen: tuple[int, ...]) -> object:
             return ("function",)
         case types.ModuleType():
             return ("module", value.__name__)
-    if type(value).__module__.partition(".")[0] == "torch":
-        return _tensor(value)
     slots = [
         name
         for base in type(value).__mro__
@@ -370,19 +368,6 @@ def _describe(value: object, seen: tuple[int, ...]) -> object:
     # What a private name becomes depends on the name of its class; what it holds does not.
     plain = [(_MANGLED.sub(r"\1", name), v) for name, v in state.items()]
     return ("object", type(value).__name__, *[(name, deeper(v)) for name, v in plain])
-
-
-def _tensor(value: Any) -> object:
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return (
-            "tensor",
-            str(value.dtype),
-            tuple(value.shape),
-            value.detach().double().flatten().tolist(),
-        )
-    return ("torch", str(value))
 
 
 def _normal(case: Case, value: object) -> object:

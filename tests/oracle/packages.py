@@ -1,6 +1,6 @@
 """Fixed dimensions that concern whole modules: several bases, redefinitions, imports, order, edits.
 
-They are data, in `cases/packages/*.py` and `cases/models/*.py`.  An entry begins with `# === name`;
+They are data, in `cases/packages/*.py`.  An entry begins with `# === name`;
 then come `# classes:` (those to look at), `# overrides:` (`Name` for one of the same name in the
 parent module, `Old > New` for a new one), `# renames:` (prefixes of class names, as inherited and
 as flat) and `# parent:` (the module whose names are overridden).  A section `# --- path` is a file
@@ -75,4 +75,3 @@ def read(folder: Path) -> dict[str, Builder]:
 
 
 BUILDERS = read(FOLDER / "packages")
-MODELS = read(FOLDER / "models")  # these need torch and transformers

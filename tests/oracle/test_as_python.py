@@ -10,6 +10,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
 from patchgen.verify.oracle.judge import judge
 from tests.toytree import REPOSITORY
 
@@ -243,3 +246,82 @@ def test_a_planted_error_is_seen(error: str, tmp_path: Path) -> None:
         text = text.replace(old, new)
     found = judge(path, {name: text}, tmp_path)
     assert any(said in each for each in found), found
+
+
+# What engineers write in a modular file, beside what the populations draw.
+WRITTEN = {
+    "a norm with another signature": (
+        "llama_x",
+        """
+import torch
+from torch import nn
+from transformers.models.llama import modeling_llama as llama
+class LlamaRMSNorm(llama.LlamaRMSNorm):
+    def __init__(self, hidden_size, eps=1e-6, unit_offset=True):
+        super().__init__(hidden_size, eps)
+        self.weight = nn.Parameter(torch.zeros(hidden_size))
+        self.offset = 3.0 if unit_offset else 0.0
+    def forward(self, hidden_states):
+        dtype = hidden_states.dtype
+        x = hidden_states.float()
+        x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
+        return ((self.offset + self.weight) * x).to(dtype)
+""",
+    ),
+    "a new model with a layer more": (
+        "tiny",
+        """
+from torch import nn
+from transformers.models.llama.modeling_llama import LlamaForCausalLM, LlamaMLP, LlamaModel
+class TinyMLP(LlamaMLP):
+    def __init__(self, config):
+        super().__init__(config)
+        self.act_fn = nn.GELU()
+        self.norm = nn.LayerNorm(config.hidden_size)
+    def forward(self, x):
+        return super().forward(self.norm(x)) * 2
+class TinyModel(LlamaModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.extra_norm = nn.LayerNorm(config.hidden_size)
+    def forward(self, *args, **kwargs):
+        outputs = super().forward(*args, **kwargs)
+        outputs.last_hidden_state = self.extra_norm(outputs.last_hidden_state)
+        return outputs
+class TinyForCausalLM(LlamaForCausalLM):
+    pass
+""",
+    ),
+    "embeddings without a part": (
+        "bert_x",
+        """
+from torch import nn
+from transformers.models.bert import modeling_bert as bert
+class BertEmbeddings(bert.BertEmbeddings):
+    def __init__(self, config):
+        super().__init__(config)
+        del self.token_type_embeddings
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings * 2, config.hidden_size)
+    def forward(self, input_ids=None, token_type_ids=None, position_ids=None, inputs_embeds=None, **kwargs):
+        words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        return self.dropout(self.LayerNorm(words + self.position_embeddings(self.position_ids[:, : words.shape[1]])))
+class BertSelfAttention(bert.BertSelfAttention):
+    def forward(self, hidden_states, *args, **kwargs):
+        return super().forward(hidden_states * 2, *args, **kwargs)
+class BertPooler(bert.BertPooler):
+    def forward(self, hidden_states):
+        pooled = super().forward(hidden_states)
+        return pooled.relu()
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRITTEN)
+def test_what_is_converted_is_as_python_runs_it(what: str, tmp_path: Path) -> None:
+    model, text = WRITTEN[what]
+    path = tmp_path / f"modular_{model}.py"
+    path.write_text(text, encoding="utf-8")
+    result = flatten(path, make_environment(tmp_path), Settings())
+    assert not result.problems
+    assert judge(path, {file.name: file.text for file in result.files}, tmp_path) == []

@@ -77,9 +77,9 @@ def _state(
 
 @pytest.mark.parametrize("cases", [aliases, imports, base_orders])
 def test_a_sample(cases: Callable[[Model], Judged], tmp_path: Path) -> None:
-    counts, wrong = judge(find_models()[5::133], cases, tmp_path, most=2)
+    counts, wrong = judge(find_models()[138::265], cases, tmp_path, most=2)
     assert not wrong, "\n".join(wrong)
-    assert counts["right"] >= 0.75 * counts.total() > 3
+    assert counts["right"] == counts.total() > 2
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from patchgen.verify.oracle.judge import judge
 
 
 def test_a_sample(tmp_path: Path) -> None:  # Qwen3-VL
-    results = none_is_wrong(results_of("96/122", tmp_path, "--parts"))
+    results = none_is_wrong(results_of("96/122", tmp_path, "--parts", "--kind", "inner"))
     assert {result["state"] for result in results} == {"equal"}
 
 

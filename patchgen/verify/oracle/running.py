@@ -109,7 +109,8 @@ class Meaning:
             copy = self.copy_of(module)
             prefixes = [_prefixes(name, parent) for name, of, parent in pairs if of == module]
             kinds = {each for each in followed if _kind(each) == _kind(module)}
-            shared = Counter(pair for pair in prefixes if pair is not None)
+            # TinyLlamaMLP(LlamaMLP) says of no prefix what becomes of it.
+            shared = Counter(pair for pair in prefixes if pair is not None and pair[0])
             if shared and not kinds:
                 copy.prefix, copy.new_prefix = shared.most_common(1)[0][0]
             copy.is_followed = module in followed or not kinds
