@@ -16,7 +16,7 @@ from patchgen.cli import terminal
 from patchgen.compiler.flat import Note
 from patchgen.project.verdict import Report, Status, named
 from patchgen.syntax.errors import Problem
-from patchgen.syntax.shown import shown
+from patchgen.syntax.shown import shown, shown_line
 
 if TYPE_CHECKING:
     from patchgen.project.convert import Written
@@ -93,7 +93,7 @@ def print_written(project: Project, result: Written, style: Style) -> int:
     lines += [f"accepted {s.override.name} of {s.modular}" for s in report.overrides.accepted]
     lines += [f"updated {name}" for name in result.recorded]
     if not style.quiet:
-        terminal.write("".join(f"{line}\n" for line in lines), err=True)
+        terminal.write_lines(lines, err=True)
     notes = list(_notes_without_output(report))
     for verdict in report.verdicts:
         # Of the outputs that this run has changed.
@@ -222,7 +222,7 @@ def _note_lines(notes: Iterable[Note], limit: int) -> list[str]:
         by_file.setdefault(note.at.path, []).append(note)
     lines = []
     for path, of_file in by_file.items():
-        lines += [f"{note.at}: note: {note.what}" for note in of_file[:limit]]
+        lines += [shown_line(f"{note.at}: note: {note.what}") for note in of_file[:limit]]
         if len(of_file) > limit:
             lines.append(f"{path}: {plural(len(of_file) - limit, 'more note')}; -v shows them")
     return lines

@@ -36,6 +36,11 @@ def say(line: object = "", *, err: bool = False) -> None:
     write(f"{line}\n", err=err)
 
 
+def write_lines(lines: Iterable[object], *, err: bool = False) -> None:
+    """Write each of `lines` on one line, whatever the names in it."""
+    write("".join(f"{shown_line(str(line))}\n" for line in lines), err=err)
+
+
 def write_json(text: str) -> None:
     """Write the JSON `text` to stdout."""
     _put(shown_json(text), sys.stdout)

@@ -19,6 +19,7 @@ from patchgen import disk
 from patchgen.project.config import FILE, TABLE, Config
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.syntax.locate import Environment, make_environment
+from patchgen.syntax.shown import printable_line, refuse_unseen
 
 MODULAR = re.compile(r"modular_(\w+)\.py")
 _LOOKS_MODULAR = re.compile(r"modular_.*\.py", re.DOTALL)
@@ -128,6 +129,11 @@ def discover(
         if not MODULAR.fullmatch(top.name) and top.is_dir():
             folders.append(output_of(top.resolve()))
         for file in files:
+            try:
+                refuse_unseen(project.display_path(file))
+            except PatchgenError as error:
+                problems.append(error.problem)
+                continue
             if MODULAR.fullmatch(file.name):
                 modulars[file] = make_modular(project, file, is_package, output_of)
             else:
@@ -303,4 +309,4 @@ def _find_linked_folder(top: Path) -> Path | None:
 def _shown(project: Project, path: Path) -> str:
     # A line break in a file name would break a message, and an annotation with it.
     display_path = project.display_path(path.parent.resolve() / path.name)
-    return display_path.encode("unicode_escape").decode("ascii")
+    return printable_line(display_path)

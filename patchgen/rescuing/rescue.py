@@ -19,7 +19,7 @@ from patchgen.rescuing.environment import compare, run
 from patchgen.rescuing.port import Ported, port
 from patchgen.rescuing.sources import PACKAGE, Sources, imports_of, source_of
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.text import refuse_unseen
+from patchgen.syntax.shown import refuse_unseen
 
 # What names of classes say, and the auto class that loads such a class; the first is verified.
 AUTO = {

@@ -145,7 +145,8 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, sorted(set(candidates)), n=3, cutoff=0.6)
-    return f"did you mean {' or '.join(near)}?" if near else ""
+    names = " or ".join(near).replace("\n", "\\n")
+    return f"did you mean {names}?" if near else ""
 
 
 def find_near(name: str, others: Iterable[str]) -> str:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 
+from patchgen.syntax.errors import Location, PatchgenError
+
 # The runner looks for `::` where a line begins, behind white space, and for `##[` anywhere.  Others
 # have a word before the bracket.
 _COMMAND = re.compile(r"^(\s*):(?=:\S)|#(?=#\w*\[)", re.MULTILINE)
@@ -34,6 +36,19 @@ def printable(text: str) -> str:
 def shown_line(text: str) -> str:
     """As `shown`, on one line."""
     return shown(text).replace("\n", "\\n")
+
+
+def printable_line(text: str) -> str:
+    """As `printable`, on one line."""
+    return printable(text).replace("\n", "\\n")
+
+
+def refuse_unseen(path: str) -> None:
+    """Raise PatchgenError PG506 for a path that a generated file could not name on one line."""
+    if not path.isprintable():
+        what = "has a line break or another invisible character in its path"
+        hint = "rename the file or its folder"
+        raise PatchgenError("PG506", Location(printable_line(path)), what, hint)
 
 
 def shown_json(text: str) -> str:

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from patchgen import budget, disk
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.shown import printable
+from patchgen.syntax.shown import refuse_unseen
 
 _T = TypeVar("_T")
 # Invisible characters that change the order or the look of code.
@@ -99,14 +99,6 @@ def read_source(
     if path.is_symlink() and path.exists() and path.resolve().suffix != path.suffix:
         disk.require_own(path, path.parent)
     return make_source(decode(read_bytes(path, name), name, allow_bidi=allow_bidi), name, module)
-
-
-def refuse_unseen(path: str) -> None:
-    """Raise PatchgenError PG506 for a path that a generated file could not name on one line."""
-    if not path.isprintable():
-        what = "has a line break or another invisible character in its path"
-        at = Location(printable(path).replace("\n", "\\n"))
-        raise PatchgenError("PG506", at, what, "rename the file or its folder")
 
 
 def read_bytes(path: Path, name: str) -> bytes:
