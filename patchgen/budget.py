@@ -17,7 +17,7 @@ from patchgen.system import limited
 # Of a source.  The longest of transformers has 5,935 lines, its longest line 5,148 letters.
 LINES = 30_000
 LINE = 20_000
-SECONDS = 60  # of the processor, for a step of a file: the whole gallery takes 11
+SECONDS = 30  # of the processor, for a step of a file: the whole gallery takes 11
 MEGABYTES = 1500  # more than before, for the same
 RUN_SECONDS = 3600  # of the processor, for a command that reads
 OUTPUT = 5_000_000  # letters of the texts that a modular file gives: more would not be read again

@@ -217,4 +217,4 @@ def test_any_repository(seconds, world, capfd):
     while time.monotonic() < end:
         seed(number)(fuzz)()
         number += 1
-    assert count > seconds  # on a slow machine, too
+    assert count > seconds / 10  # on a slow machine, too

@@ -7,6 +7,7 @@ the project's, and ends in an answer.
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -233,3 +234,47 @@ def own_files(tree):
     """What people wrote, and no command may change or delete."""
     return {name: os.lstat(tree(name)).st_mtime_ns for name in ("setup.py", ".git/config", "pyproject.toml", FILE)
             if os.path.lexists(tree(name))}  # fmt: skip
+
+
+FORK = "from transformers import PreTrainedModel\n\n\nclass TinyModel(PreTrainedModel):\n    pass\n"
+DOWNLOADS = [
+    ["survive", "--releases", "4.40.0", "--download"],
+    ["rebase", "--from", "4.40.0", "--download", "--write"],
+    ["adopt", "modeling_tiny.py", "--release", "4.40.0", "--download"],
+    ["rescue", "modeling_tiny.py", "--from", "4.37.2", "--download", "--no-verify"],
+    ["rescue", "modeling_tiny.py", "--from", "4.37.2", "--download", "--with-environments"],
+    ["unpatch", "--no-verify", "--", "python", "-c", "pass"],
+]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [DOWNLOADS[0], *(pytest.param(argv, marks=pytest.mark.slow) for argv in DOWNLOADS[1:])],
+    ids=lambda argv: " ".join(argv[:4]),
+)
+def test_what_downloads_runs_nothing_of_the_repository(argv, world):
+    """Without an index there is nothing to be had, and pip says so: it was the real one."""
+    tree = Tree(world.project)
+    in_modules(tree, world)
+    tree.write("modeling_tiny.py", FORK)
+    script = Path(sys.executable).with_name("patchgen")
+    env = {**os.environ, "PIP_NO_INDEX": "1", "PYTHONPATH": "", "PYTHONSAFEPATH": ""}
+    done = subprocess.run(
+        [str(script), *argv], cwd=tree.top, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (1, 2), done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (world.outside / "ran").exists()
+
+
+def test_a_hub_folder_with_a_link_to_a_secret(world, secret, capsys):
+    hub = Tree(world.named / "hub")
+    hub.write("config.json", "{}")
+    hub.write("modeling_tiny.py", FORK)
+    hub("vocab.txt").symlink_to(world.outside / "token")
+    out = world.named / "rescued"
+    argv = ["rescue", str(hub.top), "--from", "4.37.2", "--write", str(out), "--no-verify"]
+    run = watched(world, argv, capsys)
+    assert not run.faults(TABLE["rescue"]), run.text
+    assert "vocab.txt: PG904" in run.text
+    assert not any("hf_secret" in path.read_text() for path in out.rglob("*") if path.is_file())
