@@ -41,7 +41,6 @@ from patchgen.weights.unset import find_unset
 _MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
 _LAYERS = re.compile("_no_split_modules")
 _PATHS = re.compile(r"_tied_weights_keys|(?:base_model)?_[tpe]p_plan")
-_WORD = re.compile(r"[^\W\d]\w*")
 # A key whose steps are names: `layers.*.mlp.up_proj`; it may be a regular expression.
 _KEY = re.compile(r"[\w.*]*[a-z_][\w.*]*")
 _DECLARED = re.compile(r"(?:^    |\bself\.)(\w+)(?::| =)", re.MULTILINE)
@@ -74,6 +73,11 @@ class _Output:
             return Location(self.modular, 1, 1)
         origin = max(above, key=lambda origin: origin.first)
         return Location(origin.path, origin.line + min(line, origin.last) - origin.first, 1)
+
+    def find_written(self, line: int, member: str) -> Location | None:
+        """Where the modular file wrote `line`, which stands in `member`, if it did."""
+        at = self.locate(line)
+        return at if at.path == self.modular else self.places.get(member)
 
     def find_declaration(self, line: int, callee: str = "") -> tuple[str, Location]:
         """What of the modular file changes what the generated `line` does, and its place.
@@ -409,8 +413,11 @@ def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     transformers looks for modules of these names: one that is unknown has no effect.  A model that
     is made from a configuration brings classes of its own; there nothing is checked.
     """
-    for name, at, _ in _list_table(parsed, output, _LAYERS):
+    for name, line, table in _list_table(parsed, _LAYERS):
         if name in parsed.bound or _MAKES_MODELS.search(output.text):
+            continue
+        at = output.find_written(line, table)
+        if at is None:
             continue
         # Upstream lists classes of other models too; transformers ignores them.
         what = f"_no_split_modules names {name}, and the flat file has no such class"
@@ -427,11 +434,13 @@ def _find_unknown_modules(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     base_model_tp_plan = {"layers.*.mlp.q_proj": ...}        LlamaMLP has no q_proj
     """
     is_configuration = output.file.kind == "configuration"
-    keys = [*_list_table(parsed, output, _PATHS)]
+    # A copy of upstream's table has upstream's mistakes.
+    written = _list_table(parsed, _PATHS)
+    keys = [each for each in written if f'"{each[0]}"' not in (output.base or "")]
     models = parse_output("\n".join(output.beside)) if is_configuration and keys else parsed
-    for key, at, owner in keys:
-        # A copy of upstream's table has upstream's mistakes.
-        if not _KEY.fullmatch(key) or f'"{key}"' in (output.base or ""):
+    for key, line, table in keys:
+        at, owner = output.find_written(line, table), table.partition(".")[0]
+        if at is None or not _KEY.fullmatch(key):
             continue
         steps = tuple("[]" if step == "*" else step for step in key.split("."))
         roots = [owner]
@@ -453,18 +462,21 @@ def _find_unknown_fields(parsed: Parsed, output: _Output, env: Environment) -> I
 
     self.width = config.hiden_size          nearly `hidden_size`
     """
-    words = Counter(_WORD.findall(output.text))
-    read = Counter(_FIELD.findall(output.text))
+    text = output.text
+    read = Counter(_FIELD.findall(text))
     theirs = {*_FIELD.findall(output.base or "")}
-    # What is set, or asked for by a string, stands there alone.
-    unknown = [name for name in sorted(read.keys() - theirs) if words[name] == read[name]]
+    unknown: list[str] = []
+    for name in sorted(read.keys() - theirs):
+        # What is set, or asked for by a string, stands there alone.
+        if len(re.findall(rf"\b{name}\b", text)) == read[name]:
+            unknown.append(name)
     configurations = _read_configurations(parsed, output, env) if unknown else ""
     declared = {*_DECLARED.findall(configurations), *theirs, *read}
     for name in unknown:
         near = find_near(name, declared - {name})
         if not near or re.search(rf"\b{name}\b", configurations):
             continue
-        above, _, _ = output.text.partition(f"config.{name}")
+        above, _, _ = text.partition(f"config.{name}")
         line = above.count("\n") + 1
         at = output.locate(line)
         owner, place = output.find_declaration(line)
@@ -484,16 +496,13 @@ def _read_configurations(parsed: Parsed, output: _Output, env: Environment) -> s
     return "\n".join(texts)
 
 
-def _list_table(
-    parsed: Parsed, output: _Output, tables: re.Pattern[str]
-) -> Iterator[tuple[str, Location, str]]:
-    """The strings that the modular file writes into tables of a class, and that class."""
+def _list_table(parsed: Parsed, tables: re.Pattern[str]) -> Iterator[tuple[str, int, str]]:
+    """The strings in tables of classes, each with its line and its table."""
     classes = [(part, item.node) for part, inside in parsed.contents for item in inside.classes]
     for part, owner in classes:
         for node in owner.body if tables.search(part.text) else ():
             name = next(bound_names([node]), "")
             value = getattr(node, "value", None)
-            place = output.places.get(f"{owner.name}.{name}")
             if not tables.fullmatch(name):
                 continue
             elements = [*getattr(value, "elts", ()), *getattr(value, "keys", ())]
@@ -501,7 +510,4 @@ def _list_table(
                 elements += getattr(value, "values", ())
             for element in elements:
                 if isinstance(element, ast.Constant) and isinstance(element.value, str):
-                    line = output.locate(part.locate(element.lineno))
-                    at = line if line.path == output.modular else place
-                    if at is not None:
-                        yield element.value, at, owner.name
+                    yield element.value, part.locate(element.lineno), f"{owner.name}.{name}"
