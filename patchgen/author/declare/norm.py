@@ -38,13 +38,18 @@ FORMS = {
     f"{_NORM}return self._norm(x.float()).type_as(x)": "FusedUnweightedRMSNorm",
 }
 
+# torch's LayerNorm as files of transformers spell it, and how the edit's name ends.
+SPELLINGS = {"nn.LayerNorm": "", "torch.nn.LayerNorm": "_of_torch", "LayerNorm": "_by_name"}
+
 
 @refusing
 def norm(module: Module) -> Contribution:
     """What the part declares for `module`."""
     norms = rms_norms(module)
     rms = [Declared(owner.name, mixins=(mixin,)) for owner, mixin in norms.items() if mixin]
-    layer = [item for owner in module.classes.values() for item in _layer_norm(owner)]
+    layer = []
+    for owner in module.classes.values():
+        layer += _layer_norm(owner, module)
     missing = unknown(module, FORMS.values(), fatal=not rms and not layer)
     if not rms and not layer and not missing:
         raise Unfit(None, "no norm that the part computes is made here")
@@ -75,14 +80,18 @@ def unknown(module: Module, mixins: Collection[str], *, fatal: bool = False) -> 
     return tuple(Missing(module.at(owner.node), what.format(owner.name), fatal) for owner in owners)
 
 
-def _layer_norm(owner: Class) -> list[Declared]:
+def _layer_norm(owner: Class, module: Module) -> list[Declared]:
     """The class with LayerNorms that follow autocast, if it creates any."""
     init = owner.own.get("__init__")
-    calls = walk(init.body, ast.Call) if init is not None else ()
-    count = [called(call) for call in calls].count("nn.LayerNorm")
-    if init is None or not count:
+    if init is None:
         return []
-    if count == 1:
+    created = [called(call) for call in walk(init.body, ast.Call)]
+    spellings = [name for name in SPELLINGS if name in created and name not in module.classes]
+    if spellings == ["nn.LayerNorm"] and created.count("nn.LayerNorm") == 1:
         return [Declared(owner.name, mixins=("LowPrecisionNorm",))]
-    old, new = ["nn.LayerNorm(...)"], ["LowPrecisionLayerNorm(...)"]
-    return [Declared(owner.name, members=(edit("follow_autocast", init, old, new, count=count),))]
+    edits = []
+    for spelling in spellings:
+        name = f"follow_autocast{SPELLINGS[spelling]}"
+        old, new = [f"{spelling}(...)"], ["LowPrecisionLayerNorm(...)"]
+        edits.append(edit(name, init, old, new, count=created.count(spelling)))
+    return [Declared(owner.name, members=tuple(edits))] if edits else []

@@ -106,7 +106,8 @@ def _trials(variant: Variant, draft: Draft, text: str) -> Iterator[_Trial]:
         yield from (_of_head(variant, head, draft) for head in heads if head in draft.declared)
         return
     # Rows of multiple choice are no texts: attention then runs over lengths of its own.
-    heads.sort(key=lambda name: name.endswith("ForMultipleChoice"))
+    # A head that a part changes shows more than one beside it: Whisper's decoder has the loss.
+    heads.sort(key=lambda name: (name.endswith("ForMultipleChoice"), name not in draft.declared))
     tried: list[str] = []
     for head in (*heads, *find_towers(text)):
         trial = _of_head(variant, head, draft)

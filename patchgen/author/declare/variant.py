@@ -26,6 +26,7 @@ PLACES = {
     "Callable": "collections.abc",
     "strict": "huggingface_hub.dataclasses",
     "nn": "torch",
+    "LayerNorm": "torch.nn",
     CHECKPOINTED: "transformers.modeling_layers",
     **dict.fromkeys(("Hole", "edit", "new", "old"), "patchgen.edits"),
     **dict.fromkeys(CAUSAL | BIDIRECTIONAL, "transformers.masking_utils"),
