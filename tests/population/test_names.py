@@ -77,7 +77,9 @@ def _state(
 
 @pytest.mark.parametrize("cases", [aliases, imports, base_orders])
 def test_a_sample(cases: Callable[[Model], Judged], tmp_path: Path) -> None:
-    counts, wrong = judge(find_models()[138::265], cases, tmp_path, most=2)
+    # Functions of one name, and loggers of two kinds.
+    models = [model for model in find_models() if model.name in ("llama", "udop")]
+    counts, wrong = judge(models, cases, tmp_path, most=2)
     assert not wrong, "\n".join(wrong)
     assert counts["right"] == counts.total() > 2
 
