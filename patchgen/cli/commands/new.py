@@ -11,7 +11,7 @@ import click
 
 from patchgen import disk
 from patchgen.author.anatomy.module import find_module, open_module
-from patchgen.author.declare.request import WRITERS, Answer, answer
+from patchgen.author.declare.request import SUMS, WRITERS, Answer, answer
 from patchgen.author.declare.variant import Draft
 from patchgen.author.modular_text import format_modular
 from patchgen.cli import terminal
@@ -99,16 +99,20 @@ def new(
 def _list_parts(project: Project, model: str) -> int:
     """Print which parts fit the model, and why others do not."""
     rows = []
+    fitting = set()
     module = open_module(project.environment(), find_module(project.environment(), model))
-    for writer in WRITERS.values():
+    for name, writer in WRITERS.items():
         contribution = writer(module)
-        fatal = [missing for missing in contribution.missing if missing.fatal]
         if contribution.redundant:
-            rows.append((contribution.part, "redundant", contribution.redundant.split("\n")[0]))
-        elif fatal:
-            rows.append((contribution.part, "does not fit", str(fatal[0])))
+            rows.append((name, "redundant", contribution.why_left_out.split("\n")[0]))
+        elif contribution.fits:
+            rows.append((name, "fits", PARTS[name]))
+            fitting.add(name)
         else:
-            rows.append((contribution.part, "fits", PARTS[contribution.part]))
+            rows.append((name, "does not fit", contribution.why_left_out))
+    for name, parts in SUMS.items():
+        if chosen := [part for part in parts if part in fitting]:
+            rows.append((name, "fits", " and ".join(chosen)))
     terminal.write(table(("part", "", ""), rows))
     return 0
 
