@@ -128,6 +128,16 @@ class FlatBlock:
         return self.parents[-1] if self.parents else self.rewritten[-1].symbol
 
 
+def list_bases(block: FlatBlock, counts: Callable[[Dependency], bool]) -> list[Symbol]:
+    """The bases that a class names, of those dependencies for which `counts` holds."""
+    symbols = {each.name: each.symbol for each in block.dependencies if counts(each)}
+    # Parsing takes longer than the look at the names.
+    if block.kind != "class" or not symbols:
+        return []
+    written = map(ast.unparse, parse_class(block.text).bases)
+    return [symbols[base] for base in written if base in symbols]
+
+
 @dataclass(frozen=True)
 class Builder:
     """Makes the flat blocks of one plan, each once."""

@@ -35,7 +35,7 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock, list_bases
 from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.compiler.plan.prefixes import kind_of_module
 from patchgen.facts.modules import (
@@ -78,8 +78,7 @@ def write_is_custom_code(blocks: tuple[FlatBlock, ...], builder: Builder) -> tup
     _refuse_overwriting(blocks)
     written = []
     for block in blocks:
-        bases = [base.name for base in block.dependencies if base.symbol.name == "PreTrainedModel"]
-        if _has_base(block, bases) and "is_custom_code" not in block.text:
+        if is_pretrained(block) and "is_custom_code" not in block.text:
             block = replace(block, text=add_method(block.text, _IS_CUSTOM_CODE))
         written.append(block)
     return tuple(written)
@@ -108,11 +107,17 @@ def add_method(text: str, method: str) -> str:
     return "\n".join([*above, *new, *lines[end:]])
 
 
-def _has_base(block: FlatBlock, names: Collection[str]) -> bool:
-    # Parsing takes longer than the look at the names.
-    if block.kind != "class" or not names:
-        return False
-    return any(ast.unparse(base) in names for base in parse_class(block.text).bases)
+def find_method(text: str, name: str) -> ast.FunctionDef | None:
+    """The method `name` of the class in `text`."""
+    for node in parse_class(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return node
+    return None
+
+
+def is_pretrained(block: FlatBlock) -> bool:
+    """Whether this is what the models of a file have as a base."""
+    return bool(list_bases(block, lambda each: each.symbol.name == "PreTrainedModel"))
 
 
 def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:
@@ -267,14 +272,13 @@ def render_conversions(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
 def _may_be_custom_code(blocks: tuple[FlatBlock, ...]) -> bool:
     """Whether the user decides about a class, or one has a base from where models may be."""
     defined = {block.name for block in blocks}
+
+    def is_foreign(base: Dependency) -> bool:
+        is_known = re.match(rf"(?!{MODELS}\.)(torch|transformers)\b", base.symbol.module)
+        return base.name not in defined and not is_known
+
     for block in blocks:
-        imported = [
-            dependency.name
-            for dependency in block.dependencies
-            if dependency.name not in defined
-            and not re.match(rf"(?!{MODELS}\.)(torch|transformers)\b", dependency.symbol.module)
-        ]
-        if "is_custom_code" in block.text or _has_base(block, imported):
+        if "is_custom_code" in block.text or list_bases(block, is_foreign):
             return True
     return False
 

@@ -40,7 +40,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
-from patchgen.compiler.link.footer import add_method
+from patchgen.compiler.link.footer import add_method, find_method
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.models import (
     ASKED,
@@ -228,7 +228,7 @@ def _rebind_head(
     assert source is not None
     # In the names of the flat file, whose imports may have other aliases.
     rewritten = qualify_names(index, source, generic, builder.naming)
-    generic_init = _find_init(rewritten.text)
+    generic_init = find_method(rewritten.text, "__init__")
     lines = rewritten.text.split("\n")
     lines = lines[generic_init.lineno - 1 : generic_init.end_lineno] if generic_init else []
     # The comments explain the call of AutoModel.
@@ -243,7 +243,7 @@ def _rebind_head(
     method = method.replace(_HEAD_MODEL, f"{model}._from_config(config)")
     # The head comes before its generic class in the MRO, so that `super()` would call that one.
     method = method.replace(_SUPER_CALL, f"super({base}, self).__init__(config)")
-    init = _find_init(block.text)
+    init = find_method(block.text, "__init__")
     if init is None:
         text = add_method(block.text, method)
     else:
@@ -260,13 +260,6 @@ def _rebind_head(
         for name, symbol in rewritten.dependencies.items()
         if name in read and name != model
     )
-
-
-def _find_init(text: str) -> ast.FunctionDef | None:
-    for node in parse_class(text).body:
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            return node
-    return None
 
 
 def _insert_statements(
@@ -288,7 +281,7 @@ def _insert_statements(
             new = textwrap.indent(textwrap.dedent(body), before).split("\n")
             new[0] += after
             return "\n".join([*lines[: statement.lineno - 1], *new, *lines[last + 1 :]])
-    inits = [(rewritten, _find_init(rewritten.text)) for rewritten in block.rewritten]
+    inits = [(rewritten, find_method(rewritten.text, "__init__")) for rewritten in block.rewritten]
     at = next(code.at(own.lineno, own.col_offset) for code, own in inits if own is not None)
     what = f"{block.name}.__init__ leaves it to transformers which base model is built"
     hint = f"write `{_SUPER_CALL}` once, on a line of its own outside any other statement"
@@ -301,7 +294,7 @@ def _name_parts(block: FlatBlock, parts: Mapping[str, tuple[Part, Dependency]]) 
     """The class, with its models named where its `__init__` asks AutoModel for `parts`."""
     if block.kind != "class" or not ASKED.search(block.text):
         return block
-    init = _find_init(block.text)
+    init = find_method(block.text, "__init__")
     if init is None or "config" not in [argument.arg for argument in init.args.args]:
         return block
     calls: dict[str, str] = {}

@@ -26,15 +26,14 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
-from patchgen.compiler.link.footer import add_method
+from patchgen.compiler.link.flatblock import Builder, Dependency
+from patchgen.compiler.link.footer import add_method, find_method, is_pretrained
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import references_in
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.trees import parse_class
 from patchgen.weights.machine import Machine, TooLongError
 from patchgen.weights.values import UNKNOWN, Call, Class, Frame, Home, Values
 
@@ -50,7 +49,7 @@ def _init_weights(self, module):
 
 def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
     """Let the PreTrainedModel of the file initialise what was taken from other models."""
-    models = [block for block in gathered.blocks if _is_pretrained(block)]
+    models = [block for block in gathered.blocks if is_pretrained(block)]
     # Which of several has the block is not known.
     if len(models) != 1 or gathered.base is None:
         return gathered
@@ -79,14 +78,6 @@ def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
     return replace(gathered, blocks=blocks, imports=tuple(imports.values()))
 
 
-def _is_pretrained(block: FlatBlock) -> bool:
-    """Whether this is what the models of a file have as a base."""
-    names = [each.name for each in block.dependencies if each.symbol.name == "PreTrainedModel"]
-    if block.kind != "class" or not names:
-        return False
-    return any(ast.unparse(base) in names for base in parse_class(block.text).bases)
-
-
 def _find_source(module: str, builder: Builder) -> RewrittenBlock | None:
     """The class with `_init_weights` of a module, in the names of the output; None of several."""
     if not module.startswith(f"{MODELS}.") or builder.naming.bindings.env.path(module) is None:
@@ -107,7 +98,8 @@ def _select(source: RewrittenBlock, gathered: Gathered, builder: Builder) -> str
         return None
     before: list[ast.stmt] = []
     kept: list[str] = []
-    for node in _find_method(source.text).body if taken else ():
+    method = find_method(source.text, _NAME)
+    for node in method.body if method is not None and taken else ():
         match node:
             case ast.If() if "module" in ast.unparse(node.test):
                 kept += _select_branches(node, before, taken)
@@ -224,13 +216,6 @@ def _read_configuration(gathered: Gathered, builder: Builder) -> str:
     return builder.index(module).source.text
 
 
-def _find_method(text: str) -> ast.FunctionDef:
-    for node in parse_class(text).body:
-        if isinstance(node, ast.FunctionDef) and node.name == _NAME:
-            return node
-    return ast.parse(_METHOD).body[0]  # type: ignore[return-value]
-
-
 def _list_needed(
     body: str,
     source: RewrittenBlock,
@@ -257,9 +242,9 @@ def _list_needed(
 
 def _add(text: str, body: str) -> str:
     """A class whose `_init_weights` ends with the statements `body`."""
-    if f"def {_NAME}(" not in text:
+    method = find_method(text, _NAME)
+    if method is None:
         return add_method(text, _METHOD + textwrap.indent(body, "    "))
-    method = _find_method(text)
     lines = text.split("\n")
     end = method.end_lineno or method.lineno
     added = textwrap.indent(body, " " * method.body[0].col_offset)

@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.link.flatblock import Builder, FlatBlock, list_bases
 from patchgen.compiler.link.footer import find_configurations, map_model_types
 from patchgen.compiler.link.gather import Gathered, gather_blocks
 from patchgen.compiler.plan.model import Symbol
@@ -60,7 +60,7 @@ def gather_with_models(kind: str, requested: tuple[Symbol, ...], builder: Builde
     gathered = gather_blocks(kind, requested, builder)
     names = {part.model for part in find_asked_parts(gathered.blocks, builder).values()}
     for block in gathered.blocks:
-        if any(find_generic_bases(block)):
+        if find_generic_bases(block):
             names |= select_base_models(block, gathered.blocks, builder)
     missing: list[Symbol] = []
     for module in builder.naming.plan.prefixes:
@@ -83,18 +83,10 @@ def find_asked_parts(blocks: tuple[FlatBlock, ...], builder: Builder) -> dict[st
     return {name: part for name, part in parts.items() if name in asked}
 
 
-def find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
-    generics = {
-        dependency.name: dependency.symbol
-        for dependency in block.dependencies
-        if dependency.symbol.module == GENERIC_HEADS
-    }
-    # Parsing takes longer than the look at the names.
-    if block.kind == "class" and generics:
-        for base in parse_class(block.text).bases:
-            symbol = generics.get(ast.unparse(base))
-            if symbol is not None and symbol.name.startswith("GenericFor"):
-                yield symbol
+def find_generic_bases(block: FlatBlock) -> list[Symbol]:
+    """The generic heads of transformers that a class derives from."""
+    bases = list_bases(block, lambda each: each.symbol.module == GENERIC_HEADS)
+    return [symbol for symbol in bases if symbol.name.startswith("GenericFor")]
 
 
 def select_base_models(
