@@ -680,6 +680,9 @@ def targets_of(node: ast.stmt) -> list[str]:
 
 
 def is_one_value(method: Method, nodes: Sequence[ast.stmt]) -> bool:
+    # An operation says `{}` for what was there.
+    if any("{}" in ast.unparse(node) for node in nodes):
+        return False
     return len(nodes) == 1 and not hides_names(nodes[0]) and len(targets_of(nodes[0])) == 1
 
 

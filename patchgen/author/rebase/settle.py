@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -49,10 +50,12 @@ def settled(three: Three) -> Three:
     """The versions with those changes of upstream that the declaration does not contradict."""
     while (moved := _moved(three)) is not None:
         three = moved
-    if three.functions is None:
-        return three
-    ours = three.functions[1]
-    agreed = [change for change, own in _of_both(three) if _is_agreed(change, own, ours)]
+    return with_agreed(three)
+
+
+def with_agreed(three: Three) -> Three:
+    """The versions with those changes of upstream that the declaration makes, or takes out."""
+    agreed = [change for change, own in _of_both(three) if _is_agreed(change, own, three)]
     with contextlib.suppress(SyntaxError):  # nothing may be left of a suite
         return replace(three, base=three.base.changed(map(_cut, agreed)))
     return three
@@ -107,13 +110,10 @@ def _parts(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Change]
         yield Change((*old,), (*new,))
 
 
-def _is_agreed(change: Change, own: Sequence[Change], ours: Function) -> bool:
+def _is_agreed(change: Change, own: Sequence[Change], three: Three) -> bool:
     """Whether the declaration makes the change too, or takes out what it is a version of."""
     if not any(one.new for one in own):
-        values = [given and key(given[1]) for given in map(assigned, change.old)]
-        is_moved = {*values} & {*_keys(ours)}
-        gone = [node for one in own for node in one.old]
-        return not is_moved and _is_version(change.new, gone)
+        return _is_out([node for one in own for node in one.old], change.new, three)
     if len(own) != 1 or own[0].old != change.old:
         return False
     if [*map(plain_text, own[0].new)] == [*map(plain_text, change.new)]:
@@ -126,18 +126,22 @@ def _is_agreed(change: Change, own: Sequence[Change], ours: Function) -> bool:
     return any(before.count(key(theirs)) == 1 for theirs, _ in pairs)
 
 
-def _is_version(new: Sequence[ast.stmt], old: Sequence[ast.stmt]) -> bool:
-    """Whether statements give values to, and call, nothing that the old ones did not."""
-    given, again = ([assigned(node) for node in some] for some in (old, new))
-    targets = {one[0] for one in given if one is not None}
-    if not all(one is not None and one[0] in targets for one in again):
-        return False
-    return _called(new) <= _called(old)
+def _is_out(old: Sequence[ast.stmt], new: Sequence[ast.stmt], three: Three) -> bool:
+    """Whether the declaration does no more what `old` did, and `new` does nothing else."""
+    base, ours = _done(three.base.nodes), _done(three.ours.nodes)
+    gone = _done(old)
+    is_moved = any(ours[name] != base[name] - count for name, count in gone.items())
+    targets = [assigned(node) for node in new]
+    return not is_moved and None not in targets and _done(new).keys() <= gone.keys()
 
 
-def _called(nodes: Sequence[ast.stmt]) -> set[str]:
-    every = (inner for node in nodes for inner in ast.walk(node))
-    return {ast.unparse(n.func).rpartition(".")[2] for n in every if isinstance(n, ast.Call)}
+def _done(nodes: Sequence[ast.stmt]) -> Counter[str]:
+    """What statements give a value to, and what they call, by its last name."""
+    inside = [inner for node in nodes for inner in ast.walk(node)]
+    calls = [inner.func for inner in inside if isinstance(inner, ast.Call)]
+    given = (assigned(inner) for inner in inside if isinstance(inner, ast.stmt))
+    names = [f"{ast.unparse(call).rpartition('.')[2]}()" for call in calls]
+    return Counter([*names, *(one[0] for one in given if one is not None)])
 
 
 def _keys(node: ast.AST) -> list[str]:
