@@ -37,7 +37,7 @@ from patchgen.author.rebase.code import (
 )
 from patchgen.author.rebase.head import with_parameters, without_decorators
 from patchgen.author.rebase.meaning import doubts_of
-from patchgen.author.rebase.settle import settled, with_agreed
+from patchgen.author.rebase.settle import settled, with_shared
 from patchgen.compiler.edits.meant import Replacement
 from patchgen.compiler.edits.pattern import Match, Run, find
 from patchgen.compiler.edits.rewriting import replace_matches
@@ -248,7 +248,7 @@ class Merge:
 def merge(three: Three) -> Merge:
     """The new parent's member with the declaration's changes, or what is in doubt of it."""
     three, renames = _by_one_name(three)
-    three = with_agreed(three)
+    three = with_shared(three)
     merged = _carried(three)
     if isinstance(merged, Clash):
         three = settled(three)

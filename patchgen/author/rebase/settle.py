@@ -50,14 +50,23 @@ def settled(three: Three) -> Three:
     """The versions with those changes of upstream that the declaration does not contradict."""
     while (moved := _moved(three)) is not None:
         three = moved
-    return with_agreed(three)
+    taken_out = [
+        change
+        for change, own in _of_both(three)
+        if not any(one.new for one in own) and _is_out(change, own, three)
+    ]
+    return with_shared(_made(three, taken_out))
 
 
-def with_agreed(three: Three) -> Three:
-    """The versions with those changes of upstream that the declaration makes, or takes out."""
-    agreed = [change for change, own in _of_both(three) if _is_agreed(change, own, three)]
+def with_shared(three: Three) -> Three:
+    """The versions with those changes of upstream that the declaration makes, too."""
+    return _made(three, [change for change, own in _of_both(three) if _is_shared(change, own)])
+
+
+def _made(three: Three, changes: Sequence[Change]) -> Three:
+    """The versions with some changes made in the old parent."""
     with contextlib.suppress(SyntaxError):  # nothing may be left of a suite
-        return replace(three, base=three.base.changed(map(_cut, agreed)))
+        return replace(three, base=three.base.changed(map(_cut, changes)))
     return three
 
 
@@ -110,11 +119,9 @@ def _parts(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Change]
         yield Change((*old,), (*new,))
 
 
-def _is_agreed(change: Change, own: Sequence[Change], three: Three) -> bool:
-    """Whether the declaration makes the change too, or takes out what it is a version of."""
-    if not any(one.new for one in own):
-        return _is_out([node for one in own for node in one.old], change.new, three)
-    if len(own) != 1 or own[0].old != change.old:
+def _is_shared(change: Change, own: Sequence[Change]) -> bool:
+    """Whether the declaration makes the change, too, and one more beside it or none."""
+    if not change.new or len(own) != 1 or own[0].old != change.old:
         return False
     if [*map(plain_text, own[0].new)] == [*map(plain_text, change.new)]:
         return True
@@ -126,13 +133,13 @@ def _is_agreed(change: Change, own: Sequence[Change], three: Three) -> bool:
     return any(before.count(key(theirs)) == 1 for theirs, _ in pairs)
 
 
-def _is_out(old: Sequence[ast.stmt], new: Sequence[ast.stmt], three: Three) -> bool:
-    """Whether the declaration does no more what `old` did, and `new` does nothing else."""
+def _is_out(change: Change, own: Sequence[Change], three: Three) -> bool:
+    """Whether the declaration does no more what was there, and upstream does nothing else there."""
     base, ours = _done(three.base.nodes), _done(three.ours.nodes)
-    gone = _done(old)
+    gone = _done([node for one in own for node in one.old])
     is_moved = any(ours[name] != base[name] - count for name, count in gone.items())
-    targets = [assigned(node) for node in new]
-    return not is_moved and None not in targets and _done(new).keys() <= gone.keys()
+    targets = [assigned(node) for node in change.new]
+    return not is_moved and None not in targets and _done(change.new).keys() <= gone.keys()
 
 
 def _done(nodes: Sequence[ast.stmt]) -> Counter[str]:
