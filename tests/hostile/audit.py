@@ -99,15 +99,15 @@ class Run:
         # What is not of this test is the machine's: Python, its packages, /proc.
         others = [] if follows_links else [p for p in self.read if below(p, [world.top])]
         found += [f"reads {p}" for p in others if not below(p, [*own, *can_read, *can_write])]
-        found += [f"runs {program}" for program in self.ran - row["runs"]]
-        if not runs_models:
+        if not runs_models:  # torch starts a compiler
+            found += [f"runs {program}" for program in self.ran - row["runs"]]
             found += [f"executes {path}" for path in self.executed]
         if row["sends"] == {"nothing"}:
             found += [f"sends {what}" for what in self.sent]
         if re.search(r"internal error at|Traceback|This is a defect", self.text):
             found.append(f"fails: {self.text[-500:]}")
         unseen = {letter for letter in self.text if not letter.isprintable()} - {"\n", "\t"}
-        if unseen:
+        if unseen and not runs_models:  # which draw bars
             found.append(f"prints {unseen}")
         if self.code not in (0, 1, 2, 3):
             found.append(f"ends with {self.code}")
@@ -167,7 +167,8 @@ def program_of(argv: list[str]) -> str:
         argv = argv[4:]
     name = Path(argv[0]).name
     if name.startswith("python"):
-        assert "-I" in argv, argv
+        if "-I" not in argv:
+            return f"Python that is not isolated: {argv}"
         return "pip" if argv[2:4] == ["-m", "pip"] else "children"
     return name
 
