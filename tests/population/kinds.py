@@ -106,7 +106,8 @@ def find_cases(model: Model, kind: str, seed: int) -> list[Case]:
 def _make_import_time_case(model: Model, number: int) -> Case:
     """A variant with up to three statements that act at import, drawn for `number`."""
     random = Random(f"{number} {model.name}")
-    facts = Facts(model, random.choice(sorted(model.reachable(model.head))), random)
+    others = sorted(model.reachable(model.head) - {model.head})
+    facts = Facts(model, random.choice(others or [model.head]), random)
     drawn, parts = random.sample(_STATEMENTS, 3), {"above": "", "below": ""}
     names = []
     for place, name, _, text in drawn[: random.randint(1, 3)]:
