@@ -378,41 +378,55 @@ class Parsed:
 
         None where no step is missing, as far as the text shows.
         """
-        holder, kind, name = "", owner, ""
+        holders, kinds, name = {""}, {owner}, ""
         for name in path:
-            holder, kind = kind, self._step(kind, name)
-            if not kind:
+            holders = kinds
+            kinds = set().union(*(self._list_kinds(kind, name) for kind in sorted(holders)))
+            kinds.discard("None")
+            if not kinds or "" in kinds:
                 break
-        known = self.list_members(holder) if holder in self.classes and not kind else None
+        lacking = [self._lack(holder, name) for holder in sorted(holders)]
+        known = [members for members in lacking if members is not None]
+        if len(known) < len(lacking) or kinds - {""}:
+            return None
+        return sorted(holders)[0], name, set().union(*known)
+
+    def _lack(self, holder: str, name: str) -> set[str] | None:
+        """What a class has, where `name` is nothing of it."""
+        known = self.list_members(holder) if holder in self.classes else None
         if known is None or name == _ELEMENT or name in known[0] | self.foreign:
             return None
         # Others may bring modules of their own.
         if any(base.rpartition(".")[2] not in WITHOUT_MODULES for base in known[1]):
             return None
-        return holder, name, known[0]
+        return known[0]
 
     def _step(self, kind: str, step: str) -> str:
-        """What an attribute of an object of `kind` is, or an element of it.
-
-        A kind is "CLASS", or "CLASS[]" for a list of its objects, or "" for all else.
-        """
-        if step == _ELEMENT:
-            return kind.removesuffix(_ELEMENT) if kind.endswith(_ELEMENT) else ""
-        if step == SUPER:
-            bases = self.classes[kind].bases
-            return bases[0] if len(bases) == 1 else ""
-        if kind not in self.classes or step in self.foreign:
-            return ""
-        family = [self.classes[name] for name in self.families[kind]]
-        if any(step in item.bound for item in family):
-            return ""
-        values = [value for item in family for value in item.stored.get(step, ())]
+        """What an attribute of an object of `kind` is, or an element of it; "" where it is open."""
         # Nothing can be called on None.
-        kinds = set().union(*map(self._kinds, values)) - {"None"}
+        kinds = self._list_kinds(kind, step) - {"None"}
         return kinds.pop() if len(kinds) == 1 else ""
 
+    def _list_kinds(self, kind: str, step: str) -> set[str]:
+        """What an attribute of an object of `kind` may be, or an element of it.
+
+        A kind is "CLASS", or "CLASS[]" for a list of its objects, "None", or "" for all else.
+        """
+        if step == _ELEMENT:
+            return {kind.removesuffix(_ELEMENT) if kind.endswith(_ELEMENT) else ""}
+        if step == SUPER:
+            bases = self.classes[kind].bases
+            return {bases[0] if len(bases) == 1 else ""}
+        if kind not in self.classes or step in self.foreign:
+            return {""}
+        family = [self.classes[name] for name in self.families[kind]]
+        if any(step in item.bound for item in family):
+            return {""}
+        values = [value for item in family for value in item.stored.get(step, ())]
+        return set().union(*map(self._kinds, values))
+
     def _kinds(self, value: ast.expr | None) -> set[str]:
-        """What a value may be, as `_step` says it; "None" for None."""
+        """What a value may be, as `_list_kinds` says it."""
         match value:
             case ast.Constant(value=None):
                 return {"None"}
