@@ -129,5 +129,6 @@ def started(
 def end(child: subprocess.Popen[str]) -> None:
     """End a program and all that it has started, if it still runs."""
     if child.poll() is None and _SHELL.exists():
-        os.killpg(child.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):  # it ended just now
+            os.killpg(child.pid, signal.SIGKILL)
     child.kill()

@@ -162,7 +162,14 @@ def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]
         raise LookupError(
             f"{missing} is recorded in {LOCK}, and is not there: run patchgen convert"
         )
-    return tuple(describe_variant(record, home) for record in chosen.values() or known)
+    listed = chosen.values() or [record for record in known if _models_of(record)] or known
+    return tuple(describe_variant(record, home) for record in listed)
+
+
+def _models_of(record: Record) -> Counter[str]:
+    """The modeling files of transformers with parents of the output, and how many each has."""
+    modules = (used.symbol.rpartition(".")[0] for used in record.parents)
+    return Counter(n for n in modules if n.startswith("transformers.models.") and ".modeling_" in n)
 
 
 def home_of(names: Iterable[str]) -> Path:
@@ -174,8 +181,10 @@ def home_of(names: Iterable[str]) -> Path:
 
 def describe_variant(record: Record, home: Path) -> Variant:
     symbols = [used.symbol for used in record.parents]
-    modules = Counter(symbol.rpartition(".")[0] for symbol in symbols)
-    models = [n for n in modules if n.startswith("transformers.models.") and ".modeling_" in n]
+    models = _models_of(record)
+    if not models:
+        name = _name_of(record)
+        raise LookupError(f"{name} has no parent in transformers that it could be compared with")
     used = (n.removeprefix(PARTS) for n in symbols if n.startswith(PARTS))
     parts = {name.partition(".")[0] for name in used if not name.startswith(_SHARED)}
     output = home / record.output
@@ -183,7 +192,7 @@ def describe_variant(record: Record, home: Path) -> Variant:
     return Variant(
         _name_of(record),
         record.output.removesuffix(".py").replace("/", "."),
-        max(models, key=lambda name: (modules[name], name)),
+        max(models, key=lambda name: (models[name], name)),
         tuple(sorted(parts)),
         find_heads(text),
         str(home),
@@ -191,7 +200,7 @@ def describe_variant(record: Record, home: Path) -> Variant:
         changes_of(output, text, parts),
         edited=disk.digest_of_data(output) != record.digest,
         another_release=describe_another_release(
-            output.name, record.made_by, models, dict(record.reads), make_environment(home)
+            output.name, record.made_by, [*models], dict(record.reads), make_environment(home)
         ),
         **_read_declared(home / record.modular, text),
     )

@@ -16,7 +16,7 @@ from patchgen.verify.models.pair import module_of
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.variants import Plan, find_variants, home_of
 from tests.gallery import variant_at
-from tests.toytree import REPOSITORY
+from tests.toytree import REPOSITORY, toy_project
 
 PYPROJECT = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\n'
 NAME = "modular_mpnet_checkpoint.py"
@@ -69,6 +69,15 @@ def test_a_file_that_no_record_has_is_said(elsewhere):
     other.write_text("")
     with pytest.raises(LookupError, match="no variant that patchgen.lock records"):
         variant_at(other)
+
+
+def test_a_variant_without_a_parent_in_transformers_is_said(tmp_path, monkeypatch):
+    tree = toy_project(tmp_path)
+    monkeypatch.chdir(tree.top)
+    assert main(["convert", "-q"]) == 0
+    for wanted in ([], ["v1"]):
+        with pytest.raises(LookupError, match="v1 has no parent in transformers"):
+            find_variants(tree.top, wanted)
 
 
 def test_a_file_of_no_project_has_its_record_beside_it(tmp_path, monkeypatch):
