@@ -66,7 +66,7 @@ def write_files(model: Model) -> Iterator[File]:
 
 def _begin(model: Model, body: str, module: str = "") -> str:
     names = {n.id for n in ast.walk(ast.parse(body)) if isinstance(n, ast.Name)}
-    known = {"torch": "import torch", "nn": "from torch import nn", **model.imports}
+    known = {**model.imports, "torch": "import torch", "nn": "from torch import nn"}
     lines = sorted({known[name] for name in names & {*known}} - {""})
     package, _, last = (module or model.module).rpartition(".")
     return "\n".join([*lines, f"from {package} import {last} as hf", "", "", body, ""])
@@ -176,7 +176,11 @@ def write_flags(model: Model) -> Iterator[File]:
     start = sum(map(ord, model.name))
     used = set(re.findall(r"\w+", model.text))
     chosen = [made[(start + 7 * number) % len(made)] for number in range(8)]
-    chosen = [each for each in dict.fromkeys(chosen) if each not in used and each not in FLAGS]
+    chosen = [
+        each
+        for each in dict.fromkeys(chosen)
+        if each not in used and not hasattr(PreTrainedModel, each)
+    ]
     lines = [f"    {flag} = True" for flag in chosen]
     body = "\n".join([f"class {model.pretrained}(hf.{model.pretrained}):", *lines])
     mistakes = tuple(("PG422", f"{model.pretrained}.{flag}") for flag in chosen)
