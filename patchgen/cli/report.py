@@ -225,6 +225,8 @@ def _note_lines(notes: Iterable[Note], limit: int) -> list[str]:
         lines += [shown_line(f"{note.at}: note: {note.what}") for note in of_file[:limit]]
         if len(of_file) > limit:
             lines.append(f"{path}: {plural(len(of_file) - limit, 'more note')}; -v shows them")
+    if len(lines) > FINDINGS and not is_unlimited():
+        lines[FINDINGS:] = [f"{plural(len(lines) - FINDINGS, 'line')} of notes left out"]
     return lines
 
 

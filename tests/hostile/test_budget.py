@@ -10,6 +10,8 @@ import pytest
 from patchgen import budget
 from patchgen.budget import limit_work
 from patchgen.cli import main
+from patchgen.cli.report import Page, as_text
+from patchgen.compiler.flat import Note
 from patchgen.syntax.errors import Location, PatchgenError
 from tests.toytree import toy_project
 
@@ -78,6 +80,13 @@ def test_a_parent_that_takes_long(tree, capsys):
     tree.edit("lib/toy/modeling_toy.py", "import math", f"import math  # {'a' * 1_000_000}")
     assert main(["check"]) == 3
     assert "(at toy/modeling_toy.py:3:1)" in capsys.readouterr().out
+
+
+def test_notes_of_many_files():
+    notes = tuple(Note(Location(f"modular_{number}.py", 1, 1), "a note") for number in range(1100))
+    shown = as_text(Page(printed_notes=notes)).splitlines()
+    assert len(shown) == budget.FINDINGS + 1
+    assert shown[-1] == "100 lines of notes left out"
 
 
 def test_time(monkeypatch):
