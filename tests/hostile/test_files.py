@@ -20,6 +20,7 @@ from patchgen.project.cache import Cache
 from patchgen.project.lock import read_lock, render_lock
 from patchgen.project.outcome import digest_of_file
 from patchgen.project.places import user_folder
+from patchgen.project.write import write_new
 from patchgen.syntax.errors import PatchgenError
 from tests.toytree import Tree, environment, toy_project
 
@@ -126,6 +127,17 @@ def test_new_below_a_link(name, tree, outside, run):
     before = everything(outside)
     code, said = run("new", "--from-gallery", "llama_loss", "--force")
     assert code == 2 and "modular/llama/modular_llama_loss.py: PG904 lies outside proj" in said
+    assert everything(outside) == before
+
+
+@pytest.mark.parametrize("target", ["modular_v1.py", "new"])
+def test_a_declaration_that_is_a_link(target, tree, outside):
+    """As `adopt` and `unpatch` write theirs, into the folder that is named."""
+    tree("named").mkdir()
+    tree("named/modular_x.py").symlink_to(outside(target))
+    before = everything(outside)
+    with pytest.raises(PatchgenError, match="modular_x.py: PG904 lies outside named"):
+        write_new(tree("named/modular_x.py"), "x = 1\n", tree("named"), True, "modular_x.py")
     assert everything(outside) == before
 
 

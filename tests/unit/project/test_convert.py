@@ -258,7 +258,7 @@ def test_many_notes_of_a_file_are_counted(tree, cli, monkeypatch):
     *notes, more = cli("convert", path)[1].splitlines()
     assert notes == [f"{path}:{line}:1: note: look" for line in (1, 2, 3)]
     assert more == f"{path}: 2 more notes; -v shows them"
-    assert len(cli("check", "-v", path)[1].splitlines()) == 7
+    assert cli("check", "-v", path)[1].count(": note: look\n") == 5
 
 
 @pytest.mark.parametrize("line", [0, 9, 99])
