@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, assume, given, seed, settings
@@ -115,7 +116,7 @@ def change_names(draw, tree):
     place = draw(st.sampled_from(["modular/{}/modular_v9.py", "modular/v1/modular_{}.py", "generated/v1/modeling_{}.py",
                                   "lib/{}/modeling_toy.py", "{}.py"]))  # fmt: skip
     try:
-        path = tree(os.path.normpath(place.format(name)))
+        path = Path(os.path.normpath(tree(place.format(name))))
         assume(path.is_relative_to(tree.top))
         put(path, tree.read(FILE))
     except (OSError, UnicodeEncodeError):
