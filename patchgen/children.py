@@ -103,7 +103,7 @@ def started(
     **streams: Any,
 ) -> Iterator[subprocess.Popen[str]]:
     """The running `command`, which ends with the block."""
-    reading, writing = os.pipe()
+    reading, writing = _pipe()
     with open(writing, "wb"):
         with open(reading, "rb"):
             # Windows has no such shell: there it ends with the block, and not with patchgen.
@@ -124,6 +124,19 @@ def started(
                 yield child
             finally:
                 end(child)
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe, which takes the place of no stream that patchgen was started without."""
+    reading, writing = os.pipe()
+    if not _SHELL.exists():
+        return reading, writing
+    import fcntl
+
+    above = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3) for number in (reading, writing)]
+    os.close(reading)
+    os.close(writing)
+    return above[0], above[1]
 
 
 def end(child: subprocess.Popen[str]) -> None:

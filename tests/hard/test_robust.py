@@ -33,7 +33,9 @@ def watch(event, arguments):
     elif event == "open" and isinstance(arguments[0], str) and arguments[1] and set(str(arguments[1])) & set("wax+"):
         events.append(["write", arguments[0]])
     elif event.startswith(("socket.", "subprocess.", "os.system", "os.exec", "os.spawn", "os.posix_spawn", "ctypes.")):
-        events.append([event, str(arguments[0])])
+        # A shell ends the program with patchgen; the program stands behind the shell's own words.
+        words = arguments[1] if event == "subprocess.Popen" else arguments
+        events.append([event, str(words[4 if words[0] == "/bin/sh" else 0])])
 
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
