@@ -31,8 +31,8 @@ def judged(release: Release, count: int) -> list[Result]:
 
 
 def test_a_sample_of_the_installed_release() -> None:
-    results = judged(releases()[0], 8)
-    assert sum(result.state == "equal" for result in results) >= 7
+    results = judged(releases()[0], 5)
+    assert sum(result.state == "equal" for result in results) >= 4
 
 
 @pytest.mark.slow

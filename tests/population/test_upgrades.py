@@ -46,9 +46,9 @@ def judged(roots: Sequence[Path], seed: int, count: int) -> Counter[str]:
 
 @pytest.mark.timeout(600)
 def test_a_sample_of_upgrades(tmp_path: Path) -> None:
-    count = len(KINDS) // 2
+    count = len(KINDS) // 3
     counts = judged(fetched(SAMPLE, tmp_path), SEED, count)
-    assert counts["equal"] >= 0.8 * (count - counts["unmade"]) > 10
+    assert counts["equal"] >= 0.8 * (count - counts["unmade"]) > 6
 
 
 @pytest.mark.slow
