@@ -137,27 +137,41 @@ def write(parts: Sequence[Contribution], left_out: Sequence[Contribution], modul
 
     Its docstring says why each of `left_out` is not in it.
     """
-    model = next((part.model for part in parts if part.model is not None), None)
+    models = [part.model for part in parts if part.model is not None]
+    model = models[0] if models else None
+    classes = _class_statements(parts, model, module)
+    if model is not None:
+        classes = model.around(classes)
+    text = "\n\n\n".join(classes)
+    parent, _, file = module.name.rpartition(".")
+    imports = _imports(text, [part.part for part in parts])
+    if model is not None:
+        imports.append(f"from {parent} import {model.file}")
+    imports.sort()
+    own = f"from {parent} import {file} as {module.alias}"
+    docstring = _docstring(parts, left_out, module)
+    return "\n".join([docstring, "", *imports, "", own, "", "", text, ""])
+
+
+def _class_statements(
+    parts: Sequence[Contribution], model: NewModel | None, module: Module
+) -> list[str]:
+    """The class statements of all `parts`, in the order of the parent's file."""
     merged: dict[str, list[Declared]] = {}
     for part in parts:
         for declared in part.declared:
             merged.setdefault(declared.name, []).append(declared)
     order = {name: number for number, name in enumerate(module.classes)}
-    classes = []
+    statements = []
     for name in sorted(merged, key=lambda name: order.get(name, 0)):
-        bases = [*_unique(mixin for item in merged[name] for mixin in item.mixins)]
-        bases += [f"{module.alias}.{name}"]
-        bases += _unique(base for item in merged[name] for base in item.behind)
-        members = _unique(text for item in merged[name] for text in item.members)
-        body = textwrap.indent("\n\n".join(members) or "pass", "    ")
+        before = [mixin for item in merged[name] for mixin in item.mixins]
+        behind = [base for item in merged[name] for base in item.behind]
+        members = [text for item in merged[name] for text in item.members]
+        bases = [*_unique(before), f"{module.alias}.{name}", *_unique(behind)]
+        body = "\n\n".join(_unique(members)) or "pass"
         renamed = model.renamed(name) if model is not None else name
-        classes.append(f"class {renamed}({', '.join(bases)}):\n{body}")
-    parent, _, file = module.name.rpartition(".")
-    text = "\n\n\n".join(model.around(classes) if model is not None else classes)
-    imports = _imports(text, [part.part for part in parts])
-    imports += [f"from {parent} import {model.file}"] if model is not None else []
-    imports = [*sorted(imports), "", f"from {parent} import {file} as {module.alias}"]
-    return "\n".join([_docstring(parts, left_out, module), "", *imports, "", "", text, ""])
+        statements.append(f"class {renamed}({', '.join(bases)}):\n{textwrap.indent(body, '    ')}")
+    return statements
 
 
 def _docstring(
