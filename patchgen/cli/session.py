@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgen.cli import terminal
 from patchgen.project.base import Base, Change, open_base
 from patchgen.project.cache import Cache
 from patchgen.project.check import Evidence, examine
@@ -31,7 +32,7 @@ from patchgen.project.files import (
 from patchgen.project.lock import load_records
 from patchgen.project.outcome import Outcome, with_warnings_as_errors
 from patchgen.project.overrides import load_overrides
-from patchgen.project.parents import require_release
+from patchgen.project.parents import find_hidden_release, require_release
 from patchgen.project.run import Progress, run
 from patchgen.project.verdict import Report, Status
 from patchgen.project.versions import describe_versions
@@ -168,6 +169,14 @@ def open_session(request: Request) -> Session:
     base = None if request.base is None else open_base(request.base, Path.cwd().resolve())
     project = open_project(request, resolve, base)
     return Session(request, project, discover(project, paths, resolve), base)
+
+
+def open_authored(request: Request) -> Project:
+    """The project of a command that writes modular files; says whose transformers it reads."""
+    project = open_project(request)
+    if (problem := find_hidden_release(project)) is not None:
+        terminal.say(problem, err=True)
+    return project
 
 
 def open_project(

@@ -83,6 +83,17 @@ def find_parents(project: Project, outcomes: Sequence[Outcome]) -> tuple[Parents
     return tuple(parents)
 
 
+def find_hidden_release(project: Project) -> Problem | None:
+    """PG514 where the project has a transformers of its own before the one that is asked for."""
+    path, asked = project.environment().path("transformers"), _asked_for(project)
+    hidden = asked.path("transformers")
+    if path is None or hidden is None or path == hidden:
+        return None
+    what = f"stands in the place of transformers {release_of('transformers', asked) or INSTALLED}"
+    hint = "delete or rename its folder if it is not meant"
+    return Problem(Location(project.display_path(path)), "PG514", what, hint, "warning")
+
+
 def require_release(project: Project, outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
     """`outcomes`, without outputs where parents are not from the release that `project` asks for.
 

@@ -210,3 +210,25 @@ def test_files_inside_a_copy_of_transformers(tmp_path, monkeypatch, capsys):
     main(["convert", "src/transformers/models/glm/modular_glm.py", "--release", RELEASE])
     out, err = capsys.readouterr()
     assert "PG514" not in out + err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("new", "mpnet", "--with", "checkpoint", "--dry-run"),
+        ("adopt", "modular/a/modular_a.py"),
+        ("rebase",),
+        ("survive",),
+    ],
+    ids=lambda command: command[0],
+)
+def test_who_writes_declarations_says_whose_transformers_is_read(
+    tmp_path, monkeypatch, capsys, command
+):
+    tree = toy_project(tmp_path)
+    tree.write("modular/a/modular_a.py", VARIANT)
+    write_all_of_it(tree, "")
+    monkeypatch.chdir(tmp_path)
+    main(list(command))
+    said = f"transformers/__init__.py: PG514 stands in the place of transformers {RELEASE}"
+    assert said in capsys.readouterr().err

@@ -19,7 +19,7 @@ from patchgen.cli import terminal
 from patchgen.cli.options import FOLDER, NEW_FOLDER, download, option, text_or_json
 from patchgen.cli.releases import cache_folder, installed_releases, kept_releases
 from patchgen.cli.report import json_text
-from patchgen.cli.session import Request, open_project
+from patchgen.cli.session import Request, open_authored
 from patchgen.cli.terminal import bar
 from patchgen.project.files import Project
 from patchgen.project.write import write_new
@@ -72,7 +72,7 @@ def adopt(
       patchgen adopt modeling_my_llama.py --write modular/my_llama
     """
     path = Path(file)
-    project = open_project(Request())
+    project = open_authored(Request())
     settings = project.config.settings
     releases = _releases(package_root, asked, download, project)
     name = f"modular_{path.stem.removeprefix('modeling_')}.py"

@@ -17,7 +17,7 @@ from patchgen.author.modular_text import format_modular
 from patchgen.cli import terminal
 from patchgen.cli.options import option, package_root
 from patchgen.cli.report import table
-from patchgen.cli.session import Request, open_project
+from patchgen.cli.session import Request, open_authored
 from patchgen.gallery import SOURCES
 from patchgen.project.files import Project
 from patchgen.project.write import refuse_another, write_new
@@ -67,7 +67,7 @@ def new(
       patchgen new roformer --with sdpa,loss --dry-run
       patchgen new --from-gallery llama_loss
     """
-    project = open_project(Request(package_root=package_root))
+    project = open_authored(Request(package_root=package_root))
     if variant is not None:
         return _copy_from_gallery(project, variant, force)
     if model is None:

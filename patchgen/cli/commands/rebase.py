@@ -20,7 +20,7 @@ from patchgen.cli import terminal
 from patchgen.cli.options import download, names_or_paths, option, text_or_json
 from patchgen.cli.releases import named_release
 from patchgen.cli.report import json_text
-from patchgen.cli.session import Request, named_modulars, open_project
+from patchgen.cli.session import Request, named_modulars, open_authored
 from patchgen.project.drift import text_of as text_of_symbol
 from patchgen.project.files import Modular, Project, confine
 from patchgen.project.lock import Record, load_records
@@ -55,7 +55,7 @@ def rebase(
     Example:
       patchgen rebase llama_loss --from old --to new --write
     """
-    project = open_project(Request())
+    project = open_authored(Request())
     modulars = named_modulars(project, names)
     for modular in modulars if write else ():
         confine(project, modular.path)

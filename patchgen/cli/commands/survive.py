@@ -13,7 +13,7 @@ from patchgen.cli import terminal
 from patchgen.cli.options import FOLDER, download, names_or_paths, option, text_or_json
 from patchgen.cli.releases import cache_folder, installed_releases, kept_releases
 from patchgen.cli.report import json_text
-from patchgen.cli.session import Request, named_modulars, open_project
+from patchgen.cli.session import Request, named_modulars, open_authored
 from patchgen.cli.terminal import bar
 from patchgen.project.lock import load_records
 from patchgen.syntax.errors import Location, PatchgenError
@@ -48,7 +48,7 @@ def survive(
     Example:
       patchgen survive llama_loss --releases 5.20..5.23 --releases-dir wheels
     """
-    project = open_project(Request())
+    project = open_authored(Request())
     modulars = named_modulars(project, names)
     cache = cache_folder()
     releases = [*releases_in(Path(releases_dir).resolve(), cache)] if releases_dir else []
