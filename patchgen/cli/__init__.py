@@ -1,7 +1,7 @@
 """The command line: `main` runs a command and turns every outcome into an exit code.
 
 0: clean.  1: an output is stale or a declaration is wrong.  2: wrong usage, or patchgen could not
-do its work.  3: a limit was reached.  130: interrupted.
+do its work.  3: a limit was reached.  4: `verify` has not proven everything.  130: interrupted.
 """
 
 from __future__ import annotations

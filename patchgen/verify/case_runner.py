@@ -23,13 +23,14 @@ from transformers import PreTrainedModel
 from patchgen.runtime.checkpointing import ChangedInPlace
 from patchgen.verify.checks import interface, itself, numbers, running
 from patchgen.verify.checks.context import Case, CheckContext, NothingToCompare, Verdict
+from patchgen.verify.configs.read import read_of
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.oracle.judge import check_as_python
 from patchgen.verify.parts.part_check import DoesNotLoad
 from patchgen.verify.report import Result, Status
-from patchgen.verify.variants import SETTING, Variant
+from patchgen.verify.variants import DIFFERS, SETTING, Variant
 
 # How each kind of case is decided.
 CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
@@ -199,8 +200,16 @@ def _say_where(parent: PreTrainedModel, variant: PreTrainedModel, pair: Pair, sc
             if not _are_close(out, theirs[name][1], close):
                 of_class = type(variant.get_submodule(name)).__name__
                 at = f" (`{name.rpartition('.')[2]}`)" if name else ""
-                return f"`{of_class}`{at} gives other values than the parent's for equal inputs"
+                what = f"`{of_class}`{at} gives other values than the parent's for equal inputs"
+                return f"{what}{_say_how_to_declare(of_class, pair)}"
     return ""
+
+
+def _say_how_to_declare(of_class: str, pair: Pair) -> str:
+    """Where a class is changed, which may be meant."""
+    if of_class not in read_of(pair.variant).classes:
+        return ""
+    return f'; if that is meant, declare it: {DIFFERS} = {{"{of_class}": "why"}}'
 
 
 def _record_calls(

@@ -26,7 +26,8 @@ OUTCOMES: tuple[str, ...] = get_args(Outcome)
 Status = Literal["PASS", "WARN", "FAIL", "NONE"]
 LINES = "changed lines"
 MUTANTS = "mutants"
-LEFT_OUT = "left out"
+MISSING, LEFT_OUT = "never run", "left out"  # what makes a variant not proven
+UNPLANTED = "not planted"
 NAMED = 6  # of what is missing, in a note
 
 
@@ -144,11 +145,17 @@ def make_mutants_result(
     return Result(variant, MUTANTS, status, note=note, fates=fates)
 
 
-def make_left_out_result(variant: str, cases: int, mutants: int) -> Result:
-    counts = {"cases": cases, "planted errors": mutants}
-    what = " and ".join(f"{count} {name}" for name, count in counts.items() if count)
-    note = f"{what} did not fit into the time of this run: --full runs all"
-    return Result(variant, LEFT_OUT, "NONE", note=note)
+def make_open_results(
+    variant: str, missing: Sequence[str], cases: int, mutants: int
+) -> Iterator[Result]:
+    """What no case has run, and how many cases and errors to plant did not fit into the time."""
+    for what in missing:
+        yield Result(variant, MISSING, "NONE", note=what)
+    late = "did not fit into the time of this run: --full runs all"
+    if cases:
+        yield Result(variant, LEFT_OUT, "NONE", note=f"{cases} cases {late}")
+    if mutants:
+        yield Result(variant, UNPLANTED, "NONE", note=f"{mutants} planted errors {late}")
 
 
 def describe(variant: Variant) -> Iterator[Result]:
@@ -182,12 +189,42 @@ def counts(results: Iterable[Result]) -> dict[str, int]:
     return dict.fromkeys(get_args(Status), 0) | Counter(result.status for result in results)
 
 
-def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
-    """Those of `variants` for which no numbers were compared with the parent's."""
-    numbers = (each for each in results if each.difference is not None)
-    apart = (" planted: ", " itself: ")
-    proven = {each.variant for each in numbers if not any(word in each.case for word in apart)}
-    return tuple(name for name in variants if name not in proven)
+# --- verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Whether a variant is proven equal to its parent, and if not, why."""
+
+    verdict: Literal["proven", "not proven", "fails"]
+    why: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.verdict, "; ".join(self.why))))
+
+
+def find_proofs(variants: Iterable[str], results: Iterable[Result]) -> dict[str, Proof]:
+    """The proof of each variant.  One is proven only where everything that it needs has run."""
+    found: dict[str, list[Result]] = {name: [] for name in variants}
+    for result in results:
+        found[result.variant].append(result)
+    return {name: _find_proof(own) for name, own in found.items()}
+
+
+def _find_proof(results: Sequence[Result]) -> Proof:
+    failed = sum(result.status == "FAIL" for result in results)
+    if failed:
+        return Proof("fails", (f"{failed} of {len(results)} cases",))
+    if not any(map(_is_compared, results)):
+        return Proof("not proven", ("nothing was compared; --verbose shows why",))
+    missing = tuple(each.note for each in results if each.case in (MISSING, LEFT_OUT))
+    return Proof("not proven", missing) if missing else Proof("proven")
+
+
+def _is_compared(result: Result) -> bool:
+    """Whether numbers of the variant were compared with its parent's."""
+    is_apart = " planted: " in result.case or " itself: " in result.case
+    return result.difference is not None and not is_apart
 
 
 # --- the report
@@ -207,6 +244,19 @@ def find_best_device() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def find_device(asked: str | None) -> str:
+    """`asked`, or the best there is.  Raises LookupError for one that torch does not have here."""
+    import torch
+
+    device = asked or find_best_device()
+    try:
+        torch.empty(0, device=device)
+    except Exception as error:  # each kind of device has its own
+        reason = str(error).partition("\n")[0]
+        raise LookupError(f"--device {device}: {reason}") from error
+    return device
 
 
 def describe_run(command: str, device: str, variants: Sequence[Variant]) -> RunDescription:
@@ -238,6 +288,8 @@ def as_json(
 
     `commands` gives the command of each variant, `about` the files that its cases are about.
     """
+    names = dict.fromkeys(result.variant for result in results)
+    proofs = find_proofs(names, results)
     data: dict[str, Any] = {
         "command": origin.command,
         "commands": commands or {},
@@ -245,6 +297,7 @@ def as_json(
         "versions": dict(origin.versions),
         "about": origin.about if about is None else about,
         "counts": counts(results),
+        "verdicts": {name: asdict(proof) for name, proof in proofs.items()},
         "cases": [result.as_json() for result in results],
     }
     return json.dumps(data, indent=1) + "\n"

@@ -6,8 +6,10 @@ if it exceeds a limit or dies, that case is a FAIL, and another child goes on wi
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+import signal
 import threading
 import time
 import warnings
@@ -24,7 +26,10 @@ from patchgen.verify import report
 from patchgen.verify.variants import Plan, Variant
 
 if TYPE_CHECKING:
+    from patchgen.verify.case_runner import CaseRunner
+    from patchgen.verify.checks.context import Case
     from patchgen.verify.mutation.prove import MutationTest
+    from patchgen.verify.reached import Happened
 
 WAITING = 10  # times as long by the clock, if all that it does is to wait
 START = 180  # until the first case begins: importing torch and transformers on a cold, busy machine
@@ -63,13 +68,16 @@ class Work:
     device: str
     skip: tuple[str, ...] = ()  # names of cases that are done, and of what is not to be tried again
     compared: tuple[str, ...] = ()  # those of them that compared something, and well
+    happened: frozenset[Happened] = frozenset()  # in those that compared numbers
 
     def without(self, name: str) -> Work:
         return replace(self, skip=(*self.skip, name))
 
-    def with_result(self, result: report.Result) -> Work:
+    def with_result(self, result: report.Result, happened: frozenset[Happened]) -> Work:
         well = (result.case,) if result.status in ("PASS", "WARN") else ()
-        return replace(self.without(result.case), compared=(*self.compared, *well))
+        compared = (*self.compared, *well)
+        happened |= self.happened
+        return replace(self.without(result.case), compared=compared, happened=happened)
 
 
 def verify(
@@ -81,24 +89,42 @@ def verify(
 ) -> tuple[report.Result, ...]:
     """The results in the order of `variants`, of which `jobs` run at a time (0: as many as fit)."""
     several = jobs or (system.processors() if wanted.device == "cpu" else 1)
-    lock = threading.Lock()
+    lock, stopped = threading.Lock(), threading.Event()
 
     def results_of(variant: Variant) -> list[report.Result]:
-        results = []
-        for result in run_work(Work(variant, wanted.plan, wanted.device), wanted.limits, began):
+        results = list[report.Result]()
+        work = Work(variant, wanted.plan, wanted.device)
+        for result in run_work(work, wanted.limits, began, stopped):
             results.append(result)
             with lock:
                 progress(result)
         return results
 
-    with safe_workers(), ThreadPoolExecutor(max(1, min(several, len(variants)))) as pool:
-        return tuple(result for results in pool.map(results_of, variants) for result in results)
+    workers = max(1, min(several, len(variants)))
+    with safe_workers(), ThreadPoolExecutor(workers, initializer=_leave_interrupts) as pool:
+        try:
+            every = tuple(pool.map(results_of, variants))
+        except KeyboardInterrupt:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return tuple(result for results in every for result in results)
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is for the main thread: a child that it ended would be a case that fails."""
+    if hasattr(signal, "pthread_sigmask"):  # which a child inherits
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def run_work(
-    work: Work, limits: Limits, began: Began = lambda variant, case, done, todo: None
+    work: Work,
+    limits: Limits,
+    began: Began = lambda variant, case, done, todo: None,
+    stopped: threading.Event | None = None,
 ) -> Iterator[report.Result]:
-    """Each result of `work` as it comes, from as many children as it takes."""
+    """Each result of `work` as it comes, from as many children as it takes, until `stopped`."""
+    stopped = stopped or threading.Event()
     variant, todo, fates = work.variant.name, 0, list[report.MutantResult]()
     lines: report.LinesRun | None = None
     yield from report.describe(work.variant)
@@ -106,15 +132,15 @@ def run_work(
         at: str | None = None
         mutant: report.MutantResult | None = None
         fault = "the process died"
-        for answer in _answers(work, limits):
+        for answer in _answers(work, limits, stopped):
             match answer:
                 case {"todo": number}:
                     todo = number
                 case {"begun": name}:
                     at, mutant = name, answer.get("mutant")
                     began(variant, name, len(work.skip), todo)
-                case {"result": result}:
-                    work, at = work.with_result(result), None
+                case {"result": result, "happened": happened}:
+                    work, at = work.with_result(result, happened), None
                     yield result
                 case {"lines": lines}:
                     at = None
@@ -128,14 +154,15 @@ def run_work(
                     return
                 case {"fault": fault}:
                     pass
-                case {"left_out": cases, "unplanted": mutants}:
+                case {"left_out": cases, "unplanted": mutants, "missing": missing}:
                     if lines is not None:
                         yield report.make_lines_result(variant, lines)
                     if fates:
                         yield report.make_mutants_result(variant, tuple(fates), lines)
-                    if cases or mutants:
-                        yield report.make_left_out_result(variant, cases, mutants)
+                    yield from report.make_open_results(variant, missing, cases, mutants)
                     return
+        if stopped.is_set():
+            return
         if mutant is not None:
             fates.append(replace(mutant, outcome="crashed", note=fault))
         elif at is None or not at.startswith("lines of "):
@@ -145,7 +172,7 @@ def run_work(
         work = work.without(at)
 
 
-def _answers(work: Work, limits: Limits) -> Iterator[dict[str, Any]]:
+def _answers(work: Work, limits: Limits, stopped: threading.Event) -> Iterator[dict[str, Any]]:
     """What a child answers; last a "fault" if it exceeded its limits, died or could not work."""
     ours, theirs = _SPAWN.Pipe(duplex=False)
     child = _SPAWN.Process(target=_do_work, args=(work, theirs), daemon=True)
@@ -155,7 +182,7 @@ def _answers(work: Work, limits: Limits) -> Iterator[dict[str, Any]]:
     pid, limit = child.pid, float(START)
     began, had = time.monotonic(), system.spent_by(pid)
     try:
-        while True:
+        while not stopped.is_set():  # else the child is killed below
             is_silent = not ours.poll(TICK)
             passed, now = time.monotonic() - began, system.spent_by(pid)
             if now is None or had is None:  # the clock's time, where the system reports no other
@@ -176,7 +203,7 @@ def _answers(work: Work, limits: Limits) -> Iterator[dict[str, Any]]:
         yield {"fault": f"the process ended with code {child.exitcode}"}
     finally:
         ours.close()
-        child.join(ENDING)
+        child.join(0 if stopped.is_set() else ENDING)
         child.kill()
         child.join()
 
@@ -222,7 +249,8 @@ def run_cases(work: Work, say: Callable[..., None]) -> None:
         return
     runner = CaseRunner(variant, work.device, plan.seed)
     say(todo=len(todo))
-    compared, left_out, unplanted = set(work.compared), 0, 0
+    compared, happened = set(work.compared), set(work.happened)
+    left_out = unplanted = 0
     proof: MutationTest | None = None
     if plan.lines or plan.mutants != 0:  # it always runs on a CPU
         on_cpu = runner if work.device == "cpu" else CaseRunner(variant, seed=plan.seed)
@@ -233,15 +261,48 @@ def run_cases(work: Work, say: Callable[..., None]) -> None:
             left_out += 1
             continue
         say(begun=case.name)
-        if proof is not None and work.device == "cpu":  # note which lines run in it
-            result = proof.note(case, runner.run)
-        else:
-            result = runner.run(case)
-        compared |= {case.name} if result.status in ("PASS", "WARN") else set()
-        say(result=result)
+        # Of a case on another device no lines are noted.
+        watching = proof if work.device == "cpu" else None
+        result, new = _run_case(case, runner, watching)
+        happened |= new
+        if result.status in ("PASS", "WARN"):
+            compared.add(case.name)
+        say(result=result, happened=new)
+    missing = _find_missing(runner, todo, happened)
     if proof is not None:
         unplanted = _prove(work, proof, compared, say)
-    say(left_out=left_out, unplanted=unplanted)
+    say(left_out=left_out, unplanted=unplanted, missing=missing)
+
+
+def _run_case(
+    case: Case, runner: CaseRunner, proof: MutationTest | None
+) -> tuple[report.Result, frozenset[Happened]]:
+    """The result of a case, and what happened in it if it compared numbers, and well."""
+    from patchgen.verify.reached import noting
+
+    run = runner.run if proof is None else functools.partial(proof.note, run=runner.run)
+    if case.kind in ("compiled", "planted"):  # a hook would end its graphs; what is wrong is apart
+        return run(case), frozenset()
+    with noting(runner.variant.module) as happened:
+        result = run(case)
+    is_well = result.status in ("PASS", "WARN") and result.difference is not None
+    return result, frozenset(happened) if is_well else frozenset()
+
+
+def _find_missing(
+    runner: CaseRunner, cases: Sequence[Case], happened: Collection[Happened]
+) -> tuple[str, ...]:
+    from patchgen.verify.configs.read import read_of
+    from patchgen.verify.models.pair import module_of
+    from patchgen.verify.reached import find_missing
+
+    variant = runner.variant
+    try:
+        module = module_of(variant)
+    except Exception:  # no module: every case has failed with it
+        return ()
+    heads = dict.fromkeys(case.head for case in cases if case.kind == "numbers")
+    return find_missing(module, read_of(variant).classes, heads, happened)
 
 
 def _is_late(plan: Plan, share: float = 1.0) -> bool:

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,9 +26,10 @@ from patchgen.cli.options import (
 from patchgen.cli.report import table
 
 if TYPE_CHECKING:
-    from patchgen.verify.report import Result, RunDescription
+    from patchgen.verify.report import Proof, Result, RunDescription
     from patchgen.verify.variants import Variant
 
+NOT_PROVEN = 4  # the exit code where no case failed, and not everything has run
 DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imports torch
 
 
@@ -72,14 +73,16 @@ def verify(
     """Both models are tiny and have random weights.  The cases that tell most come first, and a
     case that fails is printed at once.  Without --full a variant gets a minute of the processor.
     The report says which changed lines ran.  patchgen also plants small errors in those lines, to
-    see that the comparison notices them.  This needs torch and transformers.  Exit code 1: a case
-    failed, or nothing of a variant was compared.
+    see that the comparison notices them.  This needs torch and transformers.
+
+    The first line of each variant is its verdict: proven, not proven with what has not run, or
+    fails.  Exit code 1: a case failed.  4: none did, and something is not proven.
 
     \b
     Example:
       patchgen verify llama_loss --dtype float32 --report report
     """
-    from patchgen.verify.report import describe_run, find_best_device, find_unproven
+    from patchgen.verify.report import describe_run, find_device, find_proofs
     from patchgen.verify.run import Limits, Wanted
     from patchgen.verify.run import verify as run
     from patchgen.verify.variants import SECONDS, Plan
@@ -87,19 +90,22 @@ def verify(
     chosen, gallery = _choose(names, everything)
     limit = None if full else SECONDS
     plan = Plan(full, tuple(dtypes) or DTYPES, True, _number_of(mutants), limit, seed)
-    device = device or find_best_device()
+    try:
+        device = find_device(device)
+    except LookupError as error:
+        raise click.UsageError(str(error.args[0])) from error
     about = describe_run("patchgen " + " ".join(_arguments()), device, chosen)
     on_terminal = form == "text" and sys.stderr.isatty()
     show = _Progress(gallery, about, report, verbose, on_terminal)
     wanted = Wanted(plan, device, Limits(seconds, megabytes))
     results = run(chosen, wanted, jobs, show, show.began)
     show.write_report(results)
-    _show(chosen, results, about, form)
-    empty = find_unproven([variant.name for variant in chosen], results)
-    for name in empty:
-        why = "nothing was compared, so nothing is proven; --verbose shows why"
-        terminal.say(f"{name}: {why}", err=True)
-    return int(bool(empty) or has_failed(results, fail_on))
+    proofs = find_proofs([variant.name for variant in chosen], results)
+    _show(chosen, results, proofs, about, form)
+    if has_failed(results, fail_on):
+        return 1
+    is_proven = all(proof.verdict == "proven" for proof in proofs.values())
+    return 0 if is_proven else NOT_PROVEN
 
 
 def _choose(names: Sequence[str], everything: bool) -> tuple[Sequence[Variant], Sequence[Variant]]:
@@ -191,21 +197,27 @@ def _unseen(result: Result) -> str:
 
 
 def _show(
-    chosen: Sequence[Variant], results: Sequence[Result], about: RunDescription, form: str
+    chosen: Sequence[Variant],
+    results: Sequence[Result],
+    proofs: Mapping[str, Proof],
+    about: RunDescription,
+    form: str,
 ) -> None:
-    from patchgen.verify.report import LEFT_OUT, as_json, causes
+    from patchgen.verify.report import UNPLANTED, as_json, causes
 
     if form == "json":
         terminal.write_json(as_json(results, about))
         return
     if sys.stderr.isatty():
         terminal.write_status("")
+    for name, proof in proofs.items():
+        terminal.say(f"{name}: {proof}")
     for cause, failed in causes(results):
         how_many = f"{len(failed)} cases fail of it, first" if len(failed) > 1 else "in"
         terminal.say(f"FAIL {cause}; {how_many} {failed[0].case}")
     terminal.write(_table(chosen, results))
     for result in results:
-        if result.case == LEFT_OUT:
+        if result.case == UNPLANTED:
             terminal.say(f"{result.variant}: {result.note}")
 
 

@@ -22,6 +22,7 @@ from patchgen.runtime.checkpointing import is_on, switch_off, switch_on
 from patchgen.verify.inputs.arguments import BOUNDARY, OF_ARGUMENTS, CannotBuild, Inputs, takes
 from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.reached import note_step
 
 SEED = 11  # of dropout
 TRAINED_ONLY = ("reformer",)  # their reversible layers have a backward pass in training alone
@@ -59,6 +60,7 @@ def observe_step(
         else:
             observed = _step(model, inputs, scenario, weights)
         gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        note_step(model, inputs.given, gradients)
     observed |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
     for name, tensor in given.items():
         if not torch.equal(tensor, inputs.given[name]):

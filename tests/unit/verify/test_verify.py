@@ -31,8 +31,9 @@ from patchgen.verify.report import (
     causes,
     counts,
     describe,
-    find_unproven,
+    find_proofs,
     from_json,
+    make_open_results,
 )
 from patchgen.verify.run import Limits, Wanted, Work, run_work, verify
 from patchgen.verify.variants import Plan, Variant, find_heads, find_towers, find_variants
@@ -139,9 +140,29 @@ PLANTED = Result(
 LOADED = Result("llama", "LlamaModel checkpoints", "PASS")
 
 
-def test_a_variant_of_which_nothing_is_compared_is_reported():
-    assert find_unproven(["llama", "other"], [SILENT, PLANTED, LOADED]) == ("llama", "other")
-    assert find_unproven(["llama"], [SILENT, RESULTS[0]]) == ()
+NEVER_RUN = tuple(make_open_results("llama", ["no image was fed"], 0, 0))
+LATE = tuple(make_open_results("llama", [], 78, 3))
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        ((SILENT, RESULTS[0]), "proven"),
+        ((SILENT, PLANTED, LOADED), "not proven: nothing was compared"),
+        ((RESULTS[0], *NEVER_RUN), "not proven: no image was fed"),
+        ((RESULTS[0], *LATE), "not proven: 78 cases did not fit"),
+        ((*RESULTS, *NEVER_RUN), "fails: 1 of 3 cases"),
+    ],
+)
+def test_a_variant_is_proven_only_where_all_that_it_needs_has_run(results, words):
+    proofs = find_proofs(["llama", "other"], results)
+    assert str(proofs["llama"]).startswith(words)
+    assert str(proofs["other"]).startswith("not proven: nothing was compared")
+
+
+def test_errors_that_are_not_planted_leave_a_variant_proven():
+    unplanted = make_open_results("llama", [], 0, 3)
+    assert str(find_proofs(["llama"], [RESULTS[0], *unplanted])["llama"]) == "proven"
 
 
 def test_fails_of_one_cause_are_one_line_the_most_first():
@@ -161,9 +182,15 @@ def test_an_edited_file_and_what_differs_are_said_first():
 
 
 @pytest.mark.parametrize(
-    ("results", "code"), [((SILENT, LOADED), 1), ((SILENT, RESULTS[0]), 0), ((RESULTS[1],), 1)]
+    ("results", "code"),
+    [
+        ((SILENT, LOADED), 4),
+        ((SILENT, RESULTS[0]), 0),
+        ((RESULTS[0], *NEVER_RUN), 4),
+        ((RESULTS[1], *NEVER_RUN), 1),
+    ],
 )
-def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
+def test_what_is_not_proven_has_a_code_of_its_own(results, code, monkeypatch, capsys):
     monkeypatch.setattr("patchgen.verify.run.verify", lambda *args: results)
     monkeypatch.setattr("patchgen.verify.variants.find_variants", lambda *args: (LLAMA,))
     from patchgen.cli.commands.verify import verify as command
@@ -180,9 +207,8 @@ def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
     assert (
         command.callback([], **switches, report=None, verbose=False, seconds=1, megabytes=1) == code
     )
-    assert ("nothing was compared" in capsys.readouterr().err) == (
-        SILENT in results and RESULTS[0] not in results
-    )
+    first = capsys.readouterr().out.partition("\n")[0]
+    assert first == f"llama: {find_proofs(['llama'], results)['llama']}"
 
 
 def test_a_page_says_whether_a_gpu_was_there():
