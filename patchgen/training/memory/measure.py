@@ -20,6 +20,7 @@ from patchgen.training.memory.figures import Figures, saved_allocations
 from patchgen.training.memory.step import (
     GRAINS,
     Setup,
+    batch_of,
     build_model,
     hold,
     make_optimizer,
@@ -27,7 +28,7 @@ from patchgen.training.memory.step import (
     run_step,
     typed,
 )
-from patchgen.training.memory.target import Target, batch_for
+from patchgen.training.memory.target import Target
 from patchgen.training.memory.tracker import PHASES, Tracker
 from patchgen.training.silence import silence_models
 
@@ -42,7 +43,7 @@ def measure_step(target: Target, setup: Setup, seed: int = 0) -> Figures:
     """
     with silence_models():
         torch.manual_seed(seed)
-        given = batch_for(target.model_class, target.config, setup.batch, setup.length)
+        given = batch_of(target, setup)
         inputs = {name: value.to(setup.device) for name, value in typed(given, setup).items()}
         model = build_model(target, setup)
         optimizer = make_optimizer(model, setup)

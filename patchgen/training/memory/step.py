@@ -21,7 +21,7 @@ from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision
 from patchgen.training.memory.cuda_kernels import device_label, use_kernels
 from patchgen.training.memory.shape_mode import is_code_of_a_model, shapes_only
-from patchgen.training.memory.target import Target, batch_for, setup_error
+from patchgen.training.memory.target import Target, batch_for, pad, setup_error
 from patchgen.training.memory.tracker import Allocation, Tracker
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.parallel.engine import Engine
@@ -52,6 +52,7 @@ class Setup:
     every: int = 1  # every how many layers one is checkpointed
     accumulate: int = 1
     attention: str = ""  # "": the model's default
+    padded: bool = False  # the k-th of N rows ends after k N-ths of its tokens
     device: str = "cpu"
     engine: Engine = Engine()
 
@@ -76,6 +77,7 @@ class Setup:
         parts = [
             f"batch {self.batch}, length {self.length}, {self.precision}, {self.optimizer}",
             f"{self.attention} attention" if self.attention else "",
+            "padded" if self.padded else "",
             f"{self.checkpoint} checkpointing{every}" if self.checkpoint != "none" else "",
             f"{self.accumulate} accumulated" if self.accumulate > 1 else "",
             f"{self.engine.name} on {self.engine.launch.world:,} ranks"
@@ -98,6 +100,8 @@ class StepTrace:
     vocabulary: int  # the length of a row of logits; 0 where the model has none
     base: str  # the prefix of the base model's modules; "" where the model is its own
     classes: dict[str, str]  # by module path
+    flops: int  # of products and attention, forward and backward
+    launches: int  # operations that write a tensor
     assumed: tuple[str, ...] = ()
 
 
@@ -107,7 +111,7 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
     Raises PatchgenError where the forward needs values that depend on weights, and ValueError where
     the model or its inputs cannot be built.
     """
-    given = batch_for(target.model_class, target.config, setup.batch, setup.length)
+    given = batch_of(target, setup)
     module = sys.modules[target.model_class.__module__]
     device, label = setup.device, device_label(setup.device)
     with silence_models(), shapes_only(module, device=device) as shapes, use_kernels(device):
@@ -141,8 +145,16 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
         int(weight.shape[0]) if isinstance(weight, Tensor) else 0,
         "" if model.base_model is model else model.base_model_prefix,
         {name: type(module).__name__ for name, module in model.named_modules()},
+        tracker.flops,
+        tracker.launches,
         tuple(dict.fromkeys(shapes.assumed)),
     )
+
+
+def batch_of(target: Target, setup: Setup) -> dict[str, Tensor]:
+    """Return the arguments of one forward pass.  Raises ValueError where none are known."""
+    given = batch_for(target.model_class, target.config, setup.batch, setup.length)
+    return pad(given, target.model_class) if setup.padded else given
 
 
 def hold(

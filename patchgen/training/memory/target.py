@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
@@ -28,6 +29,7 @@ from patchgen.verify.parts.part_check import Scenario
 from patchgen.verify.variants import find_heads
 
 LENGTH = 512  # tokens of a row, by default
+MASKED = 7  # one token of so many is masked, and has a label
 DROPOUT = 0.1  # of tiny configurations; the usual value in training
 # Dropping whole layers would make tiny models differ from each other.
 LAYERDROP = "layerdrop"
@@ -224,7 +226,11 @@ def batch_for(
         and not _ANSWERS & small.given.keys()
     ):
         small.given["labels"] = tokens(rows=ROWS, length=ANSWER).input_ids
-    return {name: _stretched(tensor, batch, length) for name, tensor in small.given.items()}
+    given = {name: _stretched(tensor, batch, length) for name, tensor in small.given.items()}
+    if model_class.__name__.endswith("ForMaskedLM"):  # as DataCollatorForLanguageModeling masks
+        masked = torch.arange(length) % MASKED == 0
+        given["labels"] = given["labels"].masked_fill(~masked, -100)
+    return given
 
 
 def _stretched(tensor: Tensor, batch: int, length: int) -> Tensor:
@@ -235,3 +241,20 @@ def _stretched(tensor: Tensor, batch: int, length: int) -> Tensor:
     times = [math.ceil(wanted / size) for wanted, size in zip(sizes, tensor.shape, strict=True)]
     many = tensor.repeat(times)[tuple(slice(size) for size in sizes)]
     return many.float() if many.is_floating_point() else many.clone()
+
+
+def pad(given: Mapping[str, Tensor], model_class: type[PreTrainedModel]) -> dict[str, Tensor]:
+    """Return the arguments with rows that end early: the k-th of N after k N-ths of its tokens.
+
+    Raises ValueError where the class takes no text or no mask.
+    """
+    if "input_ids" not in given or "attention_mask" not in takes(model_class):
+        raise ValueError(f"{model_class.__name__} takes no padded text")
+    rows, length = given["input_ids"].shape
+    ends = torch.arange(1, rows + 1) * length // rows
+    mask = torch.arange(length) < ends[:, None]
+    padded = {**given, "attention_mask": mask.long()}
+    labels = given.get("labels")
+    if labels is not None and labels.shape == mask.shape:
+        padded["labels"] = labels.masked_fill(~mask, -100)
+    return padded

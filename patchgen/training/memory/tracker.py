@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from torch.distributed._tools.mod_tracker import ModTracker
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from patchgen.verify.observe.recorder import find_python_body, watch_saved
+from patchgen.verify.observe.recorder import count_flops, find_python_body, watch_saved
 
 PHASES = ("before", "forward", "backward", "optimizer")
 ROLES = {
@@ -32,6 +32,8 @@ ROLES = {
     _MemRefType.GRAD: "gradients",
     _MemRefType.OTH: "inputs",
 }
+# Products that torch takes apart above a mode, but not in the body of an operator.
+COMPOSED = (torch.ops.aten.matmul, torch.ops.aten.linear)
 # Operations that copy weights to another dtype, as autocast does.
 CASTS = frozenset({"aten._to_copy.default", "prims.convert_element_type.default"})
 
@@ -80,12 +82,15 @@ class Tracker(MemTracker):
         self._saving: Any = None
         self._hooks: list[Any] = []
         self._paused = False
+        self.flops = 0  # of products and attention
+        self.launches = 0  # operations that write a tensor
 
     def as_one_kernel(self, step: Callable[..., Any]) -> Callable[..., Any]:
         """Return `step` as if compiled: only what it returns is new."""
 
         def run(*args: Any) -> Any:
             self._paused = True
+            self.launches += 1
             try:
                 results = step(*args)
             finally:
@@ -131,6 +136,9 @@ class Tracker(MemTracker):
         if body is not None:
             with self:  # so that allocations inside it count
                 return body(*args, **(kwargs or {}))
+        if func.overloadpacket in COMPOSED:
+            with self:
+                return func.decompose(*args, **(kwargs or {}))
         self._maker = str(func)
         exponents = None
         if func is torch.ops.aten.logsumexp.default:  # its kernel takes as much as its input
@@ -138,6 +146,8 @@ class Tracker(MemTracker):
                 exponents = torch.empty_like(args[0])
         out = super().__torch_dispatch__(func, types, args, kwargs)
         del exponents
+        self.flops += _count_flops(func, args, kwargs or {}, out)
+        self.launches += _writes(func)
         if self._maker in CASTS:
             roles = {allocation.role for allocation in self._allocations_of(args[0])}
             self._set([out] if roles & {"weights", "casts"} else [], "casts")
@@ -223,6 +233,20 @@ class Tracker(MemTracker):
             self._track(_MemRefType.ACT, tensor)
         for allocation in self._allocations_of(tensor):
             allocation.saved = True
+
+
+def _count_flops(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> int:
+    if func is torch.ops.aten._grouped_mm.default:  # each row belongs to a group, whichever
+        rows, weights = args[:2]
+        return int(2 * rows.numel() * weights.shape[-1])
+    return count_flops(func, tuple(args), dict(kwargs), out)
+
+
+def _writes(func: Any) -> bool:
+    """Return whether an operation computes: views and empty tensors launch nothing."""
+    aliases = [result.alias_info for result in func._schema.returns]
+    is_view = all(alias is not None and not alias.is_write for alias in aliases)
+    return not is_view and "empty" not in func.__name__
 
 
 # Gradients that reach one tensor on two ways are added.  Autograd adds in place if nothing else

@@ -1,0 +1,75 @@
+"""What a step takes, counted on shapes: against torch's own counter, and between two models."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from dataclasses import replace
+
+from torch.utils.flop_counter import FlopCounterMode
+
+from patchgen.training.gain import Gain, count_gain, count_work
+from patchgen.training.memory.step import (
+    Setup,
+    batch_of,
+    build_model,
+    make_optimizer,
+    predict_step,
+    run_step,
+    typed,
+)
+from patchgen.training.memory.target import Choice, Target, find_target
+from tests.toytree import REPOSITORY
+
+SETUP = Setup(batch=3, length=40, optimizer="sgd", attention="eager")
+
+
+def tiny(name: str) -> Target:
+    return find_target(name, Choice(tiny=True), REPOSITORY)
+
+
+@pytest.mark.parametrize("name", ["llama", "bert"])
+def test_as_many_flops_as_torch_counts_in_a_real_step(name):
+    target = tiny(name)
+    model = build_model(target, SETUP)
+    optimizer = make_optimizer(model, SETUP)
+    with FlopCounterMode(display=False) as counter:
+        run_step(model, typed(batch_of(target, SETUP), SETUP), SETUP, optimizer)
+    assert predict_step(target, SETUP).flops == counter.get_total_flops()
+
+
+@pytest.mark.parametrize(
+    ("variant", "parent", "changes", "less", "same"),
+    [
+        pytest.param("gpt2_gelu", "gpt2", {}, ["kept", "launches"], ["flops"], id="one kernel"),
+        pytest.param(
+            "bert_padding_free", "bert", {"padded": True}, ["kept", "flops"], [], id="padding"
+        ),
+        pytest.param("mpnet_checkpoint", "mpnet", {"checkpoint": "full"}, ["kept"], [], id="again"),
+        pytest.param("bert", "bert", {}, [], ["kept", "flops", "launches"], id="nothing"),
+    ],
+)
+def test_a_variant_beside_its_parent(variant, parent, changes, less, same):
+    setup = replace(SETUP, attention="", precision="pure-bf16", device="cuda", **changes)
+    gain = count_gain(tiny(variant), tiny(parent), setup)
+    assert [name for name in less if getattr(gain, name) >= 1] == []
+    assert [name for name in same if getattr(gain, name) != 1] == []
+    assert gain.is_worth_it == bool(less)
+
+
+def test_products_inside_an_operator_of_python_count():
+    # The logits of several chunks are computed twice: one product more than the parent's three.
+    stock, ours = tiny("gpt2"), tiny("gpt2_loss")
+    ours.config.loss_chunk_size = 7
+    setup = replace(SETUP, attention="")
+    words, width = stock.config.vocab_size, stock.config.hidden_size
+    more = count_work(ours, setup).flops - count_work(stock, setup).flops
+    assert more == 2 * setup.batch * setup.length * words * width
+
+
+def test_what_saves_less_than_a_twentieth_is_not_worth_it():
+    assert not Gain(0.96, 1.0, 1.2).is_worth_it
+    assert Gain(1.3, 0.9, 1.2).is_worth_it
