@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.compiler.emit.parsed import Function
-from patchgen.compiler.plan.bindings import FlattenScope
+from patchgen.compiler.plan.bindings import Bindings, FlattenScope
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import Symbol
-from patchgen.facts.bases import MODULE_MEMBERS
+from patchgen.compiler.plan.outside import KNOWN, Outside
 from patchgen.facts.decorators import KEEPING_SIGNATURE
 from patchgen.syntax.blocks import Block, Import
 from patchgen.syntax.bound import bound_names
@@ -28,24 +28,14 @@ from patchgen.syntax.locate import Environment
 from patchgen.syntax.trees import called_function, decorator_names, parse_class, parse_once
 
 # A name of a module or a base, as (module, name).
-Outside = tuple[str, str]
+Base = tuple[str, str]
 # A function, and whether a call of it gives the first parameter.
 Callee = tuple[Function, bool]
 
-_MEMBER = re.compile(
-    r"^[ \t]+(?:async[ ]+)?(?:def|class)[ ]+(\w+)|^[ \t]+(\w+)[ ]*(?::[^=\n]+)?=(?!=)"
-    r"|^[ ]{4}(\w+)[ ]*:|\bself\.(\w+)[ ]*(?::[^=\n]+)?=(?!=)",
-    re.MULTILINE,
-)
 # Where transformers has what belongs to no model.
 _GENERAL = ("transformers", "transformers.utils", "transformers.integrations")
 # How a definition begins, at the margin.
 _HEADS = ("", "def ", "async def ", "class ")
-_OBJECT = frozenset(dir(object))
-_KNOWN = dict.fromkeys(["builtins.object", "abc.ABC"], _OBJECT) | dict.fromkeys(
-    ["torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"],
-    MODULE_MEMBERS | _OBJECT,
-)
 # What such a class answers to, its text does not list.
 _ANSWERS_ALL = ("def __getattr__(", "def __getattribute__(")
 
@@ -117,20 +107,11 @@ def _may_bind(module: str, name: str, env: Environment) -> bool:
     if _stands_at_margin(text, name) or env.path(f"{module}.{name}") is not None:
         return True
     index = env.index(module, Location(module))
-    if index.blocks_that_bind(name) or index.definition("__getattr__") is not None:
+    if Bindings(env, Transformers("")).meaning(index, name) or index.definition("__getattr__"):
         return True
-    if env.is_package(module) and "_LazyModule(" in text:
-        if re.search(rf"""["']{re.escape(name)}["']""", text):
-            return True
-        # The `__all__` of every file below it counts; below the models of `transformers` too.
-        below = f"{module}.models" if env.is_package(f"{module}.models") else module
-        return "define_import_structure(" in text and env.look("star", f"{name} {below}") != ""
-    for star in index.imports:
-        if star.name == "*":
-            package = module if env.is_package(module) else module.rpartition(".")[0]
-            target = absolute(star, package)
-            if env.path(target) is None or _may_bind(target, name, env):
-                return True
+    # What a lazy package imports stands under `TYPE_CHECKING` too, or in a table.
+    if "_LazyModule(" in text:
+        return re.search(rf"""["']{re.escape(name)}["']""", text) is not None
     # `globals()[name] = ...`, `sys.modules[__name__] = ...`
     return re.search(r"\bglobals\(\)|\bsys\.modules\b|\bexec\(", text) is not None
 
@@ -154,29 +135,31 @@ class Transformers(FlattenScope):
 class Release:
     """What classes and functions of the release take and have, as far as its files tell."""
 
-    lineages: Lineages
+    outside: Outside
 
-    def list_members(self, outside: Outside) -> frozenset[str] | None:
+    @property
+    def lineages(self) -> Lineages:
+        return self.outside.lineages
+
+    def list_members(self, base: Base) -> frozenset[str] | None:
         """The members of a class with those of its bases; None where one is unknown."""
         members: set[str] = set()
         try:
-            for symbol in self._line(outside):
-                known = _KNOWN.get(str(symbol))
-                if known is None:
-                    block = self._find_block(symbol)
-                    is_open = block is None or any(word in block.text for word in _ANSWERS_ALL)
-                    if block is None or is_open or block.kind != "class":
-                        return None
-                    known = _read_members(block.text)
+            for symbol in self._line(base):
+                block = self._find_block(symbol)
+                known = self.outside.list_members(symbol)
+                is_open = block is not None and any(word in block.text for word in _ANSWERS_ALL)
+                if known is None or is_open:
+                    return None
                 members |= known
         except PatchgenError:
             return None
         return frozenset(members)
 
-    def find_callee(self, outside: Outside, method: str) -> Callee | None:
+    def find_callee(self, callee: Base, method: str) -> Callee | None:
         """What a call of a function or class runs, or of a `method` of an object of a class."""
         try:
-            line = self._line(outside)
+            line = self._line(callee)
             block = self._find_block(line[0])
             if block is None and not method:
                 return self._find_attribute(line[0])
@@ -207,10 +190,10 @@ class Release:
                 return self.find_callee((module, made), symbol.name)
         return None
 
-    def _line(self, outside: Outside) -> tuple[Symbol, ...]:
+    def _line(self, base: Base) -> tuple[Symbol, ...]:
         """What a name means, followed by its bases in the order of Python's MRO."""
-        at = Location(outside[0])
-        return self.lineages.mro(self.lineages.bindings.canonical(Symbol(*outside), at), at)
+        at = Location(base[0])
+        return self.lineages.mro(self.lineages.bindings.canonical(Symbol(*base), at), at)
 
     def _find_block(self, symbol: Symbol) -> Block | None:
         """The statement of transformers that alone binds `symbol`."""
@@ -222,7 +205,7 @@ class Release:
 
     def _find_method(self, line: Sequence[Symbol], name: str) -> Function | None:
         for symbol in line:
-            known = _KNOWN.get(str(symbol))
+            known = KNOWN.get(str(symbol))
             if known is not None and name not in known:
                 continue
             block = self._find_block(symbol)
@@ -276,13 +259,7 @@ def _bind_members(text: str) -> dict[str, list[ast.stmt]]:
     return binders
 
 
-@functools.lru_cache(maxsize=256)
-def _read_members(text: str) -> frozenset[str]:
-    """What the text of a class seems to bind in its body or on `self`: rather too much."""
-    return frozenset(name for match in _MEMBER.finditer(text) for name in match.groups() if name)
-
-
-def find_base(expression: str, imports: Mapping[str, Import], package: str = "") -> Outside | None:
+def find_base(expression: str, imports: Mapping[str, Import], package: str = "") -> Base | None:
     """The class that a base such as `nn.Module` names by what a module `imports`; else None."""
     first, _, rest = expression.partition(".")
     if expression == "object":

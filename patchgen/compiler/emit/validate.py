@@ -26,6 +26,7 @@ from patchgen.compiler.emit.release import Release, Transformers, explain_missin
 from patchgen.compiler.flat import FlatFile, Override
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.lineage import Lineages
+from patchgen.compiler.plan.outside import Outside
 from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.facts.modules import CONFIGURATION
 from patchgen.syntax.blocks import imports_of
@@ -185,7 +186,7 @@ def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
 def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[checks.Finding]:
     """The names and methods that the release lacks, of those that `list_questions` gives."""
     imports, calls = questions
-    release = Release(Lineages(Bindings(env, Transformers(""))))
+    release = Release(Outside(Lineages(Bindings(env, Transformers("")))))
     for line, module, name in imports:
         missing = explain_missing(module, name, env)
         if missing is not None:

@@ -26,12 +26,22 @@ from patchgen.facts.decorators import ADDED_MEMBERS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.kept import per_object
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.trees import called_function, parse_class, parse_once, walk
 
 # What every class and every `super()` has.
 ALWAYS = frozenset(dir(type("", (), {}))) | frozenset(dir(super))
 _NOWHERE = Location("")
+_OF_MODULE = MODULE_MEMBERS | ALWAYS
+# These are known without their files: torch need not be installed.
+KNOWN = {
+    "builtins.object": ALWAYS,
+    "abc.ABC": ALWAYS,
+    "torch.nn.Module": _OF_MODULE,
+    "torch.nn.modules.Module": _OF_MODULE,
+    "torch.nn.modules.module.Module": _OF_MODULE,
+}
 _HARMLESS_METACLASSES = ("ABCMeta", "abc.ABCMeta", "type")
 
 
@@ -83,7 +93,7 @@ class Outside:
             for declaration in plan.declarations:
                 mro = self.lineages.mro(declaration.symbol, declaration.at)
                 for ancestor in mro if symbol in mro else ():
-                    members = frozenset() if ancestor == symbol else self._likely_members(ancestor)
+                    members = frozenset() if ancestor == symbol else self.list_members(ancestor)
                     if members is None:
                         return None
                     inherited |= members
@@ -91,15 +101,12 @@ class Outside:
             return None
         return inherited
 
-    def _likely_members(self, symbol: Symbol) -> frozenset[str] | None:
-        """What a class has, whatever its decorators add: nobody overrides that."""
+    @per_object
+    def list_members(self, symbol: Symbol) -> frozenset[str] | None:
+        """What a class itself has, whatever its decorators add; None where it cannot be known."""
         members = self._members(symbol)
-        if members is not None:
+        if members is not None or self._env.path(symbol.module) is None:
             return members
-        # torch need not be installed.
-        if self._env.path(symbol.module) is None:
-            is_module = symbol.module.startswith("torch.nn") and symbol.name == "Module"
-            return MODULE_MEMBERS if is_module else None
         block = self._env.index(symbol.module, _NOWHERE).definition(symbol.name)
         return _own_names(block.text) if block is not None and block.kind == "class" else None
 
@@ -152,6 +159,8 @@ class Outside:
 
     def _members(self, symbol: Symbol) -> frozenset[str] | None:
         """What a class itself has; None where it cannot be known."""
+        if str(symbol) in KNOWN:
+            return KNOWN[str(symbol)]
         # Builtin classes are the same wherever patchgen runs.
         if symbol.module == "builtins":
             return frozenset(dir(getattr(builtins, symbol.name, object)))
@@ -212,7 +221,7 @@ def _read_decorators(node: ast.ClassDef) -> list[str]:
     return [name.rpartition(".")[2] for name in written]
 
 
-@functools.lru_cache(maxsize=64)  # Every model has the same few bases, which are long.
+@functools.lru_cache(maxsize=512)  # Every model has the same few bases, which are long.
 def _own_names(text: str) -> frozenset[str]:
     """What a class body binds and its methods set: `__init_subclass__` may set it on a class."""
     node = parse_class(text)
