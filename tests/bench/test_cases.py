@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -29,7 +30,7 @@ from patchgen.training.bench.plan import (
     predict,
     room_of,
 )
-from patchgen.training.bench.run import Record, open_record
+from patchgen.training.bench.run import Record, code_of, open_record
 from patchgen.training.precision import NAMES
 from tests.toytree import REPOSITORY, environment
 
@@ -155,20 +156,34 @@ def test_a_wrong_variant_is_seen(tmp_path):
 
 def test_the_table_has_what_was_measured(tmp_path):
     case = next(case for case in CASES if case.id == "X1")
+    code = code_of(next(entry for entry in case.entries if entry.name == "bloom_sdpa"))
     timed = {"status": "ok", "rows": 4, "seconds": [0.9, 1.0, 1.2], "mfu": 0.5, "note": ""}
     results = {
         "eager": {**timed, "tokens_a_second": 1000.0, "peak": 4 * 10**9, "predicted": 41 * 10**8},
-        "bloom_sdpa": {**timed, "tokens_a_second": 2500.0, "peak": 2 * 10**9},
+        "bloom_sdpa": {**timed, "tokens_a_second": 2500.0, "peak": 2 * 10**9, "code": code},
         "eager + checkpointing": {"status": "does not fit", "rows": 4},
     }
     record = Record(tmp_path / "bench.json", {"device": "H100", "torch": "2.11"}, {"X1": results})
     page = as_markdown(record, [case])
     assert "| bloom_sdpa | 4 | 2,500 | 2,083 to 2,778 | 2.50 | 2.00 GB | - | 50.0% |  |" in page
     assert "does not fit" in page and "no time" in page
-    assert "at least 1.5 times the speed of eager; measured: 2.50" in page
+    assert "at least 1.5 times the speed of eager; measured: 2.50, met by 67%" in page
+    results["bloom_sdpa"]["code"] = "of another file"
+    page = as_markdown(record, [case])
+    assert "| 50.0% | older code |" in page
+    results["bloom_sdpa"]["tokens_a_second"] = 1200.0
+    assert "measured: 1.20, missed by 20%" in as_markdown(record, [case])
     record.save()
     with pytest.raises(ValueError, match="another device"):
         open_record(tmp_path / "bench.json", "cpu", again=False)
+
+
+def test_the_page_marks_what_was_measured_with_older_code(tmp_path):
+    shutil.copy(REPOSITORY / "docs/benchmarks/bench.json", tmp_path)
+    assert main(["bench", "--page", "--folder", str(tmp_path)]) == 0
+    page = (tmp_path / "bench.md").read_text()
+    assert page == (REPOSITORY / "docs/benchmarks/bench.md").read_text(), "run: make regen"
+    assert main(["bench", "--page", "--folder", str(tmp_path / "nothing")]) == 1
 
 
 @pytest.mark.gpu

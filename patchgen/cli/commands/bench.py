@@ -35,6 +35,7 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 @option("--folder DIR", "Where results and pages are.", default="bench", type=NEW_FOLDER)
 @option("--seconds S", "Time for the whole run.", default=450.0, type=ABOVE_0)
 @option("--again", "Measure what has a result already.")
+@option("--page page_only", "Only write the page of --folder anew: it marks what is of older code.")
 @needs_models()
 def bench(
     ids: tuple[str, ...],
@@ -46,6 +47,7 @@ def bench(
     again: bool,
     planned: bool,
     card: str,
+    page_only: bool,
 ) -> int:
     """Each CASE is sized so that its baseline fits the card; docs/benchmarks.md describes them, and
     the default is all.  The same command continues an interrupted run.  Exit code 1: an entry
@@ -64,13 +66,18 @@ def bench(
         return _print_plan(cases, card)
 
     from patchgen.training.bench.page import as_markdown, draw
-    from patchgen.training.bench.run import has_gpu, open_record, run
+    from patchgen.training.bench.run import has_gpu, open_record, read_record, run
 
+    path = Path(folder) / f"bench{'-tiny' if tiny else ''}.json"
+    every = choose_cases((), (), tiny=tiny)
+    if page_only:
+        page = as_markdown(read_record(path), every)
+        disk.write(path.with_suffix(".md"), page, path.parent)
+        return 0
     if not tiny and not has_gpu():
         hint = "--tiny checks on the CPU, without timing; --plan prints what fits a card"
         raise click.UsageError(f"torch finds no CUDA device here: {hint}")
     device = "cpu" if tiny else "cuda"
-    path = Path(folder) / f"bench{'-tiny' if tiny else ''}.json"
     disk.make_folder(path.parent)
     try:
         record = open_record(path, device, again=again)
@@ -82,7 +89,6 @@ def bench(
             limit = seconds * (10 if tiny else 1)  # a CPU is slow, and nothing is timed
             run(cases, device, record, only=only, seconds=limit, say=_say)
         finally:
-            every = choose_cases((), (), tiny=tiny)
             disk.write(path.with_suffix(".md"), as_markdown(record, every), path.parent)
             draw(record, every, path.parent)
     statuses = Counter(

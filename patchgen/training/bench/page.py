@@ -9,9 +9,10 @@ from typing import Any
 from patchgen import disk
 from patchgen.project.markdown import table_lines
 from patchgen.training.bench.cases import Case
-from patchgen.training.bench.run import Record
+from patchgen.training.bench.run import Record, code_of
 from patchgen.training.memory.report import format_size
 
+OLDER = "older code"  # the variant's file is not the one that was measured
 HEADS = ("entry", "rows", "tokens a second", "quartiles", "times", "peak", "predicted", "MFU", "")
 
 
@@ -32,12 +33,16 @@ def _rows(case: Case, results: dict[str, dict[str, Any]]) -> Iterator[tuple[str,
     baseline = results.get(case.baseline.name, {}).get("tokens_a_second")
     for entry in case.entries:
         result = results.get(entry.name, {"status": "no time"})
-        yield _row(entry.name, result, baseline)
+        is_older = "seconds" in result and result.get("code", "") != code_of(entry)
+        age = OLDER if is_older else ""
+        yield _row(entry.name, result, baseline, age)
         if "largest" in result:
-            yield _row(f"{entry.name}, most rows", result["largest"], baseline)
+            yield _row(f"{entry.name}, most rows", result["largest"], baseline, age)
 
 
-def _row(name: str, result: dict[str, Any], baseline: float | None) -> tuple[str, ...]:
+def _row(
+    name: str, result: dict[str, Any], baseline: float | None, age: str = ""
+) -> tuple[str, ...]:
     speed, rows = result.get("tokens_a_second"), str(result.get("rows", "-"))
     note = result.get("note", "")
     status = "" if result["status"] == "ok" else f"{result['status']}: {note}".rstrip(": ")
@@ -55,7 +60,7 @@ def _row(name: str, result: dict[str, Any], baseline: float | None) -> tuple[str
         format_size(result["peak"]),
         predicted,
         f"{result['mfu']:.1%}" if "mfu" in result else "-",
-        status,
+        ", ".join(filter(None, (status, age))),
     )
 
 
@@ -67,11 +72,21 @@ def _targets(case: Case, results: dict[str, dict[str, Any]]) -> Iterator[str]:
             [results[name][key] for name in names if key in results.get(name, {})]
             for names in (who, against)
         )
-        times = f"{best(ours) / best(theirs):.2f}" if ours and theirs else "not measured"
+        times = "not measured"
+        if ours and theirs:
+            ratio = best(ours) / best(theirs)
+            times = f"{ratio:.2f}, {_verdict(ratio, wanted, metric)}"
         bound = "at least" if metric == "speed" else "at most"
         names, others = " or ".join(who), " or ".join(against)
         yield f"- {names}: {bound} {wanted:g} times the {metric} of {others}; measured: {times}"
     yield ""
+
+
+def _verdict(ratio: float, wanted: float, metric: str) -> str:
+    """By how much a target was met or missed, in percent of it."""
+    apart = ratio / wanted - 1
+    ahead = apart if metric == "speed" else -apart
+    return f"met by {ahead:.0%}" if ahead >= 0 else f"missed by {-ahead:.0%}"
 
 
 def draw(record: Record, cases: Sequence[Case], folder: Path) -> list[Path]:

@@ -25,6 +25,8 @@ import torch
 
 from patchgen import disk
 from patchgen.children import PIPE, end, python, started
+from patchgen.runtime.variants import find_variant
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.bench.cases import Case, Entry, choose_cases
 from patchgen.training.bench.models import Steps, Unavailable, build, make_batch, make_config
 from patchgen.training.bench.plan import ROOM, plan
@@ -81,10 +83,21 @@ def open_record(path: Path, device: str, *, again: bool) -> Record:
     machine = {"device": name, **versions()}
     if again or not path.is_file():
         return Record(path, machine, {})
-    content = disk.read_json(path)
-    if content.get("machine") != machine:
+    record = read_record(path)
+    if record.machine != machine:
         raise ValueError("was measured on another device or with other releases")
-    return Record(path, machine, content["cases"])
+    return record
+
+
+def read_record(path: Path) -> Record:
+    """Return the record at `path`.  Raises PatchgenError PG817 where there is none."""
+    try:
+        content = disk.read_json(path)
+        return Record(path, content["machine"], content["cases"])
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        hint = "--again replaces it; --folder names another place"
+        what = f"is no record of patchgen bench: {type(error).__name__}: {error}"
+        raise PatchgenError("PG817", Location(str(path)), what, hint) from error
 
 
 def run(
@@ -188,10 +201,21 @@ def measure(case: Case, device: str, known: dict[str, Any], say: Callable[..., N
         ]
         if entry.name == case.baseline.name:
             reference = results[0].get("first", {})
-        result = {**results[0], "predicted": peaks.get(entry.name)}
+        result = {**results[0], "predicted": peaks.get(entry.name), "code": code_of(entry)}
         if len(results) > 1:
             result["largest"] = results[1]
         say(entry=entry.name, result=result)
+
+
+def code_of(entry: Entry) -> str:
+    """Return the digest of the file of an entry's variant; "" of transformers' own models.
+
+    A figure says nothing of a file with another one.
+    """
+    try:
+        return disk.digest_of_data(find_variant(entry.variant).path) if entry.variant else ""
+    except (ValueError, FileNotFoundError, ImportError):
+        return "no file"
 
 
 def _rows_of(case: Case, device: str) -> tuple[int, dict[str, int], dict[str, int]]:
