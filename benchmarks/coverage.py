@@ -11,7 +11,6 @@ same, so that an interrupted run goes on.
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import json
 import os
@@ -30,7 +29,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
 from patchgen.author.anatomy.module import Module, every_module, find_module, open_module
-from patchgen.author.declare.request import WRITERS, answer
+from patchgen.author.declare.registry import writers
+from patchgen.author.declare.request import answer
 from patchgen.author.declare.variant import Draft, flatten_draft
 from patchgen.project.markdown import table_lines
 from patchgen.project.versions import release_of
@@ -40,6 +40,7 @@ from patchgen.system import resident_of
 
 Entry = dict[str, Any]
 Book = dict[str, dict[str, Entry]]
+WRITTEN = tuple(writers())
 RECORD, PAGE = REPOSITORY / "docs" / "coverage.json", REPOSITORY / "docs" / "coverage.md"
 STATUSES = "verified|written|redundant|not applicable|refused|cannot be built here|failed".split(
     "|"
@@ -54,10 +55,10 @@ table says *verified*, by numbers ({stated}, on CPU). Made by
 which continues an interrupted run. [coverage.json](coverage.json) has what was seen of
 each: effects, and errors that were planted.
 
-- **verified**: in a project of its own the part was written by `patchgen new` (grouped experts that
-  it refuses: taken from the gallery), converted, built as a tiny model and compared with its parent
-  in float32, forward and gradient of every parameter; the effect of the part was measured, and
-  every error planted in the attention of that very model was found.
+- **verified**: in a project of its own the part was written by `patchgen new`, converted, built
+  as a tiny model and compared with its parent in float32, forward and gradient of every parameter;
+  the effect of the part was measured, and every error planted in the attention of that very model
+  was found.
 - **written**: it converts; no model has run.
 - **redundant**: transformers does the same without a variant; `--force` writes it anyway.
 - **not applicable** (–): the file has nothing that the part could change.
@@ -66,7 +67,7 @@ each: effects, and errors that were planted.
 - **failed**: a case of `patchgen verify` failed; the first one is below. It is not counted.
 """
 # Parts that miss something if they find nothing in a file with classes of attention.
-OF_ATTENTION = ("sdpa", "checkpoint", "flash", "flex")
+OF_ATTENTION = ("sdpa", "checkpoint", "flash")
 KERNELS = {"liger": "liger_kernel"}  # without which no model with the part runs
 SECONDS, MEGABYTES = 300, 3072
 
@@ -74,7 +75,7 @@ SECONDS, MEGABYTES = 300, 3072
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("models", nargs="*")
-    parser.add_argument("--part", action="append", choices=WRITERS, default=[])
+    parser.add_argument("--part", action="append", choices=WRITTEN, default=[])
     parser.add_argument("--verify", action="store_true")
     parser.add_argument("--again", action="store_true", help="what failed or could not be built")
     parser.add_argument("--most", type=int)
@@ -87,7 +88,7 @@ def main() -> int:
     for number, name in enumerate(names, 1):
         module = open_module(env, name)
         print(f"{number} of {len(names)}: {module.alias}", file=sys.stderr)
-        for part in given.part or WRITERS:
+        for part in given.part or WRITTEN:
             entries = book.setdefault(module.alias, {})
             entry, draft = by_structure(env, module, part)
             before = entries.get(part, {})
@@ -116,10 +117,7 @@ def by_structure(env: Environment, module: Module, part: str) -> tuple[Entry, Dr
             return {"status": "redundant", "why": found.left_out[0].redundant}, None
         draft = found.draft
     except PatchgenError as error:
-        by_hand = _of_project(env, module, part)
-        if by_hand is None:
-            return refused(module, part, problems_of(error)), None
-        draft = by_hand
+        return refused(module, part, problems_of(error)), None
     try:
         with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
             flat = flatten_draft(draft, Path(folder))
@@ -129,20 +127,10 @@ def by_structure(env: Environment, module: Module, part: str) -> tuple[Entry, Dr
         return {"status": "refused", "why": what}, None
     texts = [module.source.text, *(file.name + file.text for file in flat.files)]
     checks = sorted((REPOSITORY / "patchgen/verify/parts").glob("*.py"))
-    checks.append(REPOSITORY / "patchgen/author/declare/proof.py")
+    checks.append(REPOSITORY / "patchgen/author/proof.py")
     texts += [path.read_text(encoding="utf-8") for path in checks]
     key = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
     return {"status": "written", "key": key}, draft
-
-
-def _of_project(env: Environment, module: Module, part: str) -> Draft | None:
-    """Grouped experts that this project has by hand, for the loops that no writer knows."""
-    path = env.path(f"modular.{module.alias}.modular_{module.alias}_{part}")
-    if part != "grouped" or path is None:
-        return None
-    text = path.read_text(encoding="utf-8")
-    names = [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
-    return Draft(module.alias, part, text, (part,), tuple(names))
 
 
 def refused(module: Module, part: str, problems: Sequence[Any]) -> Entry:
@@ -160,7 +148,7 @@ def by_numbers(waiting: Sequence[Draft], jobs: int) -> Iterator[tuple[Draft, Ent
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # Importing torch and transformers takes longer than most proofs: children are forked after it.
     context = get_context("forkserver")
-    context.set_forkserver_preload(["patchgen.author.declare.proof"])
+    context.set_forkserver_preload(["patchgen.author.proof"])
     with ThreadPoolExecutor(jobs) as pool:
         running = {pool.submit(_watched, context, draft): draft for draft in waiting}
         for future in as_completed(running):
@@ -195,7 +183,7 @@ def _child(draft: Draft, home: Path, answers: Any) -> None:
     os.dup2(nowhere, 2)
     import torch
 
-    from patchgen.author.declare.proof import prove
+    from patchgen.author.proof import prove
 
     torch.set_num_threads(1)
     try:
@@ -213,7 +201,7 @@ def attends(module: Module) -> bool:
 
 def totals(book: Book) -> list[str]:
     rows = []
-    for part in WRITERS:
+    for part in WRITTEN:
         count = Counter(entries[part]["status"] for entries in book.values() if part in entries)
         rows.append((part, *(str(count[status]) for status in STATUSES)))
     return table_lines(("part", *STATUSES), rows, numbers=STATUSES)
@@ -225,19 +213,19 @@ def save(env: Environment, book: Book) -> None:
     versions = {name: release_of(place, env) for name, place in places.items()}
     models = []
     for model, entries in sorted(book.items()):
-        known = [part for part in WRITERS if part in entries]
+        known = [part for part in WRITTEN if part in entries]
         lines = [f"  {json.dumps(part)}: {json.dumps(entries[part])}" for part in known]
         models.append(f" {json.dumps(model)}: {{\n" + ",\n".join(lines) + "\n }")
     head = f'{{\n"format": 1,\n"versions": {json.dumps(versions)},\n'
-    head += f'"parts": {json.dumps([*WRITERS])},\n"models": {{\n'
+    head += f'"parts": {json.dumps([*WRITTEN])},\n"models": {{\n'
     RECORD.write_text(head + ",\n".join(models) + "\n}\n}\n", encoding="utf-8")
     stated = ", ".join(f"{name} {version}" for name, version in versions.items())
     rows = [
-        (model, *(SHORT.get(s := entries.get(part, {}).get("status", ""), s) for part in WRITERS))
+        (model, *(SHORT.get(s := entries.get(part, {}).get("status", ""), s) for part in WRITTEN))
         for model, entries in sorted(book.items())
     ]
     seen = {(part, e[part]["status"]) for e in book.values() for part in e}
-    waiting = [p for p in WRITERS if (p, "written") in seen and (p, "verified") not in seen]
+    waiting = [p for p in WRITTEN if (p, "written") in seen and (p, "verified") not in seen]
     unproved = f"Written only, not verified by numbers: {', '.join(waiting)}." if waiting else ""
     lines = [
         "# Coverage",
@@ -245,9 +233,9 @@ def save(env: Environment, book: Book) -> None:
         OPENING.format(count=len(book), stated=stated),
         *([unproved, ""] if unproved else []),
         *("## Totals", "", *totals(book), ""),
-        *("## Models", "", *table_lines(("model", *WRITERS), rows), ""),
+        *("## Models", "", *table_lines(("model", *WRITTEN), rows), ""),
     ]
-    for part in WRITERS:
+    for part in WRITTEN:
         for status in ("failed", "cannot be built here", "refused"):
             entries = [(m, e[part]) for m, e in sorted(book.items()) if part in e]
             found = [(model, entry) for model, entry in entries if entry["status"] == status]

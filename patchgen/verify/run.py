@@ -230,10 +230,10 @@ def run_cases(work: Work, say: Callable[..., None]) -> None:
     from torch._inductor.runtime.runtime_utils import default_cache_dir
     from transformers.utils import logging
 
+    from patchgen.author.declare.registry import find_part_checks
     from patchgen.verify.case_runner import CaseRunner
     from patchgen.verify.cases import select_cases
     from patchgen.verify.mutation.prove import MutationTest
-    from patchgen.verify.parts.combine import find_part_checks
 
     torch.set_num_threads(1)
     logging.set_verbosity_error()

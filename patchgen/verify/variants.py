@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen import disk
-from patchgen.facts.modules import CHECKPOINTED
+from patchgen.author.declare.registry import PARTS
 from patchgen.project.config import find_config
 from patchgen.project.lock import Record, read_lock
 from patchgen.project.places import LOCK
@@ -74,34 +74,20 @@ def _marked(diff: str) -> Iterator[tuple[str, int, int]]:
             new += not line.startswith("-")
 
 
-# The part checks that a variant written by hand asks for, and how a changed line does so: a class
-# that can run again, a flag, a call of the attention interface, grouped experts.
-_MARKS = {
-    "checkpoint": rf"class .*\b{CHECKPOINTED}\b|supports_gradient_checkpointing = True",
-    "attention_interface": r"_supports_sdpa = True|.*\bALL_ATTENTION_FUNCTIONS\.get_interface\(",
-    "grouped": r"@use_experts_implementation|.*\b_grouped_linear\(",
-}
-
-
 def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ...]:
     """The part checks that the diff beside `output` asks for; `text` is the output's text."""
     diff, lines = output.with_suffix(".diff"), text.splitlines()
     changed = find_added_lines(disk.text_of(diff)) if diff.is_file() else ()
     added = [lines[number - 1].strip() for number in changed if number <= len(lines)]
-    stated = {*parts} | ({"attention_interface"} if "sdpa" in parts else set())
-    return tuple(
-        name
-        for name, mark in _MARKS.items()
-        if name not in stated and any(re.match(mark, line) for line in added)
-    )
+    stated = {*parts, *(name for part in parts if part in PARTS for name in PARTS[part].covers)}
+    marked = [part for part in PARTS.values() if part.mark and part.name not in stated]
+    return tuple(part.name for part in marked if any(re.match(part.mark, line) for line in added))
 
 
 # What a modular file declares, as plain values that no output gets (see `Variant`).
 DIFFERS, EQUAL_IF = "__differs__", "__equal_if__"
 MODES, SETTING = ("training", "eval"), "config."
-PARTS = "patchgen.parts."
-# Edits of heads that `liger` takes from the part `loss`: they alone do not make it a part.
-_SHARED = ("loss.heads.", "flash.lengths.", "flash.decoder.LabelsWithin", "flash.decoder.NoCache")
+CODE = "patchgen.parts."
 _HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
 
 
@@ -185,8 +171,8 @@ def describe_variant(record: Record, home: Path) -> Variant:
     if not models:
         name = _name_of(record)
         raise LookupError(f"{name} has no parent in transformers that it could be compared with")
-    used = (n.removeprefix(PARTS) for n in symbols if n.startswith(PARTS))
-    parts = {name.partition(".")[0] for name in used if not name.startswith(_SHARED)}
+    code = (name.removeprefix(CODE) for name in symbols if name.startswith(CODE))
+    parts = {part for name in code if (part := _part_of(name))}
     output = home / record.output
     text = disk.text_of(output)
     return Variant(
@@ -204,6 +190,13 @@ def describe_variant(record: Record, home: Path) -> Variant:
         ),
         **_read_declared(home / record.modular, text),
     )
+
+
+def _part_of(name: str) -> str:
+    """The part that code of `patchgen.parts` belongs to; "" if it lends that to other parts."""
+    part, _, rest = name.partition(".")
+    lends = PARTS[part].lends if part in PARTS else ()
+    return "" if rest.startswith(lends) else part
 
 
 def _read_declared(modular: Path, output: str) -> dict[str, Any]:

@@ -112,6 +112,19 @@ TABLE = COMPILER | {
         *ALL_OF_THE_COMPILER,
     },
     "runtime": {"syntax.errors", "disk", "facts", "gallery", "project", "compiler.flat"},
+    # What the check of one part is made of.  It knows of no variant and of no other part.
+    "verify.parts": {"syntax.errors", "disk", "facts", "runtime"},
+    "author.anatomy": {"syntax.errors", "disk", "facts", "syntax", "compiler.edits"},
+    # The parts: the writer of each, and its check.
+    "author.declare": {
+        "syntax.errors",
+        "disk",
+        "facts",
+        "syntax",
+        "author.anatomy",
+        "verify.parts",
+        *ALL_OF_THE_COMPILER,
+    },
     "verify": {
         "edits",
         "syntax.errors",
@@ -123,6 +136,8 @@ TABLE = COMPILER | {
         "project",
         "runtime",
         "system",
+        "author.declare",
+        "verify.parts",
         "compiler.flat",
     },
     "author": {
@@ -134,7 +149,10 @@ TABLE = COMPILER | {
         "project.markdown",
         "syntax",
         "project",
+        "author.anatomy",
+        "author.declare",
         "verify",
+        "verify.parts",
         *ALL_OF_THE_COMPILER,
     },
     "rescuing": {"syntax.errors", "disk", "children", "syntax", "facts", "author"},
@@ -146,6 +164,7 @@ TABLE = COMPILER | {
         "project",
         "runtime",
         "verify",
+        "verify.parts",
         "author",
         "compiler.settings",
     },
@@ -160,6 +179,7 @@ TABLE = COMPILER | {
         "runtime",
         "system",
         "verify",
+        "verify.parts",
         "compiler.flat",
     },
     "pages": {"syntax.errors", "disk", "syntax", "project", *ALL_OF_THE_COMPILER},
@@ -173,6 +193,8 @@ TABLE = COMPILER | {
         "runtime",
         "verify",
         "author",
+        "author.anatomy",
+        "author.declare",
         "training",
         "rescuing",
         "unpatching",
@@ -184,9 +206,13 @@ TABLE = COMPILER | {
     "__main__": {"cli"},
 }
 # Looked at apart from the package that they stand in: what they import is less, or who imports them is more.
-ON_THEIR_OWN = {"syntax.errors", "project.markdown"}
+ON_THEIR_OWN = {"syntax.errors", "project.markdown", "author.anatomy", "author.declare"}
+# What the checks of parts are made of stands beside them.
+FOR_PARTS = {"verify.differences", "verify.inputs", "verify.models.build", "verify.observe"}
+FOR_PARTS |= {"verify.reached"}
 # The statements of a class, which `edits` changes before `merge` goes on with them.
-ON_THEIR_OWN |= {"compiler.merge.text", "compiler.merge.members"}
+ON_THEIR_OWN |= {"compiler.merge.text", "compiler.merge.members", "verify.parts"}
+RUN_MODELS = {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"}
 # Packages from outside the standard library, and the parts that may import them.
 OUTSIDE = {
     "accelerate": {"training"},
@@ -212,8 +238,8 @@ OUTSIDE = {
     "pygments": {"pages"},
     "rich": {"cli"},
     "safetensors": {"rescuing", "training"},
-    "torch": {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"},
-    "transformers": {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"},
+    "torch": {*RUN_MODELS, "verify.parts"},
+    "transformers": {*RUN_MODELS, "verify.parts"},
     "triton": {"runtime"},
 }
 
@@ -234,6 +260,8 @@ def part_of(module: str) -> str:
     if ".".join(names[:3]) in ON_THEIR_OWN:
         return ".".join(names[:3])
     inner = ".".join(names[:2])
+    if FOR_PARTS & {inner, ".".join(names[:3])}:
+        return "verify.parts"
     apart = names[:1] == ["compiler"] or inner in ON_THEIR_OWN
     return inner if apart else ".".join(names[:1])
 
@@ -345,6 +373,8 @@ absent = {"torch", "transformers", "modular", "generated"}
 assert not absent & set(sys.modules), "after `import patchgen.cli`"
 code = main(["convert", "--no-cache", "--jobs", "1"])
 assert not absent & {name.split(".")[0] for name in sys.modules}, "after a conversion"
+code |= main(["new", "roformer", "--with", "fast", "--no-proof"])
+assert not absent & {name.split(".")[0] for name in sys.modules}, "after a draft"
 sys.exit(code)
 """
 

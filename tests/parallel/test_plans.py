@@ -111,8 +111,8 @@ def test_the_gallery_has_plans_of_each_kind():
 
 
 def test_verify_has_a_case_for_every_head():
+    from patchgen.author.declare.registry import find_part_checks
     from patchgen.verify.cases import select_cases
-    from patchgen.verify.parts.combine import find_part_checks
 
     variant = BY_NAME["bert_mlm"]
     made = [

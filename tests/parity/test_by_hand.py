@@ -9,10 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from patchgen.author.declare.registry import find_part_checks
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases import select_cases
 from patchgen.verify.mutation.prove import MutationTest
-from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.variants import Plan
 from tests.gallery import variant_at
 

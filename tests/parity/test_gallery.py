@@ -17,10 +17,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from patchgen.author.declare.registry import find_part_checks
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases import select_cases
 from patchgen.verify.checks.context import Case
-from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.report import Result
 from patchgen.verify.variants import Plan, Variant
 from tests.gallery import GALLERY

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import Layers
 from patchgen.author.anatomy.code import called, dotted, last, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import code, edit
+from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.facts.modules import CACHES, CHECKPOINTED
+
+if TYPE_CHECKING:
+    from patchgen.verify.parts.part_check import PartCheck
 
 FLAG, SWITCH = "supports_gradient_checkpointing", "_set_gradient_checkpointing"
 # An old method for switching it on, which reaches no layer, is removed.
@@ -155,3 +160,18 @@ def _choice(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[D
         value = ast.unparse(ast.BinOp(target, statement.op, statement.value))
         old, new = (code(module, method, n) for n in (statement, f"{target.id} = {value}"))
         yield Declared(owner.name, members=(edit(name, method, [old], [new]),))
+
+
+def check() -> PartCheck:
+    from patchgen.verify.parts.layers import CHECKPOINT
+
+    return CHECKPOINT
+
+
+PART = Part(
+    "checkpoint",
+    check,
+    "activation checkpointing",
+    checkpoint,
+    mark=rf"class .*\b{CHECKPOINTED}\b|supports_gradient_checkpointing = True",
+)

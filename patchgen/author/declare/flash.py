@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import Layers, experts
 from patchgen.author.anatomy.code import called, constant, dotted, method_of, parameters, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import mixin
+from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, refusing
 from patchgen.facts.modules import CACHES
+
+if TYPE_CHECKING:
+    from patchgen.verify.parts.part_check import PartCheck
 
 ENCODER = (
     "No padding is computed: real tokens are taken out of the batch once, behind the embeddings, "
@@ -177,3 +182,18 @@ def _heads(module: Module, model: Class) -> Iterator[Declared]:
             what = f"{owner.name} reads whole rows, and is made of more than a configuration"
             raise Unfit(owner.node, what)
         yield Declared(owner.name, mixins=("KeepsPadding",))
+
+
+def check() -> PartCheck:
+    from patchgen.verify.parts.attention import FLASH
+
+    return FLASH
+
+
+PART = Part(
+    "flash",
+    check,
+    "no padding is computed, and packed texts are kept apart",
+    flash,
+    lends=("lengths.", "decoder.LabelsWithin", "decoder.NoCache"),
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from patchgen import disk
 from patchgen.author.anatomy.code import called, constant, dotted, last, walk
@@ -16,7 +17,11 @@ from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import mixin
 from patchgen.author.declare.loss import loss
 from patchgen.author.declare.norm import rms_norms, unknown
+from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
+
+if TYPE_CHECKING:
+    from patchgen.verify.parts.part_check import PartCheck
 
 SAYS = (
     "Liger's kernels are imported by the file itself, which needs liger-kernel and a GPU. "
@@ -133,3 +138,17 @@ def _activation(module: Module, owner: Class) -> str:
     of_class = [by_class[name] for name in annotations if name in by_class]
     values = set(of_class or by_class.values())
     return str(values.pop()) if len(values) == 1 else ""
+
+
+def check() -> PartCheck:
+    from patchgen.verify.parts.layers import LIGER
+
+    return LIGER
+
+
+PART = Part(
+    "liger",
+    check,
+    "Liger's kernels for norms, rotations, gated products and the loss",
+    liger,
+)

@@ -10,12 +10,17 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.code import called, dotted, last, parameters, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import mixins
+from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.compiler.edits.pattern import find
+
+if TYPE_CHECKING:
+    from patchgen.verify.parts.part_check import PartCheck
 
 SAYS = (
     "With labels the loss is taken without logits, and there are no `outputs.logits`; "
@@ -139,3 +144,18 @@ def _is_for(mixin: str, head: Head) -> bool:
         return not head.shifted and (mixin == BY_FUNCTION) == head.by_function
     unshifted = UNSHIFTED in mixin
     return head.by_function is not unshifted and head.shifted is not unshifted
+
+
+def check() -> PartCheck:
+    from patchgen.verify.parts.layers import LOSS
+
+    return LOSS
+
+
+PART = Part(
+    "loss",
+    check,
+    "no logits in training: the loss is taken in chunks",
+    loss,
+    lends=("heads.",),
+)

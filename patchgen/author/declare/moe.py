@@ -8,6 +8,7 @@ FFN that the `__init__` of the parent creates.
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from patchgen import disk
 from patchgen.author.anatomy.attention import Layers, experts
@@ -16,9 +17,13 @@ from patchgen.author.anatomy.ffn import FeedForward, feed_forwards, role_of
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import edit
 from patchgen.author.declare.loss import Head, heads
+from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, NewModel, refusing
 from patchgen.compiler.edits.pattern import find
 from patchgen.facts.modules import CHECKPOINTED
+
+if TYPE_CHECKING:
+    from patchgen.verify.parts.part_check import PartCheck
 
 SAYS = (
     "A mixture of experts stands in the place of the FFN: a new model, `{model_type}`, whose "
@@ -255,3 +260,17 @@ def _model(module: Module, head: Head) -> tuple[str, Class]:
                 raise Unfit(forward, what)
             return target.id, owner
     raise Unfit(head.method, "the model that it stands on is not found")
+
+
+def check() -> PartCheck:
+    from patchgen.verify.parts.mixture import MOE
+
+    return MOE
+
+
+PART = Part(
+    "moe",
+    check,
+    "a new model with a mixture of experts in the place of the MLP",
+    moe,
+)

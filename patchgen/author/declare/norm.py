@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.code import called, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import edit
+from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
+
+if TYPE_CHECKING:
+    from patchgen.verify.parts.part_check import PartCheck
 
 ONE_CALL = "Each RMSNorm is one call of `rms_norm`, rounded as the parent rounds. "
 AUTOCAST = "Each LayerNorm computes, and gives, autocast's dtype where that is on. "
@@ -95,3 +100,17 @@ def _layer_norm(owner: Class, module: Module) -> list[Declared]:
         old, new = [f"{spelling}(...)"], ["LowPrecisionLayerNorm(...)"]
         edits.append(edit(name, init, old, new, count=created.count(spelling)))
     return [Declared(owner.name, members=tuple(edits))] if edits else []
+
+
+def check() -> PartCheck:
+    from patchgen.verify.parts.layers import NORM
+
+    return NORM
+
+
+PART = Part(
+    "norm",
+    check,
+    "each RMSNorm is one kernel, and LayerNorms follow autocast",
+    norm,
+)

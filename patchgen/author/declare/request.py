@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgen.author.anatomy.module import Module, find_module, open_module
-from patchgen.author.declare.checkpoint import checkpoint
-from patchgen.author.declare.flash import flash
-from patchgen.author.declare.grouped import flex, grouped
-from patchgen.author.declare.liger import liger
-from patchgen.author.declare.loss import loss
-from patchgen.author.declare.moe import moe
-from patchgen.author.declare.norm import norm
-from patchgen.author.declare.sdpa import sdpa
-from patchgen.author.declare.variant import Contribution, Draft, Writer, write
+from patchgen.author.declare.registry import OFFERED, PARTS, writers
+from patchgen.author.declare.variant import Contribution, Draft, write
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
 from patchgen.syntax.locate import Environment
-
-WRITERS: Mapping[str, Writer] = {
-    "sdpa": sdpa,
-    "checkpoint": checkpoint,
-    "loss": loss,
-    "norm": norm,
-    "moe": moe,
-    "grouped": grouped,
-    "flash": flash,
-    "flex": flex,
-    "liger": liger,
-}
-
-# Several parts under one name: those of them that fit the model.
-SUMS: Mapping[str, tuple[str, ...]] = {"fast": ("sdpa", "loss", "flash", "norm")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +41,8 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
     part that was asked for by name, or all of a sum, cannot be written.
     """
     module = open_module(env, find_module(env, model))
-    names = [name for part in parts for name in SUMS.get(part, (part,))]
-    for name in names:
-        if name not in WRITERS:
-            hint = did_you_mean(name, [*WRITERS, *SUMS]) or f"there are {', '.join(WRITERS)}"
-            raise PatchgenError("PG802", Location(name), "names no part", hint)
-    contributions = [WRITERS[name](module) for name in dict.fromkeys(names)]
     written, left_out, refused = [], [], []
-    for part in contributions:
+    for part in _contributions(module, parts):
         by_name = part.part in parts
         if part.redundant and not (force and by_name):
             left_out.append(part)
@@ -85,12 +57,25 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
         refused += [part for part in left_out if not part.redundant]
     if refused:
         raise Refusals(_reasons(module, refused, written))
-    has_sum = any(part in SUMS for part in parts)
+    has_sum = any(PARTS[part].sum_of for part in parts)
     ending = "_".join(parts if has_sum else [part.part for part in written])
     # Who asks for a sum has not said which parts it has.
     explained = left_out if has_sum else []
     text = write(written, explained, module) if written else ""
     return Answer(module, ending, text, tuple(written), tuple(left_out))
+
+
+def _contributions(module: Module, names: Sequence[str]) -> list[Contribution]:
+    """What the parts `names` say of `module`, and those of which some are the sum."""
+    known = writers()
+    offered = [part.name for part in OFFERED]
+    singles: list[str] = []
+    for name in names:
+        if name not in offered:
+            hint = did_you_mean(name, offered) or f"there are {', '.join(offered)}"
+            raise PatchgenError("PG802", Location(name), "names no part", hint)
+        singles += PARTS[name].sum_of or [name]
+    return [known[name](module) for name in dict.fromkeys(singles)]
 
 
 def _reasons(

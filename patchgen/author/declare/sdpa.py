@@ -8,14 +8,19 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import MADE_BY_CONFIG, Attentions, Interface
 from patchgen.author.anatomy.code import called, dotted, names, parameters, parsed, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.anatomy.steps import Chain, Factor, Missed, Term
 from patchgen.author.declare.edits import code, edit
+from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.compiler.edits.pattern import find
+
+if TYPE_CHECKING:
+    from patchgen.verify.parts.part_check import PartCheck
 
 SAYS = (
     "Attention is one call of `scaled_dot_product_attention`; see `patchgen.parts.sdpa`. "
@@ -276,3 +281,18 @@ def _number(factor: Factor) -> str:
         return f"({value} if {ast.unparse(factor.condition)} else 1.0)"
     is_plain = isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant)
     return value if is_plain else f"({value})"
+
+
+def check() -> PartCheck:
+    from patchgen.verify.parts.attention import SDPA
+
+    return SDPA
+
+
+PART = Part(
+    "sdpa",
+    check,
+    "attention that is written out is one call of SDPA",
+    sdpa,
+    covers=("attention_interface",),
+)

@@ -11,7 +11,8 @@ import click
 
 from patchgen import disk
 from patchgen.author.anatomy.module import find_module, open_module
-from patchgen.author.declare.request import SUMS, WRITERS, Answer, answer
+from patchgen.author.declare.registry import OFFERED, PARTS, writers
+from patchgen.author.declare.request import Answer, answer
 from patchgen.author.declare.variant import Draft
 from patchgen.author.modular_text import format_modular
 from patchgen.cli import terminal
@@ -23,22 +24,9 @@ from patchgen.project.files import Project
 from patchgen.project.write import refuse_another, write_new
 from patchgen.syntax.errors import did_you_mean
 
-PARTS = {
-    "sdpa": "attention that is written out is one call of SDPA",
-    "checkpoint": "activation checkpointing",
-    "loss": "no logits in training: the loss is taken in chunks",
-    "norm": "each RMSNorm is one kernel, and LayerNorms follow autocast",
-    "moe": "a new model with a mixture of experts in the place of the MLP",
-    "grouped": "says whether experts run in grouped matrix products",
-    "flash": "no padding is computed, and packed texts are kept apart",
-    "flex": "says whether transformers has flex attention",
-    "liger": "Liger's kernels for norms, rotations, gated products and the loss",
-}
-ALSO = {"fast": "sdpa, loss, flash and norm: those that fit"}  # several parts
-
 
 @click.command(
-    epilog="\b\nParts:\n" + "\n".join(f"  {part:12}{what}" for part, what in (PARTS | ALSO).items())
+    epilog="\b\nParts:\n" + "\n".join(f"  {part.name:12}{part.help}" for part in OFFERED)
 )
 @click.argument("model", required=False)
 @option("--with parts PART,...", "The parts; default: list what fits.")
@@ -101,27 +89,36 @@ def _list_parts(project: Project, model: str) -> int:
     rows = []
     fitting = set()
     module = open_module(project.environment(), find_module(project.environment(), model))
-    for name, writer in WRITERS.items():
+    for name, writer in writers().items():
         contribution = writer(module)
         if contribution.redundant:
             rows.append((name, "redundant", contribution.why_left_out.split("\n")[0]))
         elif contribution.fits:
-            rows.append((name, "fits", PARTS[name]))
+            rows.append((name, "fits", PARTS[name].help))
             fitting.add(name)
         else:
             rows.append((name, "does not fit", contribution.why_left_out))
-    for name, parts in SUMS.items():
-        if chosen := [part for part in parts if part in fitting]:
-            rows.append((name, "fits", " and ".join(chosen)))
+    for part in OFFERED:
+        if chosen := [each for each in part.sum_of if each in fitting]:
+            rows.append((part.name, "fits", " and ".join(chosen)))
     terminal.write(table(("part", "", ""), rows))
+    for name, path in _gallery().items():
+        if path.parent.name == module.alias:
+            terminal.write(f"{name} is in the gallery: patchgen new --from-gallery {name}\n")
     return 0
+
+
+def _gallery() -> dict[str, Path]:
+    """The modular file of each variant of the gallery."""
+    paths = sorted(SOURCES.rglob("modular_*.py"))
+    return {path.stem.removeprefix("modular_"): path for path in paths}
 
 
 def _copy_from_gallery(project: Project, name: str, force: bool) -> int:
     """Copy the modular file of a variant of the gallery into the project."""
-    paths = {path.stem.removeprefix("modular_"): path for path in SOURCES.rglob("modular_*.py")}
+    paths = _gallery()
     if name not in paths:
-        hint = did_you_mean(name, paths) or f"there are: {', '.join(sorted(paths))}"
+        hint = did_you_mean(name, paths) or f"there are: {', '.join(paths)}"
         raise click.UsageError(f"the gallery has no {name}; {hint}")
     sources = project.config.sources or ("modular",)
     copy = project.config.home / sources[0] / paths[name].relative_to(SOURCES)
@@ -149,7 +146,7 @@ def _is_proved(draft: Draft) -> bool:
         if importlib.util.find_spec(package) is None:
             terminal.say(f"not verified: that needs {package}", err=True)
             return True
-    from patchgen.author.declare.proof import prove
+    from patchgen.author.proof import prove
 
     with disk.scratch() as home:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

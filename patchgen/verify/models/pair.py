@@ -31,6 +31,7 @@ from transformers import (
 )
 
 from patchgen import disk
+from patchgen.author.declare.registry import find_part_checks
 from patchgen.runtime.interpreter import complete_interpreter, is_interpreted
 from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import REORDERED
@@ -39,7 +40,7 @@ from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models import build as of_weights
 from patchgen.verify.observe.evidence import Evidence, gather_evidence
 from patchgen.verify.observe.step import is_causal, isolates_packed_texts, observe_step
-from patchgen.verify.parts.combine import both_eager, find_part_checks, merge_routes, weights_route
+from patchgen.verify.parts.combine import both_eager, merge_routes, weights_route
 from patchgen.verify.parts.part_check import (
     Observation,
     PairFacts,

@@ -30,6 +30,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel, set_seed
 
+from patchgen.author.declare.registry import find_part_checks
 from patchgen.system import limited
 from patchgen.verify.case_runner import CHECKS
 from patchgen.verify.cases import COSTS, order_cases, select_cases
@@ -50,7 +51,6 @@ from patchgen.verify.mutation.lines import (
 )
 from patchgen.verify.mutation.mutations import Mutant, drawn, make_mutants
 from patchgen.verify.observe.step import kept
-from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.parts.part_check import Route
 from patchgen.verify.report import LinesRun, MutantResult, Result
 from patchgen.verify.variants import Plan, Variant

@@ -1,35 +1,19 @@
-"""The check of each part, and how the checks of all parts of one variant go together."""
+"""How the checks of all parts of one variant go together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from transformers import PreTrainedModel
 
 from patchgen.verify.differences import REORDERED
-from patchgen.verify.parts.attention import FLASH, INTERFACE, SDPA
-from patchgen.verify.parts.layers import CHECKPOINT, FAST, GELU, LIGER, LOSS, NORM, TILES
-from patchgen.verify.parts.mixture import GROUPED, MOE, STACKED
 from patchgen.verify.parts.part_check import PartCheck, Route, Rows, Scenario
 
-_EVERY = (SDPA, INTERFACE, FLASH, CHECKPOINT, NORM, FAST, GELU, TILES)
-PART_CHECKS: Mapping[str, PartCheck] = {
-    check.part: check for check in (*_EVERY, LOSS, LIGER, MOE, GROUPED, STACKED)
-}
 # The parent as it is by default.
 PLAIN = Route("its defaults", REORDERED)
 ATTENTION = "attn_implementation"
 EAGER = {ATTENTION: "eager"}
-
-
-def find_part_checks(parts: tuple[str, ...]) -> tuple[PartCheck, ...]:
-    """The check of each of `parts`.  Raises LookupError for a part that has none."""
-    for part in parts:
-        if part not in PART_CHECKS:
-            raise LookupError(f"the part {part} has no check in patchgen/verify/parts")
-    return tuple(PART_CHECKS[part] for part in parts)
 
 
 def merge_routes(

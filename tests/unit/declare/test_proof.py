@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.author.declare.proof import prove
 from patchgen.author.declare.request import answer
+from patchgen.author.proof import prove
 from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
 

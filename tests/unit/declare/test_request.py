@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.author.declare import request
+from patchgen.author.declare.registry import PARTS
 from patchgen.author.declare.request import answer
 from patchgen.author.declare.variant import flatten_draft
 from patchgen.cli import main
@@ -219,14 +219,14 @@ def test_a_draft_is_verified_before_it_is_written(project, capsys):
 
 def test_a_draft_that_is_wrong_is_not_written(project, capsys, monkeypatch):
     pytest.importorskip("torch")
-    norm = request.WRITERS["norm"]
+    norm = PARTS["norm"]
 
     def wrong(module):
-        found = norm(module)
+        found = norm.writer(module)
         member = "def forward(self, x):\n    return 2 * super().forward(x)"
         return replace(found, declared=(replace(found.declared[0], members=(member,)),))
 
-    monkeypatch.setattr(request, "WRITERS", {"norm": wrong})
+    monkeypatch.setitem(PARTS, "norm", replace(norm, writer=wrong))
     assert main(["new", "llama", "--with", "norm"]) == 1
     assert "it is wrong here: Llama" in capsys.readouterr().err
     assert not (project / "modular").exists()
@@ -237,12 +237,19 @@ def test_a_model_alone_lists_the_parts(project, capsys):
     out = capsys.readouterr().out
     assert re.search(r"^loss +fits +no logits in training", out, re.M)
     assert re.search(r"^sdpa +redundant +bert calls", out, re.M)
-    assert re.search(r"^grouped +does not fit +\S+: no experts", out, re.M)
+    assert (
+        "bert_padding_free is in the gallery: patchgen new --from-gallery bert_padding_free" in out
+    )
+
+
+def test_a_model_alone_lists_what_the_gallery_has_by_hand(project, capsys):
+    assert main(["new", "jetmoe"]) == 0
+    assert "patchgen new --from-gallery jetmoe_grouped\n" in capsys.readouterr().out
 
 
 def test_the_parts_that_fit_are_offered(env):
     with pytest.raises(PatchgenError) as error:
-        answer(env, "bert", ["loss", "grouped", "norm"])
+        answer(env, "bert", ["loss", "liger", "norm"])
     (problem,) = problems_of(error.value)
     assert problem.hint.endswith("the others fit: --with loss,norm")
 

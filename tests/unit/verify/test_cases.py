@@ -5,8 +5,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from patchgen.author.declare.registry import find_part_checks
 from patchgen.verify.cases import select_cases
-from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.variants import Plan, Variant
 from tests.gallery import BY_NAME
 

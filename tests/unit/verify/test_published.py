@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from patchgen.author.declare.registry import find_part_checks
 from patchgen.facts.published import OF_PARTS, PUBLISHED
 from patchgen.verify.cases import select_cases
-from patchgen.verify.parts.combine import find_part_checks
 from tests.gallery import BY_NAME
 from tests.toytree import REPOSITORY
 

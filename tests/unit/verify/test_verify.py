@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from patchgen.author.declare.registry import find_part_checks
 from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import EQUAL, REFORMULATED, REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
@@ -17,7 +18,6 @@ from patchgen.verify.observe.recorder import compute_in_float64
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.combine import (
     ATTENTION,
-    find_part_checks,
     merge_routes,
     training_scenario,
     weights_route,

@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from patchgen import disk
+from patchgen.author.declare.registry import find_part_checks
 from patchgen.author.declare.variant import Draft, flatten_draft
 from patchgen.project.lock import Record
 from patchgen.project.outcome import variant_diff
@@ -32,7 +33,6 @@ from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.evidence import gather_evidence
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.parts.part_check import Scenario
 from patchgen.verify.report import Result
 from patchgen.verify.variants import Plan, Variant, describe_variant, find_towers

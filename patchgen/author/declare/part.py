@@ -1,0 +1,34 @@
+"""A part: one change that fits many models, and all that patchgen knows of it.
+
+Each part ends a file of this folder; `registry.py` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchgen.author.declare.variant import Writer
+
+if TYPE_CHECKING:
+    from patchgen.verify.parts.part_check import PartCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`patchgen new MODEL --with NAME` writes it; its code is in `patchgen.parts.NAME`."""
+
+    name: str
+    # What `verify` checks of its variants.  A function, which imports torch only when it is called.
+    check: Callable[[], PartCheck]
+    help: str = ""  # a line for `patchgen new --help`
+    # What it declares for a model, or why nothing; None: variants have it by hand only.
+    writer: Writer | None = None
+    # Several parts under one name: those of them that fit the model are written.
+    sum_of: tuple[str, ...] = ()
+    # How an added line begins by which a variant has it without its code, as a regular expression.
+    mark: str = ""
+    covers: tuple[str, ...] = ()  # the marked parts that its own check is enough for
+    # What other parts use of its code, as names begin: alone they do not make it a part.
+    lends: tuple[str, ...] = ()

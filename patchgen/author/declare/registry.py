@@ -1,0 +1,50 @@
+"""All parts: what `new` offers, what `verify` checks, and what the table of coverage counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from patchgen.author.declare import (
+    by_hand,
+    checkpoint,
+    fast,
+    flash,
+    liger,
+    loss,
+    moe,
+    norm,
+    sdpa,
+)
+from patchgen.author.declare.part import Part
+from patchgen.author.declare.variant import Writer
+
+if TYPE_CHECKING:
+    from patchgen.verify.parts.part_check import PartCheck
+
+OFFERED = (
+    sdpa.PART,
+    checkpoint.PART,
+    loss.PART,
+    norm.PART,
+    moe.PART,
+    flash.PART,
+    liger.PART,
+    fast.PART,
+)
+PARTS: dict[str, Part] = {part.name: part for part in (*OFFERED, *by_hand.PARTS)}
+
+
+def writers() -> dict[str, Writer]:
+    """The writer of each part that has one."""
+    return {part.name: part.writer for part in PARTS.values() if part.writer is not None}
+
+
+def find_part_checks(names: Iterable[str]) -> tuple[PartCheck, ...]:
+    """The check of each of the parts `names`.  Raises LookupError for what is no part."""
+    checks = []
+    for name in names:
+        if name not in PARTS:
+            raise LookupError(f"{name} is no part: patchgen/author/declare/registry.py has all")
+        checks.append(PARTS[name].check())
+    return tuple(checks)
