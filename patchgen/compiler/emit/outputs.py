@@ -23,8 +23,9 @@ from patchgen.compiler.emit.linemap import map_lines
 from patchgen.compiler.emit.validate import validate
 from patchgen.compiler.flat import BANNER, FlatFile, Flattened, Note, Override, Summary, UsedSymbol
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.link.gather import gather_contents
 from patchgen.compiler.link.header import find_origins
-from patchgen.compiler.link.module import FlatModule, gather_content, link_module
+from patchgen.compiler.link.module import FlatModule, link_module
 from patchgen.compiler.link.unused import find_ancestors, find_unused
 from patchgen.compiler.plan.declare import Declaration, ModulePlan
 from patchgen.compiler.plan.model import Symbol
@@ -78,7 +79,8 @@ def assemble_outputs(
         if module.base is not None:
             parent_plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
             plain = Builder(Naming(parent_plan, bindings), builder.lineages, builder.merge)
-            base = link_module(gather_content(module.kind, (), plain), plain)
+            (content,) = gather_contents(plain)
+            base = link_module(content, plain)
             texts[f"base_{name}"] = Unformatted(head + base.opening, base.body)
         outputs.append((name, module, base))
     imported = {name for text in texts.values() for name in _IMPORTED_PACKAGE.findall(text.opening)}

@@ -4,7 +4,7 @@
                                             TinyMLP   needs   rotate_half   -> a block of llama
                                             rotate_half needs torch         -> an import
 
-In: a plan and a `Builder`.  Out: for one kind of output, the blocks to carry and the names to
+In: a plan and a `Builder`.  Out: for each kind of output, the blocks to carry and the names to
 import.  `order` orders the blocks, `module` writes the import statements.
 """
 
@@ -21,6 +21,7 @@ from patchgen.compiler.link.flatblock import (
     Dependency,
     FlatBlock,
 )
+from patchgen.compiler.link.models import find_asked_models
 from patchgen.compiler.plan.bindings import is_kept
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import NameClash
@@ -54,22 +55,16 @@ class Gathered:
 FOR_VERIFY = ("__differs__", "__equal_if__")
 
 
-def gather_blocks(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gathered:
-    """The content of the output of `kind`; `requested` are symbols that other outputs import."""
-    base = builder.naming.plan.bases.get(kind)
-    block_ids = [*_find_base_roots(base, builder), *_find_declared_roots(kind, builder)]
-    for symbol in requested:
-        block_ids += builder.block_ids(symbol)
-    reached = _Closure(kind, builder)
-    reached.follow(block_ids)
-    return Gathered(
-        kind=kind,
-        base=base,
-        blocks=remove_duplicates(tuple(reached.blocks.values()), reached.imports, builder),
-        imports=tuple(reached.imports.values()),
-        siblings=tuple(reached.siblings.values()),
-        homes=frozenset(reached.homes),
-    )
+def gather_contents(builder: Builder) -> tuple[Gathered, ...]:
+    """The content of every output that is declared, and of those that they import from in turn."""
+    reached: dict[str, _Closure] = {}
+    waiting = [(kind, _find_roots(kind, builder)) for kind in list_kinds(builder)]
+    # The list grows: what one output imports from another stands there.
+    for kind, block_ids in waiting:
+        if kind not in reached:
+            reached[kind] = _Closure(kind, builder, waiting)
+        reached[kind].follow(block_ids)
+    return tuple(closure.gather() for closure in reached.values())
 
 
 def list_kinds(builder: Builder) -> tuple[str, ...]:
@@ -82,18 +77,32 @@ def list_kinds(builder: Builder) -> tuple[str, ...]:
 class _Closure:
     """Follows what blocks need, from the roots on."""
 
-    def __init__(self, kind: str, builder: Builder) -> None:
-        self._kind, self._builder = kind, builder
+    def __init__(
+        self, kind: str, builder: Builder, waiting: list[tuple[str, list[BlockId]]]
+    ) -> None:
+        self._kind, self._builder, self._waiting = kind, builder, waiting
         self._bindings = builder.naming.bindings
         self.blocks: dict[BlockId, FlatBlock] = {}
         self.imports: dict[str, Dependency] = {}
         self.siblings: dict[str, tuple[str, Dependency]] = {}
         self.homes: set[tuple[str, str]] = set()
 
+    def gather(self) -> Gathered:
+        """What has been reached, each text once."""
+        return Gathered(
+            kind=self._kind,
+            base=self._builder.naming.plan.bases.get(self._kind),
+            blocks=remove_duplicates(tuple(self.blocks.values()), self.imports, self._builder),
+            imports=tuple(self.imports.values()),
+            siblings=tuple(self.siblings.values()),
+            homes=frozenset(self.homes),
+        )
+
     def follow(self, queue: list[BlockId]) -> None:
         """Add the queued blocks, all that they need, and every statement that changes these.
 
-        Such a statement needs other blocks in turn, so that both are repeated until nothing is new.
+        With the models that AutoModel builds for them.  Both need other blocks in turn, so that all
+        is repeated until nothing is new.
         """
         while queue:
             # The queue grows.
@@ -103,7 +112,18 @@ class _Closure:
                     for dependency in block.dependencies:
                         queue += self._resolve(dependency, block)
             # Only what is carried already says which statements change it.
-            queue = [block_id for block_id in self._find_changing() if block_id not in self.blocks]
+            found = [*self._find_changing(), *self._find_models()]
+            queue = [block_id for block_id in found if block_id not in self.blocks]
+
+    def _find_models(self) -> Iterator[BlockId]:
+        """The models of sources that AutoModel builds for what is carried."""
+        naming = self._builder.naming
+        for module in naming.plan.prefixes:
+            for name in sorted(find_asked_models(tuple(self.blocks.values()), self._builder)):
+                # A model that the modular file declares anew has its place.
+                symbol = naming.resolve(Symbol(module, name), module).key
+                if symbol is not None and self._builder.index(module).definition(name):
+                    yield from self._builder.block_ids(symbol)
 
     def _find_changing(self) -> Iterator[BlockId]:
         """The statements of the blocks' modules that change what is carried.
@@ -158,6 +178,8 @@ class _Closure:
             return self._record_import(dependency, block)
         # A class stands in one output, and the others import it from there.
         if place.kind is not None and place.kind != self._kind:
+            if dependency.name not in self.siblings:
+                self._waiting.append((place.kind, [*self._builder.block_ids(place.key)]))
             self.siblings[dependency.name] = (place.kind, dependency)
             return ()
         if self._bindings.env.path(place.key.module) is None:
@@ -260,10 +282,15 @@ def _has_guard(importing: Iterable[Block]) -> bool:  # `try:` or `if` over the i
     return any(block.kind != "import" for block in importing)
 
 
-def _find_base_roots(base: str | None, builder: Builder) -> list[BlockId]:
+def _find_roots(kind: str, builder: Builder) -> list[BlockId]:
+    """What an output holds whatever its other code reads."""
+    base = builder.naming.plan.bases.get(kind)
+    declared = _find_declared_roots(kind, builder)
+    return declared if base is None else [*_find_base_roots(base, builder), *declared]
+
+
+def _find_base_roots(base: str, builder: Builder) -> list[BlockId]:
     """The blocks of the followed module that stay; a private helper, if changed code reads it."""
-    if base is None:
-        return []
     index = builder.index(base)
     reached = _find_reached_names(index)
     exported = {*_list_public_names(index), "__all__"}

@@ -14,7 +14,7 @@ A part may also be of any type, and of `model_type` where nothing else is said:
         "vision_config": SubConfigSpec(config_class=AutoConfig, model_type="sam2_vision_model")
     }
 
-A new model has such models of its parents' files as well: `gather_with_models` takes them along.
+A new model has such models of its parents' files as well: `gather` takes them along.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from dataclasses import dataclass
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock, list_bases
 from patchgen.compiler.link.footer import find_configurations, map_model_types
-from patchgen.compiler.link.gather import Gathered, gather_blocks
 from patchgen.compiler.plan.model import Symbol
 from patchgen.facts.modules import AUTO_MODELS, AUTO_MODELS_TABLE, GENERIC_HEADS, SUB_CONFIGS
 from patchgen.syntax.trees import parse_class
@@ -55,23 +54,13 @@ class _Configuration:
     parts: tuple[tuple[str, str, str], ...]  # name, class and stated model type
 
 
-def gather_with_models(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gathered:
-    """The content of an output, with the models of sources that AutoModel builds for it."""
-    gathered = gather_blocks(kind, requested, builder)
-    names = {part.model for part in find_asked_parts(gathered.blocks, builder).values()}
-    for block in gathered.blocks:
+def find_asked_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> set[str]:
+    """The models of transformers that AutoModel builds for classes among `blocks`."""
+    names = {part.model for part in find_asked_parts(blocks, builder).values()}
+    for block in blocks:
         if find_generic_bases(block):
-            names |= select_base_models(block, gathered.blocks, builder)
-    missing: list[Symbol] = []
-    for module in builder.naming.plan.prefixes:
-        for name in sorted(names):
-            # A model that the modular file declares anew is in the output already.
-            symbol = builder.naming.resolve(Symbol(module, name), module).key
-            if builder.index(module).definition(name) and symbol and symbol not in requested:
-                missing.append(symbol)
-    if not missing:
-        return gathered
-    return gather_with_models(kind, (*requested, *missing), builder)
+            names |= select_base_models(block, blocks, builder)
+    return names
 
 
 def find_asked_parts(blocks: tuple[FlatBlock, ...], builder: Builder) -> dict[str, Part]:

@@ -1,9 +1,10 @@
 """Make one flat module: header, imports and blocks as text, before formatting.
 
-`link_modules` has the steps, of which the last four are those of one output:
+`link_modules` has the steps, of which the last five are those of one output.  What cannot be
+merged, or has its parent beside it, stays a subclass, and the steps begin anew:
 
-    merge         the declared classes; what cannot be merged stays a subclass
-    gather        what each output holds: the blocks, and the names that it imports
+    merge         the declared classes
+    gather        what the outputs hold: the blocks, and the names that they import
     heads         generic heads, and models of models, use the models of the file
     imports       the import statements
     order         the blocks in an order in which Python can run them
@@ -21,7 +22,7 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.link.collisions import find_conflicts
 from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock
 from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
-from patchgen.compiler.link.gather import Gathered, list_kinds
+from patchgen.compiler.link.gather import Gathered, gather_contents
 from patchgen.compiler.link.header import (
     DOCSTRING_IMPORT,
     render_auto_docstring,
@@ -30,7 +31,6 @@ from patchgen.compiler.link.header import (
 )
 from patchgen.compiler.link.heads import drop_kernels, rebind_heads, rebind_submodels
 from patchgen.compiler.link.initialise import bring_branches
-from patchgen.compiler.link.models import gather_with_models
 from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import NameClash
@@ -67,13 +67,9 @@ class FlatModule:
         return self.gathered.kind
 
 
-def gather_content(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gathered:
-    """The content of an output, where models of models, and generic heads, use those of the file.
-
-    `requested` are the symbols that other outputs import from this one.
-    """
-    gathered = gather_with_models(kind, requested, builder)
-    if kind != MODELING:
+def use_own_models(gathered: Gathered, builder: Builder) -> Gathered:
+    """Let models of models, and generic heads, use those of the file."""
+    if gathered.kind != MODELING:
         return gathered
     if builder.declares:
         gathered = rebind_submodels(drop_kernels(gathered, builder), builder)
@@ -122,6 +118,7 @@ def write_text(draft: FlatModule) -> FlatModule:
 
 def link_module(gathered: Gathered, builder: Builder) -> FlatModule:
     """The flat module that holds `gathered`; raises PG403 where blocks cannot be ordered."""
+    gathered = use_own_models(gathered, builder)
     imports = find_imports(gathered, builder)
     blocks = order_blocks(gathered, builder)
     draft = FlatModule(builder, gathered, imports, blocks)
@@ -254,16 +251,19 @@ def link_modules(builder: Builder) -> tuple[Builder, tuple[FlatModule, ...]]:
     The builder that is given back has the final names, and knows which classes stay subclasses.
     """
     try:
-        unmerged = merge_classes(builder)
-        if unmerged:
-            builder = builder.keep_subclasses(unmerged)
-        builder, contents = gather_contents(builder)
+        subclasses = merge_classes(builder)
+        if not subclasses:
+            contents = gather_contents(builder)
+            subclasses = find_subclasses(contents, builder)
+        if not subclasses:
+            return builder, tuple(link_module(gathered, builder) for gathered in contents)
+        builder = builder.keep_subclasses(subclasses)
     except NameClash as clash:
         if not clash.symbols:
             raise
-        # At least one definition more has a name of its own, so that there is a last time.
-        return link_modules(builder.set_apart(clash.symbols))
-    return builder, tuple(link_module(gathered, builder) for gathered in contents)
+        builder = builder.set_apart(clash.symbols)
+    # At least one class more stays a subclass, or has a name of its own: there is a last time.
+    return link_modules(builder)
 
 
 def merge_classes(builder: Builder) -> dict[Symbol, str]:
@@ -290,36 +290,13 @@ def merge_classes(builder: Builder) -> dict[Symbol, str]:
     return subclasses
 
 
-def gather_contents(builder: Builder) -> tuple[Builder, list[Gathered]]:
-    """The content of every output that is declared, and of those that they import from in turn.
-
-    Where an output has a parent of one of its classes as well, that class becomes its subclass.
-    """
-    requested: dict[str, tuple[Symbol, ...]] = dict.fromkeys(list_kinds(builder), ())
-    while True:
-        contents = [gather_content(kind, requested[kind], builder) for kind in requested]
-        wanted = dict(requested)
-        for kind, dependency in [each for gathered in contents for each in gathered.siblings]:
-            symbol = builder.naming.resolve(dependency.symbol, dependency.home).key
-            assert symbol is not None
-            wanted[kind] = tuple(dict.fromkeys([*wanted.get(kind, ()), symbol]))
-        # A module that another one imports more from may need other modules in turn.
-        if wanted != requested:
-            requested = wanted
-            continue
-        blocks = [block for gathered in contents for block in gathered.blocks]
-        subclasses = find_subclasses(blocks, builder)
-        if not subclasses:
-            return builder, contents
-        builder = builder.keep_subclasses(subclasses)
-
-
-def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
-    """The merged classes among `blocks` whose parent stands in the output as well, and why.
+def find_subclasses(contents: Sequence[Gathered], builder: Builder) -> dict[Symbol, str]:
+    """The merged classes whose parent stands in an output as well, and why.
 
     Raises PatchgenError PG119 where such a class edits or removes what it inherits, which a
     subclass cannot, and code asks for the parent.
     """
+    blocks = [block for gathered in contents for block in gathered.blocks]
     carried = {block.rewritten[0].symbol: block for block in blocks if block.kind == "class"}
     kept: dict[Symbol, str] = {}
     for symbol in carried:

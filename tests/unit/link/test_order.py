@@ -3,7 +3,7 @@
 import pytest
 
 from patchgen.compiler.link.flatblock import Builder
-from patchgen.compiler.link.gather import gather_blocks, list_kinds
+from patchgen.compiler.link.gather import gather_contents, list_kinds
 from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.merge.merge import merge_class
 from patchgen.compiler.plan.declare import make_plan
@@ -22,7 +22,7 @@ def builder_of(top, text):
 
 
 def ordered(builder):
-    gathered = gather_blocks("modeling", (), builder)
+    (gathered,) = gather_contents(builder)
     return [block.name for block in order_blocks(gathered, builder) if block.name]
 
 
