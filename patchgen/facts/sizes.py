@@ -52,6 +52,8 @@ MORE_SIZES = {
     "image_size": 12,
     "patch_size": 3,
     "max_image_size": 24,
+    "mm_tokens_per_image": 4,  # of sixteen patches
+    **dict.fromkeys(("num_query_tokens", "resampler_n_latents"), 5),  # features of an image
     "output_channels": SIZES["hidden_size"],  # of Sam's encoder: prompts are added to its output
     # Mixtures of experts: their defaults leave three layers without any.
     **dict.fromkeys(("moe_topk", "moe_top_k"), SIZES["num_experts_per_tok"]),
@@ -130,13 +132,20 @@ SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
     "longcat_flash": {"num_key_value_heads": SIZES["num_attention_heads"]},
     # The frames of each sound, which a convolution halves.
     **dict.fromkeys(
-        ("moss_transcribe_diarize_audio", "qwen2_audio_encoder", "voxtral_encoder"),
+        (
+            "audioflamingo3_encoder",
+            "moss_transcribe_diarize_audio",
+            "qwen2_audio_encoder",
+            "voxtral_encoder",
+        ),
         {"max_source_positions": 12},
     ),
+    "glm5_next_text": {"qk_rope_head_dim": 0},
     "mamba2": {"head_dim": 16, "n_groups": 1},
     **dict.fromkeys(
         ("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), {"vision_start_token_id": 151652}
     ),
     "step3p5": {"sliding_window": 5},
+    "vipllava": {"vision_feature_layer": [-1, -2]},
     "xmod": {"default_language": "en_XX"},
 }

@@ -100,11 +100,33 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
         changes["router_jitter_noise"] = 0.0
     if "per_layer_config" in values:
         changes["per_layer_config"] = {}  # all layers of one kind
+    if default.sub_configs:
+        changes |= _find_placeholders(values)
     for name in default.sub_configs:
         part = getattr(default, name) if name not in fixed else None
         if isinstance(part, PreTrainedConfig):  # not all are there by default
             changes[name] = _shrink_part(part, dropout)
     return {**changes, **fixed}
+
+
+def _find_placeholders(values: Changes) -> Changes:
+    """Tokens of images and the like within the vocabulary, from its end, and tiny images."""
+    vocabulary = SIZES["vocab_size"]
+    named = [name for name in values if name.endswith(("_token_id", "_token_index"))]
+    kinds = tuple(
+        name for name in named if name.startswith(("image_token", "video_token", "audio_token"))
+    )
+    outside = [
+        name
+        for name in sorted(named)
+        if (isinstance(values[name], int) and values[name] >= vocabulary)
+        or (values[name] is None and name in kinds)
+    ]
+    changes: Changes = {name: vocabulary - 1 - place for place, name in enumerate(outside)}
+    if values.get("image_grid_pinpoints"):
+        side = MORE_SIZES["image_size"]
+        changes["image_grid_pinpoints"] = [[side, 2 * side], [2 * side, side]]
+    return changes
 
 
 def _shrink_part(part: PreTrainedConfig, dropout: float) -> PreTrainedConfig:

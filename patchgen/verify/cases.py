@@ -157,7 +157,7 @@ class _Selection:
                     yield from self.numbers(dtype, (rows,), f"{{}} {called}", route)
             for rows in EVAL_ROWS:
                 yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
-        to_train = (self.ways_to_train, self.calls, self.interface)
+        to_train = (self.placed, self.ways_to_train, self.calls, self.interface)
         to_set = (self.dropout, self.settings, self.lengths_and_heads, self.together)
         for select in (self.planted, *to_train, *to_set, self.usage, self.itself, self.declared):
             yield from select()
@@ -175,6 +175,28 @@ class _Selection:
         for rows in every:
             named = label.replace("{}", rows, 1)  # names of settings may have braces
             yield compare_numbers(head or self.head, dtype, named, self.training(rows), route)
+
+    def placed(self) -> Iterator[Case]:
+        """Images, videos and sounds at their places in the text, where the model has a way."""
+        text = read.text_of(self.variant)
+        heads = dict.fromkeys((self.head, *read.changed_heads(self.variant)))
+        for way, name in arguments.PLACED.items():
+            if f"def get_{name}_features" in text:
+                for head in heads:
+                    yield from self.with_placed(head, way)
+
+    def with_placed(self, head: str, way: str) -> Iterator[Case]:
+        for dtype in self.plan.dtypes:
+            scenario = self.training(ways=(way,))
+            yield compare_numbers(head, dtype, f"with {way}", scenario)
+        for rows in ("right", "left"):
+            scenario = self.training(rows, ways=(way,))
+            yield compare_numbers(head, "float64", f"{rows} with {way}", scenario)
+        dropping = replace(self.training(ways=(way,)), dropout=DROPOUT, checkpointing=None)
+        yield compare_numbers(head, "float64", f"dropout with {way}", dropping)
+        evaluated = Scenario(rows="left", ways=(way,))
+        yield compare_numbers(head, "float64", f"left eval with {way}", evaluated)
+        yield compare_numbers(head, "float64", f"left eval with {way}, both eager", evaluated, 2)
 
     def loading(self, head: str) -> Iterator[Case]:
         """Checkpoints load in both directions; a new model draws its weights like the parent."""

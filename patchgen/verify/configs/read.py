@@ -249,8 +249,7 @@ ELSEWHERE = re.compile(
 def find_settings(variant: Variant) -> tuple[Setting, ...]:
     """All known settings, those of checkpoints first, and what changed lines read beside them."""
     family = variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
-    path = variant.path
-    text = disk.text_of(path) if path.is_file() else ""
+    text = text_of(variant)
     named = (name for name in OF_PARTS if re.search(rf"\b{name}\b", text))
     known = [*PUBLISHED.get(family, ()), *(each for name in named for each in OF_PARTS[name])]
     met, drawn = {name for setting in known for name in setting.changes}, []
@@ -268,6 +267,11 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
     if text and "." not in "".join(read_of(variant).values):  # sizes inside have to fit
         drawn.append(Setting("other sizes", OTHER_SIZES, drawn=True))
     return (*known, *drawn)
+
+
+def text_of(variant: Variant) -> str:
+    """The text of its output; nothing where there is none."""
+    return disk.text_of(variant.path) if variant.path.is_file() else ""
 
 
 @functools.cache

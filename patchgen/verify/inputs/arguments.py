@@ -141,7 +141,9 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
 }
 # Outputs that other cases ask for.
 USUAL = ("output_attentions", "output_hidden_states")
-OF_ARGUMENTS = frozenset({*_TAKEN, *_GIVEN, AS_TUPLE, MORE_OUTPUTS})
+# What stands in the text, and what methods and tokens call it: `inputs.placed` puts it there.
+PLACED = {"images": "image", "videos": "video", "sounds": "audio"}
+OF_ARGUMENTS = frozenset({*_TAKEN, *_GIVEN, AS_TUPLE, MORE_OUTPUTS, *PLACED})
 
 
 def apply_argument_styles(
@@ -165,7 +167,7 @@ def apply_argument_styles(
             drawn = replace(drawn, options={**drawn.options, **dict.fromkeys(asked, True)})
         elif way == WHOLE_ENCODER:
             del drawn.given[name]
-        elif way in OF_ARGUMENTS:
+        elif way in OF_ARGUMENTS and way not in PLACED:
             drawn = _of_text(way, drawn, config)
     return drawn
 

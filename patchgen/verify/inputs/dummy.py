@@ -19,8 +19,8 @@ from patchgen.facts.sizes import SIZES
 from patchgen.verify.inputs.arguments import (
     ANSWER,
     BOUNDARY,
-    FIRST_WORD,
     LENGTH,
+    PLACED,
     ROWS,
     Batch,
     CannotBuild,
@@ -29,6 +29,7 @@ from patchgen.verify.inputs.arguments import (
     batch,
     takes,
 )
+from patchgen.verify.inputs.placed import given_with, has_features, place_all
 from patchgen.verify.parts.part_check import Scenario
 
 # The lengths of the texts in each row.
@@ -118,17 +119,16 @@ def _text(
 ) -> Inputs:
     names = takes(model_class)
     padding: Any = scenario.rows if scenario.rows in ("right", "left", "short") else "none"
-    text = batch(padding, rows=ROWS, length=scenario.length or LENGTH, seed=seed)
+    placed = place_all(_kinds_in(model_class, config, scenario), model_class, config, seed + 8)
+    length = (scenario.length or LENGTH) + placed.length
+    text = batch(padding, rows=ROWS, length=length, seed=seed)
     real = [text.real]
     # A text that becomes one vector, which most decoders read at its last token.
     is_pooled = config.is_encoder_decoder and "SequenceClassification" in model_class.__name__
     is_pooled = is_pooled or hasattr(model_class, "get_text_features")
     given = {"input_ids": _ended(text, config) if is_pooled else text.input_ids}
-    # None where the processor puts images into the text.
-    token = getattr(config, "image_token_id", None)
-    is_known = token is not None and token < SIZES["vocab_size"]
-    if is_known and hasattr(config, "image_seq_length") and "pixel_values" in names:
-        given = {"input_ids": _with_places(text, config), **images(config, seed).given}
+    if config.sub_configs:
+        given |= given_with(text, placed, model_class, config)
     if text.attention_mask is not None:
         if "attention_mask" not in names:
             raise CannotBuild("its forward takes no attention_mask")
@@ -182,12 +182,16 @@ def _ended(text: Batch, config: PreTrainedConfig) -> Tensor:
     return ids
 
 
-def _with_places(text: Batch, config: PreTrainedConfig) -> Tensor:
-    """Each row's tokens with those of an image among the real ones, and nowhere else."""
-    ids = text.input_ids.masked_fill(text.input_ids == config.image_token_id, FIRST_WORD)
-    for row, real in zip(ids, text.real, strict=True):
-        row[real.nonzero()[-config.image_seq_length - 1 : -1, 0]] = config.image_token_id
-    return ids
+def _kinds_in(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario
+) -> tuple[str, ...]:
+    """What the text has places for: what is asked for, and images without which none runs."""
+    asked = tuple(way for way in scenario.ways if way in PLACED)
+    pixels = inspect.signature(model_class.forward).parameters.get("pixel_values")
+    is_needed = pixels is not None and pixels.default is inspect.Parameter.empty
+    if not asked and is_needed and has_features("images", model_class, config):
+        return ("images",)
+    return asked
 
 
 def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:

@@ -1,0 +1,102 @@
+"""Images, videos and sounds in a text: a placeholder for each feature, and what only they show."""
+
+import importlib
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.runtime.tiny import tiny_config
+from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.inputs.dummy import make_inputs
+from patchgen.verify.models.build import build_parent
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.part_check import Scenario, replaced
+
+
+def module_of(model):
+    return importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+
+
+def observed(module, name, scenario):
+    model_class = getattr(module, name)
+    config = tiny_config(model_class.config_class)
+    inputs = make_inputs(model_class, config, scenario).to("cpu", torch.float32)
+    return inputs, observe_step(build_parent(model_class, config, torch.float32), inputs, scenario)
+
+
+# By how images reach the model: squares, patches with a grid, tiles, several to a row, positions.
+FORMS = [
+    ("llava", "LlavaForConditionalGeneration", "images"),
+    ("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "images"),
+    ("qwen3_vl", "Qwen3VLForConditionalGeneration", "videos"),
+    ("llava_next", "LlavaNextForConditionalGeneration", "images"),
+    ("idefics3", "Idefics3ForConditionalGeneration", "images"),
+    ("lfm2_vl", "Lfm2VlForConditionalGeneration", "images"),
+    ("glmasr", "GlmAsrForConditionalGeneration", "sounds"),
+]
+
+
+@pytest.mark.parametrize(("model", "head", "kind"), FORMS, ids=[each[0] for each in FORMS])
+def test_each_feature_has_a_placeholder(model, head, kind):
+    inputs, found = observed(module_of(model), head, Scenario("right", train=True, ways=(kind,)))
+    assert any(name.startswith(("pixel_values", "input_features")) for name in inputs.given)
+    assert all(tensor.isfinite().all() for tensor in found.values())
+    towers = [n for n in found if n.startswith("gradient of model.") and "language_model" not in n]
+    assert towers and any(found[name].any() for name in towers)
+
+
+def test_a_model_of_text_has_no_place_for_an_image():
+    with pytest.raises(CannotBuild, match="puts no image into its text"):
+        observed(module_of("llama"), "LlamaForCausalLM", Scenario(ways=("images",)))
+
+
+def no_image_sees_ahead(get_ids):
+    return lambda token_type_ids, device=None: torch.full_like(token_type_ids, -1)
+
+
+def without_positions(compute):
+    return lambda *args, **kwargs: None
+
+
+def of_image_before(features):
+    def get(self, pixel_values, *args, **kwargs):
+        return features(self, pixel_values.roll(1, 0), *args, **kwargs)
+
+    return get
+
+
+# Bugs that text alone cannot show: by the module, the owner in it, and what is replaced.
+BUGS = [
+    (
+        "gemma3",
+        "Gemma3ForConditionalGeneration",
+        "",
+        "get_block_sequence_ids_for_mask",
+        no_image_sees_ahead,
+    ),
+    (
+        "qwen2_5_vl",
+        "Qwen2_5_VLForConditionalGeneration",
+        "Qwen2_5_VLModel",
+        "compute_3d_position_ids",
+        without_positions,
+    ),
+    ("llava", "LlavaForConditionalGeneration", "LlavaModel", "get_image_features", of_image_before),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "head", "owner", "name", "bug"), BUGS, ids=[each[0] for each in BUGS]
+)
+def test_what_is_wrong_with_images_alone_is_seen(model, head, owner, name, bug):
+    module = module_of(model)
+    place = getattr(module, owner) if owner else module
+    for ways, is_seen in (((), False), (("images",), True)):
+        scenario = Scenario("right", ways=ways)
+        _, right = observed(module, head, scenario)
+        with replaced(place, name, bug):
+            _, wrong = observed(module, head, scenario)
+        same = all(torch.allclose(right[each], wrong[each], atol=1e-5) for each in right)
+        assert same != is_seen, ways
