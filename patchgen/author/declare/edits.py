@@ -75,13 +75,14 @@ def _statements(part: str) -> Sequence[ast.stmt]:
 
 @cache
 def public(part: str) -> set[str]:
-    """What `patchgen.parts.PART` has for variants: its `__all__`, or else its classes."""
+    """What `patchgen.parts.PART` has for variants: its `__all__`, or else all that it defines."""
     names: set[str] = set()
     for node in _statements(part):
         match node:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=elements)):
                 names |= {str(constant(name)) for name in elements}
-    return names or {node.name for node in _statements(part) if isinstance(node, ast.ClassDef)}
+    defined = [n for n in _statements(part) if isinstance(n, ast.ClassDef | ast.FunctionDef)]
+    return names or {node.name for node in defined}
 
 
 def _patterns(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[Pattern]:

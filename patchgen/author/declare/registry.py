@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from patchgen.author.declare import (
+    bidirectional,
     by_hand,
     checkpoint,
     fast,
@@ -30,6 +31,7 @@ OFFERED = (
     moe.PART,
     flash.PART,
     liger.PART,
+    bidirectional.PART,
     fast.PART,
 )
 PARTS: dict[str, Part] = {part.name: part for part in (*OFFERED, *by_hand.PARTS)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen import disk
-from patchgen.author.anatomy.code import called, dotted, names, walk
+from patchgen.author.anatomy.code import names
 from patchgen.author.anatomy.module import Module, Unfit
 from patchgen.author.declare.edits import public
 from patchgen.compiler.flat import Flattened
@@ -200,11 +200,9 @@ def _imports(text: str, parts: Sequence[str]) -> list[str]:
     """The imports of what `text` takes from torch, transformers, patchgen and its `parts`."""
     tree = ast.parse(text)
     read = names(tree)
-    taken = {called(call) for call in walk(tree, ast.Call)}
-    taken |= {dotted(base) for node in walk(tree, ast.ClassDef) for base in node.bases}
     places = {name: place for name, place in PLACES.items() if name in read}
     for part in (*parts, "checkpoint"):  # other parts take what keeps choices from it
-        for name in sorted(public(part) & taken):
+        for name in sorted(public(part) & read):
             places.setdefault(name, f"patchgen.parts.{part}")
     lines = ["from torch.nn import functional as F"] if "F" in read else []
     lines += [f"import {name}" for name in ("math", "torch") if name in read]

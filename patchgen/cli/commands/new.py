@@ -26,7 +26,7 @@ from patchgen.syntax.errors import did_you_mean
 
 
 @click.command(
-    epilog="\b\nParts:\n" + "\n".join(f"  {part.name:12}{part.help}" for part in OFFERED)
+    epilog="\b\nParts:\n" + "\n".join(f"  {part.name:15}{part.help}" for part in OFFERED)
 )
 @click.argument("model", required=False)
 @option("--with parts PART,...", "The parts; default: list what fits.")

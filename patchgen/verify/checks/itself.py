@@ -100,7 +100,7 @@ def _packed(masked: bool, route: int, context: CheckContext) -> Both | Verdict:
     pair, given = context.pair, context.given()
     model = pair.models(pair.route(route), context.dtype)[1]
     parts = {check.part for check in pair.part_checks}
-    promised = "flash" in parts
+    promised = not parts.isdisjoint(("flash", "bidirectional"))
     if masked and not parts & {"flash", "fast"}:
         raise NothingToCompare("no part promises it")
     takes_positions = "position_ids" in takes(type(model)) and "input_ids" in given

@@ -217,7 +217,7 @@ def flash_reference(
     if causal and queries > 1:
         visible = visible & (back >= 0)
     if sliding_window is not None:
-        visible = visible & (back < sliding_window)
+        visible = visible & (back.abs() < sliding_window)
     visible = visible & _of_one_text(queries, keys, kwargs)
     if attention_mask is not None:
         visible = visible & attention_mask.bool()[:, None, None, :]

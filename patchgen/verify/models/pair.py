@@ -167,6 +167,8 @@ class Pair:
     def built(self, route: Route, dtype: torch.dtype, dropout: float = 0.0) -> _Both:
         master = self.master(dtype, dropout)
         parent, variant = of_weights.build_both(master, self.variant_class, self.build, route)
+        for part_check in self.part_checks:
+            part_check.prepare(parent)
         wide = torch.float64 if dtype == torch.float64 else None  # XLNet names float32 for its own
         return parent.to(self.device, wide), variant.to(self.device, wide)
 

@@ -292,7 +292,9 @@ def is_causal(model: PreTrainedModel, full: Inputs) -> bool:
 
 
 def isolates_packed_texts(model: PreTrainedModel, packed: Inputs) -> bool:
-    return _is_independent(model, packed, changed=0, looked_at=slice(BOUNDARY, None))
+    """Neither of two texts in a row sees the other."""
+    first, second = slice(0, BOUNDARY), slice(BOUNDARY, None)
+    return _is_independent(model, packed, 0, second) and _is_independent(model, packed, -1, first)
 
 
 def _is_independent(model: PreTrainedModel, inputs: Inputs, changed: int, looked_at: slice) -> bool:

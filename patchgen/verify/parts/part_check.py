@@ -197,6 +197,8 @@ class PartCheck:
     refuses_a_loss: Callable[[Mapping[str, Any]], bool] = lambda changes: False
     # Make the variant from the parent in an empty folder; one part at most has its own way.
     build: Build = reload
+    # Change the built parent, so that it computes what the variant does.
+    prepare: Callable[[PreTrainedModel], object] = lambda parent: None
     # Convert an observation of the variant to the parent's names: sum the gradients of experts.
     terms: Callable[[Observation, PreTrainedModel], Observation] = (
         lambda observed, variant: observed
