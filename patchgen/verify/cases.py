@@ -24,6 +24,7 @@ from patchgen.verify.inputs import arguments
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import BY_CONFIGURATION, FROZEN, LEARNING, OF_MODELS
 from patchgen.verify.parts.combine import training_scenario
+from patchgen.verify.parts.layers import NORMS_ALONE
 from patchgen.verify.parts.part_check import PartCheck, Rows, Scenario
 from patchgen.verify.variants import SETTING, Plan, Variant
 
@@ -112,7 +113,8 @@ def select_cases(
     if not variant.heads:
         raise LookupError(f"{variant.module} has no public model class")
     selection = _Selection(variant, checks, plan or Plan())
-    every = list(selection.whole())
+    left_out = tuple(f" {name}" for check in checks for name in check.without)
+    every = [case for case in selection.whole() if not case.name.endswith(left_out)]
     if not all(check.works_with_hidden_states for check in checks):  # one case alone asks for them
         every = [replace(each, scenario=replace(each.scenario, states=False)) for each in every]
         every += selection.numbers("float64", ROWS, "{}, all states")
@@ -131,9 +133,6 @@ class _Selection:
     @property
     def head(self) -> str:
         return self.variant.heads[0]
-
-    def has(self, part: str) -> bool:
-        return any(check.part == part for check in self.checks)
 
     def case(self, name: str, kind: str, dtype: str = "float32", **how: Any) -> Case:
         """Of the main head, unless another is given."""
@@ -224,8 +223,6 @@ class _Selection:
         frozen = replace(padded, ways=(FROZEN,))
         yield self.case("operators with a frozen head", "operators", scenario=frozen)
         yield self.case("choices", "choices", scenario=replace(padded, checkpointing={}))
-        if self.has("moe"):  # a mixture has more to compute than the parent's FFN
-            return
         yield self.case("work", "work", scenario=Scenario(labels=False))
         training = self.training(states=False, checkpointing=None)
         yield self.case("work in training", "work", scenario=training)
@@ -235,16 +232,13 @@ class _Selection:
 
     def promises(self, head: str, changed: Sequence[str] = ()) -> Iterator[Case]:
         """What parts promise of one head; `changed` norms are held against the parent's alone."""
-        if self.has("loss"):  # a narrow dtype shows what is not summed in float32
-            how: Any = {"head": head, "scenario": Scenario(train=True)}
-            yield self.case("bfloat16 loss beside logits", "loss beside logits", "bfloat16", **how)
-        if self.has("norm") or any(name.endswith(ALONE) for name in changed):
-            yield self.case("bfloat16 norms alone", "norms", "bfloat16", head=head)
-        # Other heads give one result a row, whatever is in it; the main one has all such cases.
-        of_tokens = head.endswith(("Model", "ForMaskedLM", "ForCausalLM"))
-        if self.has("flash") and of_tokens and head != self.head:
-            how = {"head": head, "detail": "packed rows"}
-            yield self.case("itself: packed rows", "itself", "float64", **how)
+        promises = [promise for check in self.checks for promise in check.promises]
+        if NORMS_ALONE not in promises and any(name.endswith(ALONE) for name in changed):
+            promises.append(NORMS_ALONE)
+        for promise in promises:
+            if promise.fits(head, head == self.head):
+                how: Any = {"scenario": promise.scenario, "detail": promise.detail}
+                yield self.case(promise.name, promise.kind, promise.dtype, head=head, **how)
 
     def planted(self) -> Iterator[Case]:
         for dtype in self.plan.dtypes:
@@ -257,9 +251,8 @@ class _Selection:
     def interface(self) -> Iterator[Case]:
         """Each attention function, if the model calls transformers' attention interface."""
         if not any(check.by_flags for check in self.checks):
-            for rows in ROWS[2 : 3 + self.has("fast")]:  # at the left, and packed
-                how: Any = {"scenario": self.training(rows), "detail": "flash"}
-                yield self.case(f"float64 {rows} by flash", "interface", "float64", **how)
+            how: Any = {"scenario": self.training("left"), "detail": "flash"}
+            yield self.case("float64 left by flash", "interface", "float64", **how)
             return
         for detail in INTERFACE:
             for rows in ROWS[:3]:  # many models cannot keep packed texts apart
@@ -310,18 +303,17 @@ class _Selection:
     def calls(self) -> Iterator[Case]:
         for name, scenario in CALLS.items():
             yield compare_numbers(self.head, "float64", name, scenario)
-        if self.has("loss"):
-            asked = self.training("right", ways=(arguments.LOGITS,))
-            yield compare_numbers(self.head, "float64", f"trained with {arguments.LOGITS}", asked)
         checkpointing = self.training().checkpointing
-        for name, (rows, ways) in TRAINING_CALLS.items():
+        calls = dict(TRAINING_CALLS)
+        for check in self.checks:
+            calls.update(check.training_calls)
+        for name, (rows, ways) in calls.items():
             scenario = Scenario(rows, True, 0.0, checkpointing, ways=ways)
             untied: Any = {"changes": (("tie_word_embeddings", False),)}  # else no head is alone
             changed = untied if LEARNING.keys() & set(ways) else {}
             yield compare_numbers(self.head, "float64", f"trained {name}", scenario, **changed)
         yield compare_numbers(self.head, "float64", "trained long", self.training(length=LONG))
-        # Biases of experts get their gradient from transformers, token by token in that dtype.
-        if "bfloat16" in self.plan.dtypes and not self.has("moe"):
+        if "bfloat16" in self.plan.dtypes:
             more: Any = {"changes": (("max_position_embeddings", MANY + 8),)}
             long = self.training(length=MANY, states=False)
             yield compare_numbers(self.head, "bfloat16", "of many tokens", long, **more)

@@ -99,9 +99,9 @@ def _packed(masked: bool, route: int, context: CheckContext) -> Both | Verdict:
     """
     pair, given = context.pair, context.given()
     model = pair.models(pair.route(route), context.dtype)[1]
-    parts = {check.part for check in pair.part_checks}
-    promised = not parts.isdisjoint(("flash", "bidirectional"))
-    if masked and not parts & {"flash", "fast"}:
+    checks = pair.part_checks
+    promised = any(check.keeps_texts_apart for check in checks)
+    if masked and not any(check.keeps_texts_apart_with_a_mask for check in checks):
         raise NothingToCompare("no part promises it")
     takes_positions = "position_ids" in takes(type(model)) and "input_ids" in given
     if not takes_positions or not (promised or pair.isolates_packed_texts):

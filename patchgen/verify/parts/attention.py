@@ -188,6 +188,11 @@ def flash_effect(parent: Evidence, variant: Evidence, facts: part_check.PairFact
         yield f"an attention ran over {wide[0]} keys, and no text has more than {longest} tokens"
 
 
+def is_other_head_of_tokens(head: str, is_main: bool) -> bool:
+    """Other heads give one result a row, whatever is in it; the main one has all such cases."""
+    return head.endswith(("Model", "ForMaskedLM", "ForCausalLM")) and not is_main
+
+
 FLASH = part_check.PartCheck(
     part="flash",
     routes=flash_routes,
@@ -203,4 +208,15 @@ FLASH = part_check.PartCheck(
     # Kernels that take the lengths of texts take no such mask; without padding there is nothing to
     # take out of it.
     refuses=(("takes a mask of (rows, tokens)", FOUR_AXES),),
+    promises=(
+        part_check.Promise(
+            "itself: packed rows",
+            "itself",
+            "float64",
+            "packed rows",
+            fits=is_other_head_of_tokens,
+        ),
+    ),
+    keeps_texts_apart=True,
+    keeps_texts_apart_with_a_mask=True,
 )

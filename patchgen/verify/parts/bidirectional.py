@@ -55,4 +55,5 @@ BIDIRECTIONAL = PartCheck(
     routes=lambda parent_class: beside_eager("is_causal=False", REORDERED, {}, {}),
     effect=bidirectional_effect,
     prepare=look_both_ways,
+    keeps_texts_apart=True,
 )

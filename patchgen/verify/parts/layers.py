@@ -24,11 +24,19 @@ from patchgen.runtime.interpreter import is_interpreted
 from patchgen.verify.differences import EQUAL, IN_FLOAT32, REFORMULATED, REORDERED
 from patchgen.verify.inputs.arguments import LOGITS
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, Route, Scenario, beside_eager
+from patchgen.verify.parts.part_check import (
+    PairFacts,
+    PartCheck,
+    Promise,
+    Route,
+    Scenario,
+    beside_eager,
+)
 
 # Leaving out the usual epsilon, a millionth, would not show.
 EPSILON = 2.0
 LOW_PRECISION = "LowPrecisionLayerNorm"
+NORMS_ALONE = Promise("bfloat16 norms alone", "norms", "bfloat16")
 
 
 def norm_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
@@ -82,8 +90,23 @@ NORM = PartCheck(
     effect=norm_effect,
     effect_scenario=Scenario(train=True, autocast=True),
     own_dtypes=lambda scenario: scenario.autocast,  # the residual stream behind a LayerNorm
+    promises=(NORMS_ALONE,),
 )
-FAST = replace(NORM, part="fast")
+FAST = replace(
+    NORM,
+    part="fast",
+    promises=(
+        Promise(
+            "float64 packed by flash",
+            "interface",
+            "float64",
+            "flash",
+            Scenario(rows="packed", train=True),
+            fits=lambda head, is_main: is_main,
+        ),
+    ),
+    keeps_texts_apart_with_a_mask=True,
+)
 GELU = PartCheck(
     part="gelu",
     routes=lambda parent_class: beside_eager("its layers", REFORMULATED, {}, {}),
@@ -206,6 +229,16 @@ LOSS = PartCheck(
     ),
     # Where more tokens have a label than there are places: a loss of some would be silently wrong.
     refuses_a_loss=lambda changes: (changes.get("max_labelled_fraction") or 1) < FEW_PLACES,
+    promises=(
+        # A narrow dtype shows what is not summed in float32.
+        Promise(
+            "bfloat16 loss beside logits",
+            "loss beside logits",
+            "bfloat16",
+            scenario=Scenario(train=True),
+        ),
+    ),
+    training_calls={f"with {LOGITS}": ("right", (LOGITS,))},
 )
 LIGER = PartCheck(
     part="liger",

@@ -176,6 +176,19 @@ def load_strictly(
     return model
 
 
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A case of its own that a part asks for; `kind` and `detail` as of a `Case`."""
+
+    name: str
+    kind: str
+    dtype: str = "float32"
+    detail: str = ""
+    scenario: Scenario = Scenario()
+    # Whether a head has the case, by its name and whether it is the main one.
+    fits: Callable[[str, bool], bool] = lambda head, is_main: True
+
+
 Build = Callable[[PreTrainedModel, type[PreTrainedModel], Path, Mapping[str, Any]], PreTrainedModel]
 
 
@@ -216,6 +229,16 @@ class PartCheck:
     own_dtypes: Callable[[Scenario], bool] = lambda scenario: False
     same_rng_order: bool = True  # as the parent's, so that dropout can be compared
     works_with_hidden_states: bool = True  # if they are requested
+    promises: tuple[Promise, ...] = ()
+    # More ways to train: the rows, and the ways of a scenario.
+    training_calls: Mapping[str, tuple[Rows, tuple[str, ...]]] = field(default_factory=dict)
+    without: frozenset[str] = (
+        frozenset()
+    )  # cases that compare nothing here, by the end of their names
+    # Whether positions keep texts in one row apart, in all that is given for a text; and whether
+    # they do beside a mask of ones.
+    keeps_texts_apart: bool = False
+    keeps_texts_apart_with_a_mask: bool = False
 
 
 def beside_eager(

@@ -52,3 +52,20 @@ def test_settings_of_several_values_have_cases():
     variant = BY_NAME["dbrx_grouped"]
     made = select_cases(variant, find_part_checks(variant.checked_parts))
     assert any("={'" in case.name for case in made)
+
+
+@pytest.mark.parametrize(
+    ("part", "asked", "left_out"),
+    [
+        ("loss", "bfloat16 loss beside logits", "bfloat16 norms alone"),
+        ("loss", "float64 trained with logits that are asked for", "float64 packed by flash"),
+        ("norm", "bfloat16 norms alone", "bfloat16 loss beside logits"),
+        ("fast", "float64 packed by flash", "float64 right by flash"),
+        ("sdpa", "work", "bfloat16 norms alone"),
+        ("moe", "float64 of few logits", "work"),
+        ("moe", "float64 trained long", "bfloat16 of many tokens"),
+    ],
+)
+def test_a_part_says_which_cases_it_needs_and_which_say_nothing_of_it(part, asked, left_out):
+    made = planned(part)
+    assert asked in made and left_out not in made
