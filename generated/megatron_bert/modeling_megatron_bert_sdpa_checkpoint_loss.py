@@ -202,7 +202,7 @@ class MegatronBertSelfAttention(nn.Module):
                 attention_mask,
                 dropout=self.dropout.p if self.training else 0.0,
                 scaling=1 / math.sqrt(self.attention_head_size),
-                is_causal=self.is_decoder and (not is_cross_attention),
+                is_causal=self.is_decoder and not is_cross_attention,
             )
         new_context_layer_shape = context_layer.size()[:-2] + (self.all_head_size,)
         context_layer = context_layer.view(new_context_layer_shape)

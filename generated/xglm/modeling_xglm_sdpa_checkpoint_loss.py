@@ -260,7 +260,7 @@ class XGLMAttention(nn.Module):
                 attention_mask,
                 dropout=self.dropout if self.training else 0.0,
                 scaling=1.0,
-                is_causal=self.is_decoder and (not is_cross_attention),
+                is_causal=self.is_decoder and not is_cross_attention,
             )
 
         # Use the `embed_dim` from the config (stored in the class) rather than `hidden_state` because `attn_output` can be

@@ -50,7 +50,7 @@ class MegatronBertSelfAttention(megatron_bert.MegatronBertSelfAttention):
                     attention_mask,
                     dropout=self.dropout.p if self.training else 0.0,
                     scaling=1 / math.sqrt(self.attention_head_size),
-                    is_causal=self.is_decoder and (not is_cross_attention),
+                    is_causal=self.is_decoder and not is_cross_attention,
                 )
 
     @edit("__init__")

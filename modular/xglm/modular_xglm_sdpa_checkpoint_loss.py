@@ -47,7 +47,7 @@ class XGLMAttention(xglm.XGLMAttention):
                     attention_mask,
                     dropout=self.dropout if self.training else 0.0,
                     scaling=1.0,
-                    is_causal=self.is_decoder and (not is_cross_attention),
+                    is_causal=self.is_decoder and not is_cross_attention,
                 )
 
 

@@ -236,7 +236,9 @@ def _short(variant: Variant, parts: Sequence[str]) -> Iterator[Case]:
     for case in select_cases(variant, checks, Plan(dtypes=("float32",))):
         recomputes = case.kind == "numbers" and case.scenario.checkpointing is not None
         wanted = case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT)
-        if not case.changes and case.dtype == "float32":
+        by_each = case.kind == "interface" and case.scenario.rows == "left"
+        if not case.changes and (case.dtype == "float32" or by_each):
+            wanted = wanted or by_each
             yield from [case] * (wanted or ("checkpoint" in parts and recomputes))
     errors = {repr(error.scenario): error for check in checks for error in check.planted_errors}
     for error in errors.values():

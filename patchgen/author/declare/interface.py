@@ -108,6 +108,8 @@ def _call(attns: Attentions, chain: Chain) -> Call | None:
     if "blank_scores" in read or (shared and any("mask" in name for name in read)):
         return None
     call = Call(chain, mask, bias, causal, shared)
+    if not (flat or shared or _layout(chain).turned):
+        return None  # nothing says that heads and tokens are the axes: Hiera has windows too
     return replace(call, once=_once(attns, call))
 
 
@@ -182,7 +184,9 @@ def edits_around(attns: Attentions, call: Call) -> Iterator[tuple[str, str]]:
         for node in walk(method.body, ast.Call):
             if called(node) in CAUSAL:
                 # Without a mask there is nothing to add the bias to.
-                made = [f"{called(node)}(...{more})" for more in ("", ", allow_is_causal_skip=False")]
+                made = [
+                    f"{called(node)}(...{more})" for more in ("", ", allow_is_causal_skip=False")
+                ]
                 text = edit("make_the_mask", method, made[:1], made[1:])
                 yield owner.name, text
     heads = call.chain.scores.heads
@@ -193,11 +197,11 @@ def edits_around(attns: Attentions, call: Call) -> Iterator[tuple[str, str]]:
     yield once.owner.name, text.replace("    with new:", "    with before:")
 
 
-
 def members(attns: Attentions, call: Call) -> list[str]:
     """The edit of the method, and `is_causal` where the class says it."""
     chain = call.chain
-    end, target, result = _layout(chain)
+    layout = _layout(chain)
+    end = layout.end
     first, behind = chain.suite[chain.first], chain.suite[chain.first + 1 : end + 1]
     moved = _before(chain, end)
     if moved:
@@ -212,10 +216,11 @@ def members(attns: Attentions, call: Call) -> list[str]:
     body = [_text(attns, chain, node) for node in chain.kept if node not in moved]
     body += [f"{name} = None" for name in lost]
     arguments = ", ".join(_arguments(call))
-    line = f"{target}, {weights} = attention_interface(self, {arguments})"
-    body += [LOOKUP, _text(attns, chain, line)]
-    if result:
-        body.append(_text(attns, chain, result))
+    line = f"{layout.target}, {weights} = attention_interface(self, {arguments})"
+    text = _text(attns, chain, line)
+    body += [LOOKUP, text.replace("(not is_cross_attention)", "not is_cross_attention")]
+    if layout.after:
+        body.append(_text(attns, chain, layout.after))
     eager_text, body_text = (textwrap.indent("\n".join(s), "    ") for s in (eager, body))
     test = 'if self.config._attn_implementation == "eager":'
     before = [_text(attns, chain, node) for node in moved]
@@ -248,35 +253,43 @@ def _text(attns: Attentions, chain: Chain, node: ast.AST | str) -> str:
     return code(attns.module, chain.method, node, bare)
 
 
-def _layout(chain: Chain) -> tuple[int, str, str]:
-    """The last statement that the call replaces, its target, and a statement behind the call.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the context goes: the call replaces the statements up to `end`, and binds `target`.
 
-    The interface gives (rows, tokens, heads, size), in which most models go on.
+    `after` follows it.  The interface gives (rows, tokens, heads, size); `turned`: the parent goes
+    on with that too.
     """
+
+    end: int
+    target: str
+    after: str
+    turned: bool
+
+
+def _layout(chain: Chain) -> Layout:
     at, statement = chain.last, chain.suite[chain.last]
     target = next(iter(stored(statement)), "") if isinstance(statement, ast.Assign) else ""
-    outer = statement.value if isinstance(statement, ast.Assign) else None
-    if target and outer is chain.product:
+    if isinstance(statement, ast.Assign) and statement.value is chain.product:
         for number, node in enumerate(chain.suite[at + 1 : at + 5], at + 1):
-            is_check = isinstance(node, ast.If) and isinstance(node.body[0], CHECKS)
-            if is_check or isinstance(node, CHECKS):
+            if isinstance(node, ast.If) and isinstance(node.body[0], CHECKS):
                 continue
             if not isinstance(node, ast.Assign) or stored(node) != {target}:
                 break
             if _turned(node.value, target):
-                return number, target, ""
+                return Layout(number, target, "", True)
             if method_of(node.value) != "view":
                 break
     name = target if target and target not in names(statement) else "attn_output"
-    flat = last(called(chain.product)) == "bmm"
-    given = f"{name}.transpose(1, 2)" + ".flatten(0, 1)" * flat
-    product = ast.unparse(chain.product)
-    text = ast.unparse(statement)
+    text, product = ast.unparse(statement), ast.unparse(chain.product)
     for turn in ROWS_FIRST:
         for spelled in (f"({product}){turn}", f"{product}{turn}"):
             if spelled in text:
-                return at, name, text.replace(spelled, name)
-    return at, name, text.replace(f"({product})", given).replace(product, given)
+                return Layout(at, name, text.replace(spelled, name), True)
+    flat = last(called(chain.product)) == "bmm"
+    given = f"{name}.transpose(1, 2)" + ".flatten(0, 1)" * flat
+    after = text.replace(f"({product})", given).replace(product, given)
+    return Layout(at, name, after, False)
 
 
 def _turned(value: ast.expr, name: str) -> bool:
@@ -325,7 +338,9 @@ def _mask(call: Call) -> str:
         return next(name.id for name in walk(value, ast.Name))
     if call.mask.kind == "add":
         return ast.unparse(value)
-    return ast.unparse(value.operand) if isinstance(value, ast.UnaryOp) else f"~{ast.unparse(value)}"
+    return (
+        ast.unparse(value.operand) if isinstance(value, ast.UnaryOp) else f"~{ast.unparse(value)}"
+    )
 
 
 def scaling(chain: Chain) -> str:
@@ -355,6 +370,9 @@ def _bias(call: Call, heads: str) -> str:
         values = owner.attributes.get(last(ast.unparse(factor.value)), ())
         if [constant(value) for value in values] != [1.0]:
             text = f"{text} {factor.operator} {ast.unparse(factor.value)}"
-    if call.bias.condition is not None and ast.unparse(call.bias.condition) != f"{text} is not None":
+    if (
+        call.bias.condition is not None
+        and ast.unparse(call.bias.condition) != f"{text} is not None"
+    ):
         text = f"({text} if {ast.unparse(call.bias.condition)} else None)"
     return text

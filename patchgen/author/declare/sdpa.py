@@ -29,8 +29,8 @@ SAYS = (
     "statements run, as they do where attention weights are asked for."
 )
 CONNECTED = (
-    "Attention is called by transformers' interface: `attn_implementation` is \"sdpa\" (the "
-    'default){others}.'
+    'Attention is called by transformers\' interface: `attn_implementation` is "sdpa" (the '
+    "default){others}."
 )
 WHOLE_MASKS = (
     'Masks are those of "eager" under "sdpa" too (`for_eager`): they are read otherwise than by '
@@ -81,9 +81,7 @@ def sdpa(module: Module) -> Contribution:
     return _written(module, replace(attns, whole_masks=True))
 
 
-def _connected(
-    module: Module, attns: Attentions, calls: Sequence[interface.Call]
-) -> Contribution:
+def _connected(module: Module, attns: Attentions, calls: Sequence[interface.Call]) -> Contribution:
     """Each attention calls transformers' interface, and the flags say what it takes."""
     members: dict[str, list[str]] = {}
     for call in calls:
@@ -330,7 +328,8 @@ def check() -> PartCheck:
 PART = Part(
     "sdpa",
     check,
-    "attention that is written out is one call of SDPA",
+    "attention that is written out calls transformers' interface, or SDPA",
     sdpa,
     covers=("attention_interface",),
+    lends=("asked.TellsConfig",),
 )
