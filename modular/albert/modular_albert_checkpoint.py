@@ -1,6 +1,9 @@
-"""albert with checkpoint, written by `patchgen new`.
+"""ALBERT with activation checkpointing, which transformers does not have for it.
 
-Activation checkpointing: `model.activation_checkpointing_enable()`.
+    model.activation_checkpointing_enable()
+
+Its layers share their weights, so activations take nearly all the memory of training.  The one layer is run again at
+each of its uses; `every_n_layers` has nothing to choose from.
 """
 
 from transformers.modeling_layers import GradientCheckpointingLayer

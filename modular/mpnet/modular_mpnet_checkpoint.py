@@ -1,15 +1,17 @@
-"""mpnet with checkpoint, written by `patchgen new`.
+"""MPNet with activation checkpointing, which transformers does not have for it.
 
-Activation checkpointing: `model.activation_checkpointing_enable()`.
+    model.activation_checkpointing_enable()
+
+For those who train sentence embeddings with batches that do not fit: contrastive losses want them large.
 """
 
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.mpnet import modeling_mpnet as mpnet
 
 
-class MPNetPreTrainedModel(mpnet.MPNetPreTrainedModel):
-    supports_gradient_checkpointing = True
-
-
 class MPNetLayer(mpnet.MPNetLayer, GradientCheckpointingLayer):
     pass
+
+
+class MPNetPreTrainedModel(mpnet.MPNetPreTrainedModel):
+    supports_gradient_checkpointing = True

@@ -1,6 +1,8 @@
-"""xlnet with checkpoint, written by `patchgen new`.
+"""XLNet with activation checkpointing, which transformers does not have for it.
 
-Activation checkpointing: `model.activation_checkpointing_enable()`.
+    model.activation_checkpointing_enable()
+
+Memories (`mems`) are read in the recompute as they were in the forward pass, and written outside the layers.
 """
 
 from transformers.modeling_layers import GradientCheckpointingLayer

@@ -8,10 +8,13 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +34,7 @@ from patchgen.verify.checks.context import Case
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
+from patchgen.verify.mutation.prove import MutationTest
 from patchgen.verify.observe.evidence import gather_evidence
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import Scenario
@@ -43,7 +47,11 @@ HEADS = 4  # classes, of those that run what the part changes, that are tried un
 # rounding errors of the worst tiny model (1e-12), and far below the smallest planted error.
 WIDE = 1e-10
 # Cases in float32: full and padded rows, against the nearest and another way of the parent.
+NARROW = "bfloat16 full closest"
+AUTOCAST = " float32 autocast"
 SHORT = ("full closest", "right closest", "full independent")
+ERRORS = 8  # small errors that are tried, until one is seen
+SECONDS = 1.0  # of the processor for one of them, in all cases after the first few
 UNREACHED = "needs inputs of {head} that reach what the part changes"
 
 
@@ -55,6 +63,17 @@ class Proof:
     why: str = ""
     heads: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
+    modules: tuple[str, str] = ("", "")  # of the variant and of its parent, both imported
+
+    def classes(self, parts: Collection[str]) -> tuple[type[PreTrainedModel], ...]:
+        """The variant's class and its parent's in which a gain of `parts` is counted.
+
+        A part of the layers is counted in the base model: the logits of a default configuration,
+        whose layers may be narrower than those of any checkpoint, would hide what it saves.
+        """
+        head = self.heads[0] if "loss" in parts else self.heads[-1]
+        ours, theirs = (getattr(sys.modules[name], head) for name in self.modules)
+        return ours, theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +88,14 @@ class _Trial:
     missing: str = ""
     runs_the_part: bool = True
     errors: bool = True
+    error: str = ""  # one that was put into a line of the part, and seen
 
     @property
     def seen(self) -> list[str]:
         told = re.compile(r".* (?:planted: (.+)|(effect of .+))")
         named = (told.fullmatch(result.case) for result in self.results if result.status == "PASS")
-        return [match[1] or match[2] for match in named if match]
+        told_of = [match[1] or match[2] for match in named if match]
+        return [*told_of, self.error] if self.error else told_of
 
 
 def prove(draft: Draft, home: Path) -> Proof:
@@ -97,7 +118,8 @@ def prove(draft: Draft, home: Path) -> Proof:
     except ImportError as error:
         return Proof("cannot be built here", f"needs {error.name or error}")
     with silence_progress():
-        return _judged([*_trials(variant, draft, file.text)])
+        proof = _judged([*_trials(variant, draft, file.text)])
+    return replace(proof, modules=(variant.module, variant.parent))
 
 
 def _trials(variant: Variant, draft: Draft, text: str) -> Iterator[_Trial]:
@@ -148,16 +170,35 @@ def _of_head(variant: Variant, head: str, draft: Draft, *, errors: bool = True) 
         return _Trial(head, missing=UNREACHED.format(head=head), runs_the_part=False)
     alone = replace(variant, heads=(head,))
     runner, results = CaseRunner(alone), list[Result]()
+    mutation = MutationTest(alone, runner.pair, SECONDS)
     for case in _short(alone, draft.parts):
         if not errors and case.kind != "numbers":
             continue
-        result = _decided(runner, case)
+        result = mutation.note(case, partial(_decided, runner))
         if result.status == "FAIL" and case.kind == "planted" and _changes_nothing(runner, case):
             continue
         results.append(result)
         if result.status == "FAIL":
+            return _Trial(head, tuple(results), errors=errors)
+    is_planted = any(result.case.partition(" planted: ")[1] for result in results)
+    error = _find_an_error(mutation) if errors and not is_planted else ""
+    return _Trial(head, tuple(results), errors=errors, error=error)
+
+
+def _find_an_error(mutation: MutationTest) -> str:
+    """The first small error in the lines of the part that the cases see; "" if they see none.
+
+    Parts that change no number, such as checkpointing, have no such error.
+    """
+    _, errors = mutation.mutants(0)
+    begun = time.process_time()
+    for error in islice(errors, ERRORS):
+        if time.process_time() - begun > SECONDS * ERRORS:
             break
-    return _Trial(head, tuple(results), errors=errors)
+        fate = mutation.fate(error)
+        if fate.outcome == "seen":
+            return f"an error in {error.function}: {error.says}"
+    return ""
 
 
 def _decided(runner: CaseRunner, case: Case) -> Result:
@@ -233,13 +274,21 @@ def _runs(pair: Pair, declared: Sequence[str]) -> bool:
 def _short(variant: Variant, parts: Sequence[str]) -> Iterator[Case]:
     """Effects, loading and the usual rows; then each planted error, and the same without it."""
     checks, head = find_part_checks(variant.checked_parts), variant.heads[0]
-    for case in select_cases(variant, checks, Plan(dtypes=("float32",))):
+    wide: tuple[str, ...] = SHORT
+    if any(check.effect_scenario.autocast for check in checks):  # alike without it
+        wide += (AUTOCAST,)
+    for case in select_cases(variant, checks, Plan(dtypes=("float32", "bfloat16"))):
+        if case.changes:
+            continue
         recomputes = case.kind == "numbers" and case.scenario.checkpointing is not None
-        wanted = case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT)
-        by_each = case.kind == "interface" and case.scenario.rows == "left"
-        if not case.changes and (case.dtype == "float32" or by_each):
-            wanted = wanted or by_each
-            yield from [case] * (wanted or ("checkpoint" in parts and recomputes))
+        is_first = case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(wide)
+        is_narrow = case.kind == "norms" or case.name.endswith(NARROW)
+        if case.dtype == "bfloat16":
+            is_wanted = is_narrow
+        else:
+            is_wanted = is_first or ("checkpoint" in parts and recomputes)
+        if is_wanted:
+            yield case
     errors = {repr(error.scenario): error for check in checks for error in check.planted_errors}
     for error in errors.values():
         name = f"{head} float32 without: {error.name}"

@@ -9,12 +9,24 @@ every machine, and a model may be larger than it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
+from transformers import PreTrainedModel
+
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.memory.figures import summarize
 from patchgen.training.memory.step import Setup, predict_step
 from patchgen.training.memory.target import Target, default_length
 
+# Steps in which a gain may show, and how each differs from a usual one in bfloat16.
+STEPS: Mapping[str, Mapping[str, Any]] = {
+    "full rows": {},
+    "padded rows": {"padded": True},
+    "checkpointing": {"checkpoint": "full"},
+    "autocast": {"precision": "amp-bf16"},
+}
 ROWS = 32
 LENGTH = 448  # tokens of a row: models that say 512 may need a few places themselves
 LEAST = 0.05  # of anything: what gains less is not worth a file
@@ -46,6 +58,10 @@ class Gain:
         """Return the largest share that is saved."""
         return 1 - min(self.kept, self.flops, self.launches)
 
+    def __str__(self) -> str:
+        parts = f"{self.kept:.2f} of the memory, {self.flops:.2f} of the arithmetic"
+        return f"{parts}, {self.launches:.2f} of the launches"
+
     @property
     def is_worth_it(self) -> bool:
         return self.most >= LEAST
@@ -72,6 +88,34 @@ def count_gain(variant: Target, parent: Target, setup: Setup) -> Gain:
         ours.flops / theirs.flops,
         ours.launches / theirs.launches,
     )
+
+
+def count_a_gain(
+    variant_class: type[PreTrainedModel],
+    parent_class: type[PreTrainedModel],
+    steps: Iterable[str],
+) -> tuple[str, Gain]:
+    """Return the first of `steps` whose gain is worth it, else that with the largest; and the gain.
+
+    Both models have the default sizes of their configuration.  Raises ValueError where none of the
+    steps can be counted, with the reasons.
+    """
+    variant = Target(variant_class.__name__, variant_class, variant_class.config_class())
+    parent = Target(parent_class.__name__, parent_class, parent_class.config_class())
+    gains: dict[str, Gain] = {}
+    reasons: list[str] = []
+    for step in steps:
+        setup = replace(usual_setup(parent), **STEPS[step])
+        try:
+            gains[step] = count_gain(variant, parent, setup)
+            if gains[step].is_worth_it:
+                return step, gains[step]
+        except (PatchgenError, ValueError, RuntimeError, TypeError, AttributeError) as error:
+            reasons.append(f"{step}: {' '.join(str(error).split())[:200]}")
+    if not gains:
+        raise ValueError("; ".join(reasons))
+    best = max(gains, key=lambda step: gains[step].most)
+    return best, gains[best]
 
 
 def usual_setup(target: Target) -> Setup:

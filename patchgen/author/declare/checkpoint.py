@@ -173,5 +173,6 @@ PART = Part(
     check,
     "activation checkpointing",
     checkpoint,
+    counted=("checkpointing",),
     mark=rf"class .*\b{CHECKPOINTED}\b|supports_gradient_checkpointing = True",
 )

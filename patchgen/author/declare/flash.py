@@ -195,5 +195,6 @@ PART = Part(
     check,
     "no padding is computed, and packed texts are kept apart",
     flash,
+    counted=("padded rows",),
     lends=("lengths.", "decoder.LabelsWithin", "decoder.NoCache"),
 )

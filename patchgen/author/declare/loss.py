@@ -157,5 +157,6 @@ PART = Part(
     check,
     "no logits in training: the loss is taken in chunks",
     loss,
+    counted=("checkpointing", "full rows"),
     lends=("heads.",),
 )

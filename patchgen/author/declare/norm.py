@@ -113,4 +113,5 @@ PART = Part(
     check,
     "each RMSNorm is one kernel, and LayerNorms follow autocast",
     norm,
+    counted=("full rows", "autocast"),
 )

@@ -25,6 +25,8 @@ class Part:
     help: str = ""  # a line for `patchgen new --help`
     # What it declares for a model, or why nothing; None: variants have it by hand only.
     writer: Writer | None = None
+    # In which steps its gain shows, as `patchgen.training.gain` names them; (): it is not for gain.
+    counted: tuple[str, ...] = ()
     # Several parts under one name: those of them that fit the model are written.
     sum_of: tuple[str, ...] = ()
     # How an added line begins by which a variant has it without its code, as a regular expression.

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +24,9 @@ from patchgen.gallery import SOURCES
 from patchgen.project.files import Project
 from patchgen.project.write import refuse_another, write_new
 from patchgen.syntax.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from patchgen.author.proof import Proof
 
 
 @click.command(
@@ -77,7 +81,7 @@ def new(
         return 0
     path = _path(project, reply, name)
     refuse_another(path, text, project.home, force, project.environment().display_path(path))
-    if not no_proof and not _is_proved(reply.draft):
+    if not no_proof and not _is_proved(reply.draft, force):
         return 1
     notes = [f"note: {part.part}: {missing}" for part in reply.parts for missing in part.missing]
     _write(project, path, text, force, notes)
@@ -140,7 +144,7 @@ def _write(project: Project, path: Path, text: str, force: bool, notes: list[str
         terminal.say(note, err=True)
 
 
-def _is_proved(draft: Draft) -> bool:
+def _is_proved(draft: Draft, force: bool) -> bool:
     """Whether nothing speaks against the draft; says what was verified, or why it was not."""
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
@@ -151,15 +155,37 @@ def _is_proved(draft: Draft) -> bool:
     with disk.scratch() as home:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             proof = prove(draft, home)
-    if proof.status == "verified":
-        heads, seen = " and ".join(proof.heads), ", ".join(proof.seen)
-        terminal.say(f"verified in {heads}: the same as the parent; seen: {seen}", err=True)
-    elif proof.status == "failed":
+        if proof.status == "verified":
+            heads, seen = " and ".join(proof.heads), ", ".join(proof.seen)
+            terminal.say(f"verified in {heads}: the same as the parent; seen: {seen}", err=True)
+            return _is_worth_it(draft, proof, force)
+    if proof.status == "failed":
         terminal.say(f"nothing is written, since it is wrong here: {proof.why}", err=True)
         terminal.say("hint: --no-proof writes it all the same; please report this", err=True)
-    else:
-        terminal.say(f"not verified: the model {proof.why}", err=True)
-    return proof.status != "failed"
+        return False
+    terminal.say(f"not verified: the model {proof.why}", err=True)
+    return True
+
+
+def _is_worth_it(draft: Draft, proof: Proof, force: bool) -> bool:
+    """Whether the draft saves enough of a step, by count, or nobody can tell; says how much."""
+    from patchgen.training.gain import LEAST, count_a_gain
+
+    steps = [step for part in draft.parts for step in PARTS[part].counted]
+    if not steps:  # it is for something else
+        return True
+    ours, theirs = proof.classes(draft.parts)
+    try:
+        step, gain = count_a_gain(ours, theirs, dict.fromkeys(steps))
+    except ValueError as error:
+        terminal.say(f"not counted: {error}", err=True)
+        return True
+    terminal.say(f"counted with the default sizes, {step}: {gain}", err=True)
+    if gain.is_worth_it or force:
+        return True
+    terminal.say(f"nothing is written: that saves less than {LEAST:.0%}", err=True)
+    terminal.say("hint: --force writes it all the same", err=True)
+    return False
 
 
 def _path(project: Project, reply: Answer, name: str | None) -> Path:
