@@ -54,7 +54,6 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.facts.decorators import KERNELIZED
 from patchgen.facts.modules import GENERIC_HEADS
 from patchgen.syntax.errors import PatchgenError
-from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import names_within, parse_class, walk
 
 _SUPER_CALL = "super().__init__(config)"
@@ -200,23 +199,12 @@ def _differs(model: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) 
         source = block.rewritten[-1]
         if source.symbol.module in builder.layers:
             return True
-        # Comments and docstrings may differ.
-        if block.text != source.text and not is_same_code(_parse(block.text), _parse(source.text)):
+        if block.text != source.text:
             return True
         for name in dict.fromkeys(dependency.name for dependency in block.dependencies):
             if name in by_name and by_name[name] not in reached:
                 reached.append(by_name[name])
     return model.name != model.rewritten[-1].symbol.name
-
-
-def _parse(text: str) -> ast.Module:
-    """The code without docstrings, which change nothing of a model."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if ast.get_docstring(node):
-                node.body = node.body[1:]
-    return tree
 
 
 def _rebind_head(
