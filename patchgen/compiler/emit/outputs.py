@@ -79,6 +79,7 @@ def assemble_outputs(
         if module.base is not None:
             parent_plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
             plain = Builder(Naming(parent_plan, bindings), builder.lineages, builder.merge)
+            builder.lend_to(plain)
             (content,) = gather_contents(plain)
             base = link_module(content, plain)
             texts[f"base_{name}"] = Unformatted(head + base.opening, base.body)

@@ -156,6 +156,18 @@ class Builder:
         """A builder that gives the definitions `symbols` names with those of their models."""
         return replace(self, naming=replace(self.naming, apart=self.naming.apart | symbols))
 
+    def lend_to(self, plain: Builder) -> None:
+        """Give `plain`, which declares nothing, the blocks that are here as their files have them.
+
+        What a block reads may be another definition here, under the same name.
+        """
+        for block_id, made in {} if self.naming.apart else self._made.items():
+            source = self.source_block(block_id)
+            homes = {block_id.module, *(each.symbol.module for each in made.dependencies)}
+            is_same = (made.text, made.leading) == (source.text, source.leading)
+            if is_same and homes.isdisjoint(self.layers):
+                plain._made[block_id] = made
+
     @property
     def declares(self) -> bool:
         """Whether the plan changes anything; the one of a diff base does not."""

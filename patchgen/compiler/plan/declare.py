@@ -13,6 +13,7 @@ classes use is copied from it under one new prefix.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -120,8 +121,11 @@ class ModulePlan:
 
     def layer(self, module: str) -> int:
         """How far `module` is from the modular file, which is 0; others come behind all layers."""
-        names = [layer.source.module for layer in self.layers]
-        return names.index(module) if module in names else len(names)
+        return self._places.get(module, len(self.layers))
+
+    @functools.cached_property
+    def _places(self) -> dict[str, int]:
+        return {layer.source.module: place for place, layer in enumerate(self.layers)}
 
 
 def find_index(module: str, layers: Sequence[ModuleIndex], bindings: Bindings) -> ModuleIndex:
