@@ -222,7 +222,7 @@ OUTSIDE = {
     "matplotlib": {"training"},
     "deepspeed": {"training"},
     "filelock": {"project", "training"},
-    "huggingface_hub": {"parts", "runtime"},
+    "huggingface_hub": {"author", "parts", "runtime"},
     "liger_kernel": {"parts", "runtime"},
     "jinja2": {"pages"},
     "libcst": {"compiler.edits", "lint", "rescuing"},

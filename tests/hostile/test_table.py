@@ -27,7 +27,11 @@ RUNS = {
     "rebase": [["rebase", FILE], ["rebase", "--write"]],
     "survive": [["survive"]],
     "adopt": [["adopt", "{named}/modeling_llama_fork.py", "--write", "{named}/made"]],
-    "new": [["new", "llama", "--with", "loss", "--no-proof"], ["new", "llama"]],
+    "new": [
+        ["new", "llama", "--with", "loss", "--no-proof"],
+        ["new", "llama"],
+        ["new", "{named}/llama-8b"],
+    ],
 }
 # These import torch, which takes seconds.
 SLOW = {
@@ -84,7 +88,9 @@ def write_inputs(world):
     hub = {"config.json": "{}", "modeling_tiny.py": HUB}
     files = {"modeling_llama_fork.py": fork, "program.py": PROGRAM}
     files |= {f"hub/{name}": text for name, text in hub.items()}
-    (world.named / "hub").mkdir()
+    files["llama-8b/config.json"] = '{"model_type": "llama"}'
+    for folder in ("hub", "llama-8b"):
+        (world.named / folder).mkdir()
     for name, text in files.items():
         (world.named / name).write_text(text, encoding="utf-8")
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen import disk
-from patchgen.author.anatomy.module import find_module, open_module
+from patchgen.author.anatomy.module import open_module
 from patchgen.author.declare.registry import OFFERED, PARTS, writers
 from patchgen.author.declare.request import Answer, answer
 from patchgen.author.declare.variant import Draft
 from patchgen.author.modular_text import format_modular
+from patchgen.author.published import find_published
 from patchgen.cli import terminal
 from patchgen.cli.options import option, package_root
 from patchgen.cli.report import table
@@ -51,8 +52,9 @@ def new(
     package_root: str | None,
 ) -> int:
     """It is verified on a tiny model first.  MODEL is a modeling module of the installed
-    transformers, such as roformer.  Code of it that patchgen does not understand is named with its
-    line.  Without --with: which parts fit MODEL, and why others do not.
+    transformers, such as roformer, or a checkpoint whose config.json is on this disk.  Code of it
+    that patchgen does not understand is named with its line.  Without --with: which parts fit
+    MODEL, and why others do not.
 
     \b
     Example:
@@ -65,6 +67,7 @@ def new(
     if model is None:
         what = "patchgen new MODEL lists the parts that fit it, such as patchgen new roformer; "
         raise click.UsageError(what + "patchgen new --from-gallery VARIANT copies one of ours")
+    model = find_published(project.environment(), model, project.home)
     if parts is None:
         return _list_parts(project, model)
     wanted = [part.strip() for part in parts.split(",") if part.strip()]
@@ -89,10 +92,10 @@ def new(
 
 
 def _list_parts(project: Project, model: str) -> int:
-    """Print which parts fit the model, and why others do not."""
+    """Print which parts fit the module `model`, and why others do not."""
     rows = []
     fitting = set()
-    module = open_module(project.environment(), find_module(project.environment(), model))
+    module = open_module(project.environment(), model)
     for name, writer in writers().items():
         contribution = writer(module)
         if contribution.redundant:
