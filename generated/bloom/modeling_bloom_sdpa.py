@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
-from transformers.integrations.sdpa_attention import create_position_bias_mask
+from transformers.integrations.sdpa_attention import create_position_bias_mask, sdpa_attention_forward
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
@@ -164,31 +164,6 @@ class BloomGelu(nn.Module):
         return GeLUFunction.apply(x)
 
 
-def eager_attention_forward(
-    module: nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float,
-    dropout: float = 0.0,
-    position_bias: torch.Tensor | None = None,
-    **kwargs,
-):
-    attn_weights = position_bias.flatten(0, 1).baddbmm(
-        batch1=query.flatten(0, 1), batch2=key.flatten(0, 1).transpose(-1, -2), alpha=scaling
-    )
-    attn_weights = attn_weights.view(*query.shape[:3], -1)
-    if attention_mask is not None:
-        attn_weights = attn_weights + attention_mask
-
-    # cast attention scores to fp32, compute scaled softmax and cast back to initial dtype
-    attn_weights = F.softmax(attn_weights, dim=-1, dtype=torch.float32).to(query.dtype)
-    attn_weights = F.dropout(attn_weights, p=dropout, training=module.training)
-    attn_output = torch.matmul(attn_weights, value).transpose(1, 2)
-    return attn_output, attn_weights
-
-
 class BloomAttention(nn.Module):
     is_causal = True
 
@@ -291,20 +266,48 @@ class BloomAttention(nn.Module):
             key_layer, value_layer = layer_past.update(key_layer, value_layer, self.layer_idx)
 
         # reshape qkv for further computations
-        attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
-        )
-        context_layer, attention_probs = attention_interface(
-            self,
-            query_layer,
-            key_layer,
-            value_layer,
-            attention_mask,
-            dropout=self.attention_dropout.p if self.training else 0.0,
-            scaling=self.inv_norm_factor,
-            position_bias=alibi,
-        )
-        context_layer = context_layer.reshape(batch_size, q_length, self.hidden_size)
+        query_layer = query_layer.reshape(batch_size * self.num_heads, -1, self.head_dim)
+        key_layer = key_layer.reshape(batch_size * self.num_heads, -1, self.head_dim).transpose(-1, -2)
+        value_layer = value_layer.reshape(batch_size * self.num_heads, -1, self.head_dim)
+
+        # [batch_size * num_heads, q_length, kv_length]
+        if self.config._attn_implementation == "eager":
+            attention_scores = alibi.baddbmm(
+                batch1=query_layer, batch2=key_layer, beta=self.beta, alpha=self.inv_norm_factor
+            )
+
+            # change view to [batch_size, num_heads, q_length, kv_length]
+            attn_weights = attention_scores.view(batch_size, self.num_heads, q_length, -1)
+            if attention_mask is not None:
+                attn_weights = attn_weights + attention_mask
+
+            # cast attention scores to fp32, compute scaled softmax and cast back to initial dtype
+            attention_probs = F.softmax(attn_weights, dim=-1, dtype=torch.float32).to(query_layer.dtype)
+
+            # [batch_size, num_heads, q_length, kv_length]
+            attention_probs = self.attention_dropout(attention_probs)
+
+            # change view [batch_size x num_heads, q_length, kv_length]
+            attention_probs_reshaped = attention_probs.view(batch_size * self.num_heads, q_length, -1)
+            context_layer = torch.bmm(attention_probs_reshaped, value_layer)
+        else:
+            attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+                self.config._attn_implementation, sdpa_attention_forward
+            )
+            context_layer, attention_probs = attention_interface(
+                self,
+                query_layer.unflatten(0, (-1, self.num_heads)),
+                key_layer.transpose(-1, -2).unflatten(0, (-1, self.num_heads)),
+                value_layer.unflatten(0, (-1, self.num_heads)),
+                attention_mask,
+                dropout=self.attention_dropout.p if self.training else 0.0,
+                scaling=self.inv_norm_factor,
+                position_bias=alibi,
+            )
+            context_layer = context_layer.transpose(1, 2).flatten(0, 1)
+
+        # change view [batch_size, q_length, num_heads * head_dim]
+        context_layer = self._merge_heads(context_layer)
 
         # aggregate results across tp ranks. See here: https://github.com/pytorch/pytorch/issues/76232
         if self.pretraining_tp > 1 and self.slow_but_exact:
@@ -544,14 +547,13 @@ class BloomModel(BloomPreTrainedModel):
             past_key_values=past_key_values,
             allow_is_causal_skip=False,
         )
-        alibi = alibi.view(batch_size, self.num_heads, 1, -1)
+
+        if self.config._attn_implementation != "eager":
+            alibi = alibi.unflatten(0, (-1, self.num_heads)).expand(-1, -1, hidden_states.shape[1], -1)
         if self.config._attn_implementation == "sdpa":
             # One mask for all layers, which would each make one of their own.
             causal_mask = create_position_bias_mask(alibi, causal_mask, False, alibi, alibi)
             alibi = None
-        else:
-            alibi = alibi.expand(-1, -1, seq_length, -1)
-
         for i, block in enumerate(self.h):
             if output_hidden_states:
                 all_hidden_states = all_hidden_states + (hidden_states,)

@@ -23,7 +23,7 @@ from torch.nn import BCEWithLogitsLoss, CrossEntropyLoss, LayerNorm, MSELoss
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
-from transformers.masking_utils import create_bidirectional_mask
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
     BaseModelOutput,
@@ -129,28 +129,6 @@ def build_rpos(query_layer, key_layer, relative_pos, position_buckets: int, max_
         )
     else:
         return relative_pos
-
-
-def eager_attention_forward(
-    module: nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float,
-    dropout: float = 0.0,
-    position_bias: torch.Tensor | None = None,
-    **kwargs,
-):
-    attn_weights = torch.matmul(query, key.transpose(2, 3)) * scaling
-    if position_bias is not None:
-        attn_weights = attn_weights + position_bias
-    attn_weights = attn_weights.masked_fill(~attention_mask, torch.finfo(query.dtype).min)
-
-    attn_weights = nn.functional.softmax(attn_weights, dim=-1)
-    attn_weights = nn.functional.dropout(attn_weights, p=dropout, training=module.training)
-    attn_output = torch.matmul(attn_weights, value).transpose(1, 2).contiguous()
-    return attn_output, attn_weights
 
 
 class DisentangledSelfAttention(nn.Module):
@@ -267,24 +245,39 @@ class DisentangledSelfAttention(nn.Module):
             rel_att = self.disentangled_attention_bias(
                 query_layer, key_layer, relative_pos, rel_embeddings, scale_factor
             )
-
-        heads = (-1, self.num_attention_heads)
-        if isinstance(rel_att, torch.Tensor):
-            # A copy: compiled flex attention gives no gradient to a view.
-            rel_att = rel_att.unflatten(0, heads).clone()
-        attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
-        )
-        context_layer, attention_probs = attention_interface(
-            self,
-            query_layer.unflatten(0, heads),
-            (key_layer / scale.to(dtype=query_layer.dtype)).unflatten(0, heads),
-            value_layer.unflatten(0, heads),
-            attention_mask,
-            dropout=self.dropout.p if self.training else 0.0,
-            scaling=1.0,  # the keys are scaled
-            position_bias=rel_att,
-        )
+        attention_mask = attention_mask.bool()
+        if self.config._attn_implementation == "eager":
+            attention_scores = torch.bmm(query_layer, key_layer.transpose(-1, -2) / scale.to(dtype=query_layer.dtype))
+            if rel_att is not None:
+                attention_scores = attention_scores + rel_att
+            attention_scores = attention_scores.view(
+                -1, self.num_attention_heads, attention_scores.size(-2), attention_scores.size(-1)
+            )
+            attention_scores = attention_scores.masked_fill(~attention_mask, torch.finfo(query_layer.dtype).min)
+            attention_probs = nn.functional.softmax(attention_scores, dim=-1)
+            attention_probs = self.dropout(attention_probs)
+            context_layer = torch.bmm(
+                attention_probs.view(-1, attention_probs.size(-2), attention_probs.size(-1)), value_layer
+            )
+            context_layer = (
+                context_layer.view(-1, self.num_attention_heads, context_layer.size(-2), context_layer.size(-1))
+                .permute(0, 2, 1, 3)
+                .contiguous()
+            )
+        else:
+            attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+                self.config._attn_implementation, sdpa_attention_forward
+            )
+            context_layer, attention_probs = attention_interface(
+                self,
+                (query_layer / scale.to(dtype=query_layer.dtype)).unflatten(0, (-1, self.num_attention_heads)),
+                key_layer.unflatten(0, (-1, self.num_attention_heads)),
+                value_layer.unflatten(0, (-1, self.num_attention_heads)),
+                attention_mask,
+                dropout=self.dropout.p if self.training else 0.0,
+                scaling=1.0,
+                position_bias=rel_att.unflatten(0, (-1, self.num_attention_heads)) if rel_att is not None else None,
+            )
         new_context_layer_shape = context_layer.size()[:-2] + (-1,)
         context_layer = context_layer.view(new_context_layer_shape)
         if not output_attentions:
@@ -585,7 +578,6 @@ class DebertaV2Encoder(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        self.config = config
 
         self.layer = nn.ModuleList([DebertaV2Layer(config) for _ in range(config.num_hidden_layers)])
         self.relative_attention = getattr(config, "relative_attention", False)
@@ -658,10 +650,7 @@ class DebertaV2Encoder(nn.Module):
             input_mask = attention_mask
         else:
             input_mask = attention_mask.sum(-2) > 0
-        if self.config._attn_implementation in ("eager", "sdpa"):
-            attention_mask = self.get_attention_mask(attention_mask).bool()
-        else:
-            attention_mask = create_bidirectional_mask(self.config, hidden_states, attention_mask)
+        attention_mask = self.get_attention_mask(attention_mask)
         relative_pos = self.get_rel_pos(hidden_states, query_states, relative_pos)
 
         all_hidden_states: tuple[torch.Tensor] | None = (hidden_states,) if output_hidden_states else None
@@ -709,8 +698,6 @@ class DebertaV2PreTrainedModel(PreTrainedModel):
     _keys_to_ignore_on_load_unexpected = ["position_embeddings"]
     supports_gradient_checkpointing = True
     _supports_sdpa = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
 
     @classmethod
     def is_custom_code(cls):

@@ -25,6 +25,7 @@ from torch.nn import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN, gelu
+from transformers.integrations.sdpa_attention import create_position_bias_mask, sdpa_attention_forward
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
@@ -48,10 +49,11 @@ logger = logging.get_logger(__name__)
 class MPNetPreTrainedModel(PreTrainedModel):
     config: MPNetConfig
     base_model_prefix = "mpnet"
-    supports_gradient_checkpointing = True
     _supports_sdpa = True
     _supports_flex_attn = True
     _supports_attention_backend = True
+
+    supports_gradient_checkpointing = True
 
     @classmethod
     def is_custom_code(cls):
@@ -125,29 +127,6 @@ class MPNetEmbeddings(nn.Module):
         return position_ids.unsqueeze(0).expand(input_shape)
 
 
-def eager_attention_forward(
-    module: nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float,
-    dropout: float = 0.0,
-    position_bias: torch.Tensor | None = None,
-    **kwargs,
-):
-    attn_weights = torch.matmul(query, key.transpose(2, 3)) / math.sqrt(query.shape[-1])
-    if position_bias is not None:
-        attn_weights = attn_weights + position_bias
-    if attention_mask is not None:
-        attn_weights = attn_weights + attention_mask
-
-    attn_weights = nn.functional.softmax(attn_weights, dim=-1)
-    attn_weights = nn.functional.dropout(attn_weights, p=dropout, training=module.training)
-    attn_output = torch.matmul(attn_weights, value).transpose(1, 2).contiguous()
-    return attn_output, attn_weights
-
-
 class MPNetSelfAttention(nn.Module):
     is_causal = False
 
@@ -186,19 +165,38 @@ class MPNetSelfAttention(nn.Module):
         v = self.v(hidden_states).view(hidden_shape).transpose(1, 2)
 
         # Take the dot product between "query" and "key" to get the raw attention scores.
-        attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
-        )
-        c, attention_probs = attention_interface(
-            self,
-            q,
-            k,
-            v,
-            attention_mask,
-            dropout=self.dropout.p if self.training else 0.0,
-            scaling=self.attention_head_size**-0.5,
-            position_bias=position_bias,
-        )
+        if self.config._attn_implementation == "eager":
+            attention_scores = torch.matmul(q, k.transpose(-1, -2))
+            attention_scores = attention_scores / math.sqrt(self.attention_head_size)
+
+            # Apply relative position embedding (precomputed in MPNetEncoder) if provided.
+            if position_bias is not None:
+                attention_scores += position_bias
+
+            if attention_mask is not None:
+                attention_scores = attention_scores + attention_mask
+
+            # Normalize the attention scores to probabilities.
+            attention_probs = nn.functional.softmax(attention_scores, dim=-1)
+
+            attention_probs = self.dropout(attention_probs)
+
+            c = torch.matmul(attention_probs, v)
+            c = c.permute(0, 2, 1, 3).contiguous()
+        else:
+            attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+                self.config._attn_implementation, sdpa_attention_forward
+            )
+            c, attention_probs = attention_interface(
+                self,
+                q,
+                k,
+                v,
+                attention_mask,
+                dropout=self.dropout.p if self.training else 0.0,
+                scaling=1 / math.sqrt(self.attention_head_size),
+                position_bias=position_bias,
+            )
         new_c_shape = c.size()[:-2] + (self.all_head_size,)
         c = c.view(*new_c_shape)
 
@@ -315,6 +313,12 @@ class MPNetEncoder(nn.Module):
         position_bias = self.compute_position_bias(hidden_states)
         all_hidden_states = () if output_hidden_states else None
         all_attentions = () if output_attentions else None
+        if self.config._attn_implementation == "sdpa":
+            # One mask for all layers, which would each make one of their own.
+            attention_mask = create_position_bias_mask(
+                position_bias, attention_mask, False, position_bias, position_bias
+            )
+            position_bias = None
         for i, layer_module in enumerate(self.layer):
             if output_hidden_states:
                 all_hidden_states = all_hidden_states + (hidden_states,)

@@ -27,6 +27,7 @@ from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 from transformers.generation import GenerationMixin
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.loss.loss_utils import ForCausalLMLoss
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -111,34 +112,10 @@ class XGLMSinusoidalPositionalEmbedding(nn.Module):
         return self.weights.index_select(0, position_ids.view(-1)).view(bsz, seq_len, self.weights.shape[-1]).detach()
 
 
-def eager_attention_forward(
-    module: nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float,
-    dropout: float = 0.0,
-    **kwargs,
-):
-    attn_weights = torch.bmm(query.flatten(0, 1), key.flatten(0, 1).transpose(1, 2)) * scaling
-    attn_weights = attn_weights.unflatten(0, query.shape[:2])
-    if attention_mask is not None:
-        attn_weights = attn_weights + attention_mask
-        attn_weights = torch.max(
-            attn_weights, torch.full((), torch.finfo(attn_weights.dtype).min, device=attn_weights.device)
-        )
-
-    # upcast to fp32 if the weights are in fp16. Please see https://github.com/huggingface/transformers/pull/17437
-    dtype = torch.float32 if attn_weights.dtype == torch.float16 else None
-    attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=dtype).to(attn_weights.dtype)
-    attn_probs = nn.functional.dropout(attn_weights, p=dropout, training=module.training)
-    attn_output = torch.matmul(attn_probs, value).transpose(1, 2).contiguous()
-    return attn_output, attn_weights
-
-
 class XGLMAttention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
+
+    config = None
 
     def __init__(
         self,
@@ -148,7 +125,6 @@ class XGLMAttention(nn.Module):
         is_decoder: bool | None = False,
         bias: bool | None = True,
         layer_idx: bool | None = None,
-        config: XGLMConfig | None = None,
     ):
         super().__init__()
         self.embed_dim = embed_dim
@@ -169,7 +145,6 @@ class XGLMAttention(nn.Module):
         self.v_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
         self.q_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
         self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
-        self.config = config
 
     def forward(
         self,
@@ -221,21 +196,72 @@ class XGLMAttention(nn.Module):
                 if is_cross_attention and isinstance(past_key_values, EncoderDecoderCache):
                     past_key_values.is_updated[self.layer_idx] = True
 
+        proj_shape = (bsz * self.num_heads, -1, self.head_dim)
         query_states = query_states.view(bsz, tgt_len, self.num_heads, self.head_dim).transpose(1, 2)
-        attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
-        )
-        attn_output, attn_weights_reshaped = attention_interface(
-            self,
-            query_states,
-            key_states,
-            value_states,
-            attention_mask,
-            dropout=self.dropout if self.training else 0.0,
-            scaling=1.0,  # the queries are scaled
-            is_causal=not is_cross_attention,
-            **kwargs,
-        )
+        query_states = query_states.reshape(*proj_shape)
+        key_states = key_states.reshape(*proj_shape)
+        value_states = value_states.reshape(*proj_shape)
+
+        src_len = key_states.size(1)
+        if self.config._attn_implementation == "eager":
+            attn_weights = torch.bmm(query_states, key_states.transpose(1, 2))
+
+            if attn_weights.size() != (bsz * self.num_heads, tgt_len, src_len):
+                raise ValueError(
+                    f"Attention weights should be of size {(bsz * self.num_heads, tgt_len, src_len)}, but is"
+                    f" {attn_weights.size()}"
+                )
+
+            if attention_mask is not None:
+                if attention_mask.size() != (bsz, 1, tgt_len, src_len):
+                    raise ValueError(
+                        f"Attention mask should be of size {(bsz, 1, tgt_len, src_len)}, but is {attention_mask.size()}"
+                    )
+                attn_weights = attn_weights.view(bsz, self.num_heads, tgt_len, src_len) + attention_mask
+                attn_weights = torch.max(
+                    attn_weights, torch.full((), torch.finfo(attn_weights.dtype).min, device=attn_weights.device)
+                )
+                attn_weights = attn_weights.view(bsz * self.num_heads, tgt_len, src_len)
+
+            # upcast to fp32 if the weights are in fp16. Please see https://github.com/huggingface/transformers/pull/17437
+            if attn_weights.dtype == torch.float16:
+                attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=torch.float32).to(torch.float16)
+            else:
+                attn_weights = nn.functional.softmax(attn_weights, dim=-1)
+
+            # this operation is a bit awkward, but it's required to
+            # make sure that attn_weights keeps its gradient.
+            # In order to do so, attn_weights have to be reshaped
+            # twice and have to be reused in the following
+            attn_weights_reshaped = attn_weights.view(bsz, self.num_heads, tgt_len, src_len)
+            attn_weights = attn_weights_reshaped.view(bsz * self.num_heads, tgt_len, src_len)
+
+            attn_probs = nn.functional.dropout(attn_weights, p=self.dropout, training=self.training)
+
+            attn_output = torch.bmm(attn_probs, value_states)
+
+            if attn_output.size() != (bsz * self.num_heads, tgt_len, self.head_dim):
+                raise ValueError(
+                    f"`attn_output` should be of size {(bsz, self.num_heads, tgt_len, self.head_dim)}, but is"
+                    f" {attn_output.size()}"
+                )
+
+            attn_output = attn_output.view(bsz, self.num_heads, tgt_len, self.head_dim)
+            attn_output = attn_output.transpose(1, 2)
+        else:
+            attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+                self.config._attn_implementation, sdpa_attention_forward
+            )
+            attn_output, attn_weights_reshaped = attention_interface(
+                self,
+                query_states.unflatten(0, (-1, self.num_heads)),
+                key_states.unflatten(0, (-1, self.num_heads)),
+                value_states.unflatten(0, (-1, self.num_heads)),
+                attention_mask,
+                dropout=self.dropout if self.training else 0.0,
+                scaling=1.0,
+                is_causal=self.is_decoder and not is_cross_attention,
+            )
 
         # Use the `embed_dim` from the config (stored in the class) rather than `hidden_state` because `attn_output` can be
         # partitioned across GPUs when using tensor-parallelism.
@@ -257,7 +283,6 @@ class XGLMDecoderLayer(GradientCheckpointingLayer):
             dropout=config.attention_dropout,
             is_decoder=True,
             layer_idx=layer_idx,
-            config=config,
         )
         self.dropout = config.dropout
         self.activation_fn = ACT2FN[config.activation_function]
@@ -270,7 +295,6 @@ class XGLMDecoderLayer(GradientCheckpointingLayer):
                 dropout=config.attention_dropout,
                 is_decoder=True,
                 layer_idx=layer_idx,
-                config=config,
             )
             self.encoder_attn_layer_norm = nn.LayerNorm(self.embed_dim)
 
@@ -343,6 +367,8 @@ class XGLMDecoderLayer(GradientCheckpointingLayer):
 
 @auto_docstring
 class XGLMPreTrainedModel(PreTrainedModel):
+    """Gives its configuration to attentions that are built without one: with `config = None`."""
+
     config: XGLMConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
@@ -365,6 +391,12 @@ class XGLMPreTrainedModel(PreTrainedModel):
                 module.num_positions + module.offset, module.embedding_dim, module.padding_idx
             )
             init.copy_(module.weights, emb_weights)
+
+    def post_init(self: Any) -> None:
+        for module in self.modules():
+            if getattr(module, "config", self) is None:
+                module.config = self.config
+        super().post_init()
 
 
 @auto_docstring

@@ -1,9 +1,6 @@
-"""ALBERT with activation checkpointing, which transformers does not have for it.
+"""albert with checkpoint, written by `patchgen new`.
 
-    model.activation_checkpointing_enable()
-
-Its layers share their weights, so activations take nearly all the memory of training.  The one layer is run again at
-each of its uses; `every_n_layers` has nothing to choose from.
+Activation checkpointing: `model.activation_checkpointing_enable()`.
 """
 
 from transformers.modeling_layers import GradientCheckpointingLayer

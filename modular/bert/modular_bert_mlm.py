@@ -1,15 +1,17 @@
-"""BERT whose masked-LM head runs on the tokens that have a label.
+"""bert with loss, written by `patchgen new`.
 
-For those who pretrain or adapt it: with 15 % of the tokens masked, the head (transform, norm, and a matrix of 30,522
-rows) does 15 % of its work, and the logits take 15 % of their memory.  Loss and gradients are the same.  See
-`patchgen.parts.loss`.
+With labels the loss is taken without logits, and there are no `outputs.logits`; `config.loss_chunk_size` sets the
+tokens in a chunk, 0 brings the logits back. See `patchgen.parts.loss`.
 
-In training with labels there are no `outputs.logits`.  Under `torch.compile` set `config.max_labelled_fraction`.
-`BertForPreTraining` is as it was.
+What stays as it was:
+
+- transformers/models/bert/modeling_bert.py:806:30: BertForPreTraining: takes its loss in statements that the part does not know
+- transformers/models/bert/modeling_bert.py:895:20: BertLMHeadModel: `self.cls`, which makes its logits, is no linear layer
 """
 
-from patchgen.parts.loss import LabelledTokens
 from transformers.models.bert import modeling_bert as bert
+
+from patchgen.parts.loss import LabelledTokens
 
 
 class BertForMaskedLM(LabelledTokens, bert.BertForMaskedLM):

@@ -1,27 +1,35 @@
-"""BERT to pretrain: layers compute no padding, and the masked-LM head runs on the tokens that have a label.
+"""bert with loss and flash, written by `patchgen new`.
 
-For those who pretrain or adapt it: of a batch in which 45 of 100 places are padding and 15 of 100 tokens have a label,
-layers compute 55 places, and the head 8.  Loss and gradients are BERT's.  This is the variant of
-`modular_bert_padding_free` and that of `modular_bert_mlm`; `python benchmarks/padding.py` measures a step of training.
+With labels the loss is taken without logits, and there are no `outputs.logits`; `config.loss_chunk_size` sets the
+tokens in a chunk, 0 brings the logits back. See `patchgen.parts.loss`.
+
+No padding is computed: real tokens are taken out of the batch once, behind the embeddings, and put back after the
+last layer. Attention is transformers' own, under every `attn_implementation`. What comes out at real tokens is the
+parent's own; at padding it is zeros. See `patchgen.parts.flash`.
+
+What stays as it was:
+
+- transformers/models/bert/modeling_bert.py:806:30: BertForPreTraining: takes its loss in statements that the part does not know
+- transformers/models/bert/modeling_bert.py:895:20: BertLMHeadModel: `self.cls`, which makes its logits, is no linear layer
 """
 
-from modular.bert.modular_bert_mlm import BertForMaskedLM as OnLabels
-from modular.bert.modular_bert_padding_free import BertForQuestionAnswering as OnRows
-from modular.bert.modular_bert_padding_free import BertModel as OnTokens
-from modular.bert.modular_bert_padding_free import BertSelfAttention as InRows
+from transformers.models.bert import modeling_bert as bert
+
+from patchgen.parts.flash import AttendsInRows, KeepsPadding, PaddingFreeEncoder, PoolsEachText
+from patchgen.parts.loss import LabelledTokens
 
 
-class BertSelfAttention(InRows):
+class BertSelfAttention(AttendsInRows, bert.BertSelfAttention):
     pass
 
 
-class BertModel(OnTokens):
+class BertModel(PoolsEachText, PaddingFreeEncoder, bert.BertModel):
     pass
 
 
-class BertForMaskedLM(OnLabels):
+class BertForMaskedLM(LabelledTokens, bert.BertForMaskedLM):
     pass
 
 
-class BertForQuestionAnswering(OnRows):
+class BertForQuestionAnswering(KeepsPadding, bert.BertForQuestionAnswering):
     pass

@@ -8,14 +8,18 @@ gives eight copies of the FFN of every other layer and a router that is drawn: u
 BERT's.  Options are those of `patchgen.parts.moe.MixtureOptions`.  Under gradient checkpointing a recompute sends each
 token to the experts that the forward pass chose (`patchgen.parts.checkpoint`); where products are kept, take
 `experts_implementation="eager"`: transformers adds biases to its grouped GEMMs in place.
+
+Written by hand: it shows a new model with a configuration of its own.  `patchgen new bert --with moe` writes
+`bert_mixture`.
 """
 
 from huggingface_hub.dataclasses import strict
-from patchgen.parts.checkpoint import ChooseOnce
-from patchgen.parts.moe import Mixture, MixtureHead, MixtureModel, MixtureOptions, has_experts
 from torch import nn
 from transformers.models.bert import configuration_bert
 from transformers.models.bert import modeling_bert as bert
+
+from patchgen.parts.checkpoint import ChooseOnce
+from patchgen.parts.moe import Mixture, MixtureHead, MixtureModel, MixtureOptions, has_experts
 
 
 @strict

@@ -3,17 +3,20 @@
 For those who train it on a GPU: two products for all experts, and no synchronisation to find out which of them were
 chosen.  `experts_implementation` takes every name that transformers has: "grouped_mm" is the default, "eager" the
 loop.  The weights are stacked when a checkpoint of DBRX is loaded, and saved as DBRX has them.
+
+Written by hand: no two loops over experts are alike, and these weights are stacked in one tensor for all experts.
 """
 
 import torch
-from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.stacked import ConvertedCheckpoints
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.core_model_loading import Concatenate, ConversionOps, Transpose, WeightConverter
 from transformers.integrations import use_experts_implementation
 from transformers.models.dbrx import modeling_dbrx as dbrx
+
+from patchgen.edits import Hole, edit, new, old
+from patchgen.parts.stacked import ConvertedCheckpoints
 
 
 class ByExpert(ConversionOps):

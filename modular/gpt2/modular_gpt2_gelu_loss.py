@@ -2,6 +2,8 @@
 
 For those who train it from its beginning.  This is `modular_gpt2_gelu` and `modular_gpt2_loss`.  In training with
 labels there are no `outputs.logits`.
+
+Written by hand: it shows how a variant takes classes of two others.
 """
 
 from modular.gpt2.modular_gpt2_gelu import GPT2MLP as WithOneGelu

@@ -1,14 +1,17 @@
-"""GPT-2 whose loss needs no logits: they exist for one chunk of tokens at a time.
+"""gpt2 with loss, written by `patchgen new`.
 
-For those who train it with large batches: GPT-2's vocabulary is 65 times as wide as its smallest model, so logits
-outweigh every other tensor of a step.  See `patchgen.parts.loss`.  `GPT2DoubleHeadsModel` is as it was.
+With labels the loss is taken without logits, and there are no `outputs.logits`; `config.loss_chunk_size` sets the
+tokens in a chunk, 0 brings the logits back. See `patchgen.parts.loss`.
 
-With labels there are no `outputs.logits`; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
-logits back.
+What stays as it was:
+
+- transformers/models/gpt2/modeling_gpt2.py:822:23: GPT2DoubleHeadsModel: takes its loss in statements that the part does not know
+- transformers/models/gpt2/modeling_gpt2.py:829:23: GPT2DoubleHeadsModel: takes its loss in statements that the part does not know
 """
 
-from patchgen.parts.loss import ChunkedLoss
 from transformers.models.gpt2 import modeling_gpt2 as gpt2
+
+from patchgen.parts.loss import ChunkedLoss
 
 
 class GPT2LMHeadModel(ChunkedLoss, gpt2.GPT2LMHeadModel):

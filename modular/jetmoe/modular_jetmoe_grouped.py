@@ -3,12 +3,15 @@
 For those who train it on a GPU: one product for all experts, and no synchronisation to count their tokens.  Router and
 checkpoints are the parent's.  Attention has its projections as experts, which are no pair of products of one token:
 transformers' interface of experts has no place for them, and its grouped GEMM is called alone.
+
+Written by hand: no two loops over experts are alike, and these are of attention too.
 """
 
 import torch
-from patchgen.edits import edit, new, old
 from transformers.integrations.moe import _grouped_linear
 from transformers.models.jetmoe import modeling_jetmoe as jetmoe
+
+from patchgen.edits import edit, new, old
 
 
 class JetMoeParallelExperts(jetmoe.JetMoeParallelExperts):

@@ -8,11 +8,14 @@ For those who train it, whole or with LoRA.  It is `patchgen.parts.loss` and `pa
 - RMSNorm, rotation and gated product are Liger's kernels on CUDA, if liger-kernel is installed.
 
 `patchgen.runtime.checkpointing` has policies for activation checkpointing.
+
+Written by hand: it shows parts of one model together.
 """
+
+from transformers.models.llama import modeling_llama as llama
 
 from patchgen.parts.fast import FastRMSNorm, FastRotary, FastSwiGLU, LabelsWithinTexts, PacksByPosition
 from patchgen.parts.loss import ChunkedLoss
-from transformers.models.llama import modeling_llama as llama
 
 
 class LlamaRMSNorm(FastRMSNorm, llama.LlamaRMSNorm):

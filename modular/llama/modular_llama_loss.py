@@ -1,15 +1,12 @@
-"""Llama whose loss needs no logits: they exist for one chunk of tokens at a time.
+"""llama with loss, written by `patchgen new`.
 
-For those who train with long sequences or large batches, where the logits (vocabulary of 128,256: half a megabyte a
-token in float32, and as much for their gradient) are the largest tensors of a step.  Works with gradient accumulation,
-autocast, LoRA on other layers and FSDP; see `patchgen.parts.loss`.
-
-With labels there are no `outputs.logits`; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
-logits back.
+With labels the loss is taken without logits, and there are no `outputs.logits`; `config.loss_chunk_size` sets the
+tokens in a chunk, 0 brings the logits back. See `patchgen.parts.loss`.
 """
 
-from patchgen.parts.loss import ChunkedLoss
 from transformers.models.llama import modeling_llama as llama
+
+from patchgen.parts.loss import ChunkedLoss
 
 
 class LlamaForCausalLM(ChunkedLoss, llama.LlamaForCausalLM):

@@ -8,14 +8,18 @@ gives eight copies of each FFN and a router that is drawn: until the first step 
 those of `patchgen.parts.moe.MixtureOptions`.  Under gradient checkpointing a recompute sends each token to the experts
 that the forward pass chose (`patchgen.parts.checkpoint`).  `experts_implementation="lean"` makes experts keep less
 for the backward pass (`patchgen.runtime.lean_experts`).
+
+Written by hand: it shows a new model with a configuration of its own.  `patchgen new llama --with moe` writes
+`llama_mixture`.
 """
 
 from huggingface_hub.dataclasses import strict
+from transformers.models.llama import configuration_llama
+from transformers.models.llama import modeling_llama as llama
+
 from patchgen.edits import edit, new, old
 from patchgen.parts.checkpoint import ChooseOnce
 from patchgen.parts.moe import Mixture, MixtureHead, MixtureModel, MixtureOptions, has_experts
-from transformers.models.llama import configuration_llama
-from transformers.models.llama import modeling_llama as llama
 
 
 @strict

@@ -1,19 +1,14 @@
-"""Llama that computes no padding, where attention takes the lengths of texts.
+"""llama with flash, written by `patchgen new`.
 
-For those who fine-tune it on texts of different lengths, padded or packed: layers run on real tokens alone, and each
-text attends to itself.  What comes out at real tokens is Llama's own; at padding it is zeros.
-
-This is so under FlashAttention (`attn_implementation="flash_attention_2"` and later, kernels of the Hub) and under
-"varlen", which `import patchgen.runtime` registers: torch's own kernels on a GPU, and one call of SDPA a layer elsewhere.
-Under any other implementation it is Llama.  See `patchgen.parts.flash`.
-
-Texts are told apart by `attention_mask`, or by `position_ids` that restart (as `DataCollatorWithFlattening` and TRL's
-`padding_free` give them).  In training no cache is made; elsewhere pass `use_cache=False`.  With a cache, and so in
-`generate`, it is Llama.  So is its head for questions, whose softmax runs over padding too.
+No padding is computed where attention takes the lengths of texts: under FlashAttention and under "varlen", which
+`import patchgen.runtime` registers. Real tokens are taken out of the batch once, and put back after the last layer;
+packed texts are told apart by positions that restart. What comes out at real tokens is the parent's own; at padding
+it is zeros. Under any other `attn_implementation` it is the parent. See `patchgen.parts.flash`.
 """
 
-from patchgen.parts.flash import KeepsPadding, LabelsWithinTexts, PaddingFreeDecoder
 from transformers.models.llama import modeling_llama as llama
+
+from patchgen.parts.flash import KeepsPadding, LabelsWithinTexts, PaddingFreeDecoder
 
 
 class LlamaModel(PaddingFreeDecoder, llama.LlamaModel):

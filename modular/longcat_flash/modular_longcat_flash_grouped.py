@@ -4,6 +4,8 @@ For those who train it on a GPU: no synchronisation to find out which experts we
 computes nothing is left out of the products.  Router and checkpoints are the parent's.  Its weights of gate and up
 have rows for the experts that compute nothing, those down have none: transformers' interface of experts takes the same
 number of both, and its grouped GEMM is called alone.
+
+Written by hand: no two loops over experts are alike, and some of these experts compute nothing.
 """
 
 import torch

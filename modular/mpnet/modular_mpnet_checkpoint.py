@@ -1,17 +1,15 @@
-"""MPNet with activation checkpointing, which transformers does not have for it.
+"""mpnet with checkpoint, written by `patchgen new`.
 
-    model.activation_checkpointing_enable()
-
-For those who train sentence embeddings with batches that do not fit: contrastive losses want them large.
+Activation checkpointing: `model.activation_checkpointing_enable()`.
 """
 
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.mpnet import modeling_mpnet as mpnet
 
 
-class MPNetLayer(mpnet.MPNetLayer, GradientCheckpointingLayer):
-    pass
-
-
 class MPNetPreTrainedModel(mpnet.MPNetPreTrainedModel):
     supports_gradient_checkpointing = True
+
+
+class MPNetLayer(mpnet.MPNetLayer, GradientCheckpointingLayer):
+    pass

@@ -3,11 +3,14 @@
     model.activation_checkpointing_enable()
 
 A layer returns a tuple for its list: of a list, `use_reentrant=True` gives no gradient.
+
+Written by hand: it shows a part beside an edit that the part needs.
 """
 
-from patchgen.edits import edit, new, old
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.openai import modeling_openai as openai
+
+from patchgen.edits import edit, new, old
 
 
 class Block(openai.Block, GradientCheckpointingLayer):

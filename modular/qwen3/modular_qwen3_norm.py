@@ -1,11 +1,11 @@
-"""Qwen3 whose norms are one kernel each, those of queries and keys included, rounded as Qwen3 rounds.
+"""qwen3 with norm, written by `patchgen new`.
 
-For those who train it without `torch.compile`.  On CUDA a norm in bfloat16 keeps its input and its normed rows, 4
-bytes a feature, where transformers keeps 6, two thirds of them in float32; see `patchgen.parts.norm`.
+Each RMSNorm is one call of `rms_norm`, rounded as the parent rounds. See `patchgen.parts.norm`.
 """
 
-from patchgen.parts.norm import FusedRMSNorm
 from transformers.models.qwen3 import modeling_qwen3 as qwen3
+
+from patchgen.parts.norm import FusedRMSNorm
 
 
 class Qwen3RMSNorm(FusedRMSNorm, qwen3.Qwen3RMSNorm):

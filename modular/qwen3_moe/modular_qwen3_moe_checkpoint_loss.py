@@ -1,19 +1,17 @@
-"""Qwen3-MoE whose experts are chosen once under activation checkpointing, and a loss without logits.
+"""qwen3_moe with checkpoint and loss, written by `patchgen new`.
 
-    model.activation_checkpointing_enable()
+Under activation checkpointing a recompute takes the experts that the forward pass chose; see
+`patchgen.parts.checkpoint`.
 
-For those who fine-tune it at long sequences.  The recompute takes the experts that the forward pass chose: where
-transformers computes the router again, a logit that rounds otherwise sends the token to another expert, and the
-gradients belong to no function.  In training with labels there are no `outputs.logits`; the router's loss is added
-as in the parent.
-
-`import patchgen.runtime` and `experts_implementation="lean"` make experts keep less (`patchgen.runtime.lean_experts`).
+With labels the loss is taken without logits, and there are no `outputs.logits`; `config.loss_chunk_size` sets the
+tokens in a chunk, 0 brings the logits back. See `patchgen.parts.loss`.
 """
+
+from transformers.models.qwen3_moe import modeling_qwen3_moe as qwen3_moe
 
 from patchgen.edits import edit, new, old
 from patchgen.parts.checkpoint import ChooseOnce
 from patchgen.parts.loss import ChunkedLoss
-from transformers.models.qwen3_moe import modeling_qwen3_moe as qwen3_moe
 
 
 class Qwen3MoeTopKRouter(qwen3_moe.Qwen3MoeTopKRouter):

@@ -1,14 +1,16 @@
-"""RoBERTa whose masked-LM head runs on the tokens that have a label.
+"""roberta with loss, written by `patchgen new`.
 
-For those who pretrain or adapt it: with 15 % of the tokens masked, the head (a dense layer, a norm, and a matrix of
-50,265 rows) does 15 % of its work, and the logits take 15 % of their memory.  Loss and gradients are the same.  See
-`patchgen.parts.loss`.
+With labels the loss is taken without logits, and there are no `outputs.logits`; `config.loss_chunk_size` sets the
+tokens in a chunk, 0 brings the logits back. See `patchgen.parts.loss`.
 
-In training with labels there are no `outputs.logits`.  Under `torch.compile` set `config.max_labelled_fraction`.
+What stays as it was:
+
+- transformers/models/roberta/modeling_roberta.py:778:20: RobertaForCausalLM: `self.lm_head`, which makes its logits, is no linear layer
 """
 
-from patchgen.parts.loss import LabelledTokens
 from transformers.models.roberta import modeling_roberta as roberta
+
+from patchgen.parts.loss import LabelledTokens
 
 
 class RobertaForMaskedLM(LabelledTokens, roberta.RobertaForMaskedLM):

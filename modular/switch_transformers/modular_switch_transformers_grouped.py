@@ -5,17 +5,20 @@ out which of them were chosen.  `experts_implementation` takes every name that t
 default, "eager" the loop.  Router, jitter and capacity are the parent's: a token beyond an expert's capacity gets
 nothing from it.  The weights are stacked when a checkpoint is loaded, and saved as the parent has them.  An expert
 that no token chose gets a gradient of zeros, where the parent's loop gives it none.
+
+Written by hand: no two loops over experts are alike, and these are modules of their own.
 """
 
 import torch
-from patchgen.edits import edit, new, old
-from patchgen.parts.stacked import ConvertedCheckpoints
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.core_model_loading import MergeModulelist, WeightConverter
 from transformers.integrations import use_experts_implementation
 from transformers.models.switch_transformers import modeling_switch_transformers as switch
+
+from patchgen.edits import edit, new, old
+from patchgen.parts.stacked import ConvertedCheckpoints
 
 
 @use_experts_implementation(has_gate=False)

@@ -1,8 +1,6 @@
-"""XLNet with activation checkpointing, which transformers does not have for it.
+"""xlnet with checkpoint, written by `patchgen new`.
 
-    model.activation_checkpointing_enable()
-
-Memories (`mems`) are read in the recompute as they were in the forward pass, and written outside the layers.
+Activation checkpointing: `model.activation_checkpointing_enable()`.
 """
 
 from transformers.modeling_layers import GradientCheckpointingLayer

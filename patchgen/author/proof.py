@@ -283,11 +283,12 @@ def _short(variant: Variant, parts: Sequence[str]) -> Iterator[Case]:
         recomputes = case.kind == "numbers" and case.scenario.checkpointing is not None
         is_first = case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(wide)
         is_narrow = case.kind == "norms" or case.name.endswith(NARROW)
+        by_each = case.kind == "interface" and case.scenario.rows == "left"
         if case.dtype == "bfloat16":
             is_wanted = is_narrow
         else:
             is_wanted = is_first or ("checkpoint" in parts and recomputes)
-        if is_wanted:
+        if is_wanted or by_each:
             yield case
     errors = {repr(error.scenario): error for check in checks for error in check.planted_errors}
     for error in errors.values():

@@ -31,6 +31,13 @@ _FORECAST = {"context_length": 48, "patch_length": 4, "horizon_length": 8}
 
 FAMILIES: dict[str, dict[str, Any]] = {
     **VISION,
+    "audio-spectrogram-transformer": {
+        "max_length": 24,
+        "num_mel_bins": 16,
+        "patch_size": 4,
+        "frequency_stride": 4,
+        "time_stride": 4,
+    },
     "autoformer": {**_LAGGED, "label_length": 4, "moving_average": 3},
     # With rows too short for its blocks, BigBird replaces its attentions and draws new weights.
     "big_bird": {"attention_type": "original_full"},

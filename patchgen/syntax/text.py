@@ -273,3 +273,9 @@ def _parse_safely(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
     finally:
         if collecting:
             gc.enable()
+
+
+def count_words(word: str, text: str, behind: str = "") -> int:
+    """How often the identifier `word` stands in `text`, where the pattern `behind` it fits."""
+    # A pattern that begins with letters is looked for ten times faster.
+    return len(re.findall(rf"{word}(?<!\w{word}){behind}\b", text))

@@ -145,7 +145,7 @@ def called_function(node: ast.expr) -> ast.expr:
 
 # A block is asked about many times: by each step, and for each variant of its file.  It is parsed
 # again where many others were asked about in between, because trees take much memory.
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=2048)
 def parse_once(text: str) -> ast.Module:
     """The tree of the statements in `text`, shared by all who ask: nobody changes it."""
     return ast.parse(text)

@@ -84,7 +84,7 @@ CASES = {
     "bloom": Case("bloom", "bloom_sdpa", "BloomForCausalLM", biased=True),
     "deberta_v2": Case(
         "deberta_v2",
-        "deberta_v2_sdpa_checkpoint",
+        "deberta_v2_flex",
         "DebertaV2ForMaskedLM",
         biased=True,
         changes={"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},

@@ -46,13 +46,6 @@ class Interface:
     lookup: ast.stmt
     calls: tuple[ast.Call, ...]
 
-    @property
-    def is_causal(self) -> set[str]:
-        """The values of `self.is_causal`; transformers takes a missing attribute as True."""
-        values = [*self.owner.attributes.get("is_causal", ())]
-        values += [self.owner.settings["is_causal"]] if "is_causal" in self.owner.settings else []
-        return set(map(ast.unparse, values))
-
 
 @dataclass(frozen=True, eq=False)
 class Attentions:
@@ -106,6 +99,12 @@ class Attentions:
     @property
     def reasons(self) -> Iterator[tuple[ast.AST, str]]:
         """Code that prevents masks for SDPA, because it needs another form of them; and why."""
+        yield from self.obstacles
+        yield from self.two_kinds
+
+    @property
+    def obstacles(self) -> Iterator[tuple[ast.AST, str]]:
+        """Code that picks attentions, or computes with their masks; and why that prevents SDPA."""
         for name, table in self.module.tables.items():
             if table.keys() & PICKED and ("eager" not in table or "sdpa" in table):
                 node = next(node for node in self.module.tree.body if name in stored(node))
@@ -116,10 +115,10 @@ class Attentions:
                 if read.id in MADE_BY_CONFIG:
                     yield read, f"`{read.id}` is called in a function of the module"
         elif self.makers:
-            yield from self._two_kinds()
             yield from self._other_readers()
 
-    def _two_kinds(self) -> Iterator[tuple[ast.AST, str]]:
+    @property
+    def two_kinds(self) -> Iterator[tuple[ast.AST, str]]:
         """Why a mask that is None may mean two things here."""
         if not self.causal:
             return

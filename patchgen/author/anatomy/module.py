@@ -79,6 +79,13 @@ class Class:
                     values[name] = value
         return values
 
+    @property
+    def is_causal(self) -> set[str]:
+        """The values of `self.is_causal`; transformers takes a missing attribute as True."""
+        values = [*self.attributes.get("is_causal", ())]
+        values += [self.settings["is_causal"]] if "is_causal" in self.settings else []
+        return set(map(ast.unparse, values))
+
     def says(self, flag: str) -> bool:
         """Whether the class or a base sets the flag."""
         return constant(self.settings.get(flag)) is True

@@ -85,7 +85,7 @@ def _attentions(attentions: Attentions) -> Iterator[Declared]:
             raise Unfit(set_here[1], f"{owner.name} says twice whether it is causal")
         if set_here and constant(set_here[0].value) is not False:
             yield Declared(owner.name, mixins=("LooksBothWays",))
-        elif owner in calling and not calling[owner].is_causal:
+        elif owner in calling and not calling[owner].owner.is_causal:
             yield Declared(owner.name, members=("is_causal = False",))
     for call in (call for interface in calling.values() for call in interface.calls):
         for keyword in call.keywords:

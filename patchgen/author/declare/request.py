@@ -58,7 +58,9 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
     if refused:
         raise Refusals(_reasons(module, refused, written))
     has_sum = any(PARTS[part].sum_of for part in parts)
-    ending = "_".join(parts if has_sum else [part.part for part in written])
+    # A new model is called by its own type: `llama_mixture`.
+    names = [part.part if part.model is None else part.model.ending for part in written]
+    ending = "_".join(parts if has_sum else names)
     # Who asks for a sum has not said which parts it has.
     explained = left_out if has_sum else []
     text = write(written, explained, module) if written else ""

@@ -14,6 +14,7 @@ from patchgen.author.anatomy.attention import MADE_BY_CONFIG, Attentions, Interf
 from patchgen.author.anatomy.code import called, dotted, names, parameters, parsed, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.anatomy.steps import Chain, Factor, Missed, Term
+from patchgen.author.declare import interface
 from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
@@ -26,6 +27,10 @@ SAYS = (
     "Attention is one call of `scaled_dot_product_attention`; see `patchgen.parts.sdpa`. "
     '`attn_implementation` is "sdpa" (the default) or "eager", under which the parent\'s own '
     "statements run, as they do where attention weights are asked for."
+)
+CONNECTED = (
+    'Attention is called by transformers\' interface: `attn_implementation` is "sdpa" (the '
+    "default){others}."
 )
 WHOLE_MASKS = (
     'Masks are those of "eager" under "sdpa" too (`for_eager`): they are read otherwise than by '
@@ -44,7 +49,7 @@ REDUNDANT_OWN = (
 )
 ASKED = "output_attentions"
 IMPORTED = ("attend", "wants_weights", "additive_mask", "blank_scores")
-# Where a module builds models of other files.
+# Where a module builds models of other files, which may not know SDPA.
 AROUND = re.compile(r"from_config\(|load_backbone\(|from (\.|\.\.\w+\.)modeling_")
 NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
 
@@ -65,11 +70,38 @@ def sdpa(module: Module) -> Contribution:
         return Contribution("sdpa", redundant=REDUNDANT_OWN.format(alias=module.alias))
     if not module.pretrained:
         raise Unfit(None, "no class of this file stands below PreTrainedModel")
+    around = AROUND.search(module.source.text) is not None
+    calls = None if around else interface.calls(attns)
+    if calls:
+        return _connected(module, attns, calls)
     written = _written(module, attns)
     if written.declared or not attns.makers:
         return written
     # Other code reads the masks too, or it is not known what reads them: keep those of "eager".
     return _written(module, replace(attns, whole_masks=True))
+
+
+def _connected(module: Module, attns: Attentions, calls: Sequence[interface.Call]) -> Contribution:
+    """Each attention calls transformers' interface, and the flags say what it takes."""
+    members: dict[str, list[str]] = {}
+    for call in calls:
+        name = call.chain.owner.name
+        members.setdefault(name, []).extend(interface.members(attns, call))
+        for owner, text in interface.edits_around(attns, call):
+            members.setdefault(owner, []).append(text)
+    told = _configuration(dict.fromkeys(call.chain.owner for call in calls), members)
+    _add_only_classes(module, members)
+    declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
+    blocks = all(call.takes_blocks for call in calls)
+    plain = blocks and not any(call.bias for call in calls)
+    names = ["sdpa", *["flash_attn"] * plain, *["flex_attn", "attention_backend"] * blocks]
+    flags = "\n".join(f"_supports_{name} = True" for name in names)
+    mixins = ("TellsConfig",) * told
+    declared += [Declared(owner.name, mixins, members=(flags,)) for owner in module.pretrained]
+    flash = ', "flash_attention_2" and its successors' * plain
+    others = f', "eager"{flash}, "flex_attention" or a function of your own' * blocks
+    says = CONNECTED.format(others=others or ' or "eager"')
+    return Contribution("sdpa", says, tuple(declared))
 
 
 def _written(module: Module, attns: Attentions) -> Contribution:
@@ -93,13 +125,7 @@ def _written(module: Module, attns: Attentions) -> Contribution:
     if any(miss.fatal for miss in missing) or not members:
         return Contribution("sdpa", missing=tuple(missing))
     told = _configuration(dict.fromkeys(chain.owner for chain in attns.chains), members)
-    for owner, method in module.methods if module.tables else ():
-        for node in walk(method.body, ast.Subscript):  # TABLE[NAME], which has no class for SDPA
-            if "eager" in (table := module.tables.get(dotted(node.value), {})):
-                classes = (node, table["eager"])
-                old, new = (code(module, method, item, [*members]) for item in classes)
-                text = edit("take_its_only_class", method, [old], [new])
-                members.setdefault(owner.name, []).append(text)
+    _add_only_classes(module, members)
     for owner, method in module.methods:  # a layer may always take weights, and not return them
         for call in walk(method.body, ast.Call) if ASKED in parameters(method) else ():
             if any(ast.unparse(keyword) == f"{ASKED}=True" for keyword in call.keywords):
@@ -113,7 +139,6 @@ def _written(module: Module, attns: Attentions) -> Contribution:
             text = edit("make_the_mask_of_eager", method, [name], [new], count=count)
             members.setdefault(owner.name, []).append(text)
     declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
-    # Around models of other files, which may not know SDPA.
     around = AROUND.search(module.source.text) is not None
     mixins = ["SdpaAroundModels" if around else "SdpaOrEager", *["TellsConfig"] * told]
     declared += [Declared(owner.name, (*mixins,)) for owner in module.pretrained]
@@ -121,15 +146,26 @@ def _written(module: Module, attns: Attentions) -> Contribution:
     return Contribution("sdpa", says, tuple(declared), tuple(missing))
 
 
-def _calls(attns: Attentions, interface: Interface) -> list[str]:
+def _add_only_classes(module: Module, members: dict[str, list[str]]) -> None:
+    """`TABLE[NAME]` has no class for SDPA: it becomes the one for "eager"."""
+    for owner, method in module.methods if module.tables else ():
+        for node in walk(method.body, ast.Subscript):
+            if "eager" in (table := module.tables.get(dotted(node.value), {})):
+                classes = (node, table["eager"])
+                old, new = (code(module, method, item, [*members]) for item in classes)
+                text = edit("take_its_only_class", method, [old], [new])
+                members.setdefault(owner.name, []).append(text)
+
+
+def _calls(attns: Attentions, called_by: Interface) -> list[str]:
     """The edit of a class that calls the interface, and a missing attribute."""
-    lookup, method = interface.lookup, interface.method
-    keywords = {keyword.arg for call in interface.calls for keyword in call.keywords}
+    lookup, method = called_by.lookup, called_by.method
+    keywords = {keyword.arg for call in called_by.calls for keyword in call.keywords}
     if refused := sorted(NOT_IN_SDPA.intersection(keywords)):
         names = ", ".join(f"`{name}`" for name in refused)
         raise Unfit(lookup, f"the interface is given {names}, which SDPA does not compute")
     # The error does not show under "eager", where the mask always has all its values.
-    if attns.causal and interface.is_causal - {"True"}:
+    if attns.causal and called_by.owner.is_causal - {"True"}:
         what = "`is_causal` is False where the mask is causal: without a mask, SDPA would see every"
         raise Unfit(lookup, f"{what} key")
     holes = ["lookup", "name", "eager"] + ["window"] * ("sliding_window" in keywords)
@@ -138,14 +174,14 @@ def _calls(attns: Attentions, interface: Interface) -> list[str]:
     whole = ", whole_mask=True" if attns.whole_masks else ""
     annotation = ": Callable" if isinstance(lookup, ast.AnnAssign) else ""
     for statement in walk(method.body, ast.Assign):
-        if interface.calls == (statement.value,):
+        if called_by.calls == (statement.value,):
             target, name = ast.unparse(statement.targets[0]).strip("()"), called(statement.value)
             old = [f"{name}{annotation} = lookup(name, eager)", f"{target} = {name}(...{window})"]
             if len(find(ast.parse("\n".join(old)).body, method, holes)) == 1:
                 new = [f"{target} = {function}(..., eager{whole})"]
                 members = [edit("call_sdpa", method, old, new, holes)]
                 # transformers takes a missing attribute as True.
-                return members + [f"is_causal = {attns.causal}"] * (not interface.is_causal)
+                return members + [f"is_causal = {attns.causal}"] * (not called_by.owner.is_causal)
     raise Unfit(lookup, "the interface is called otherwise than once, behind its look-up")
 
 
@@ -292,8 +328,9 @@ def check() -> PartCheck:
 PART = Part(
     "sdpa",
     check,
-    "attention that is written out is one call of SDPA",
+    "attention that is written out calls transformers' interface, or SDPA",
     sdpa,
     counted=("full rows",),
     covers=("attention_interface",),
+    lends=("asked.TellsConfig",),
 )

@@ -28,7 +28,10 @@ PLACES = {
     "nn": "torch",
     "LayerNorm": "torch.nn",
     CHECKPOINTED: "transformers.modeling_layers",
-    **dict.fromkeys(("Hole", "edit", "new", "old"), "patchgen.edits"),
+    "ALL_ATTENTION_FUNCTIONS": "transformers.modeling_utils",
+    "sdpa_attention_forward": "transformers.integrations.sdpa_attention",
+    "create_position_bias_mask": "transformers.integrations.sdpa_attention",
+    **dict.fromkeys(("Hole", "before", "edit", "new", "old"), "patchgen.edits"),
     **dict.fromkeys(CAUSAL | BIDIRECTIONAL, "transformers.masking_utils"),
 }
 
@@ -74,6 +77,11 @@ class NewModel:
     model_type: str
     file: str
     public: tuple[str, ...]
+
+    @property
+    def ending(self) -> str:
+        """The end of the names of its files."""
+        return self.model_type.rpartition("_")[2]
 
     def renamed(self, name: str) -> str:
         """The name in the new model for the class `name` of the parent."""

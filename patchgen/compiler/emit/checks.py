@@ -208,13 +208,15 @@ def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Resul
     certain = {read.position for read in references_in(part.text) if not read.quoted}
     defaults = _find_defaults(part) if _DEFAULT.search(part.text) else {}
     for call in inside.calls:
-        default = defaults.get(ast.unparse(call.func), "")
+        # Of a dotted expression, the first name stands where it begins.
+        is_certain = trees.position_of(call.func) in certain
+        # Spelling all calls takes long.
+        name = ast.unparse(call.func) if is_certain or defaults else ""
+        default = defaults.get(name, "")
         if default in parsed.functions:
             yield from _check(part, call, parsed.functions[default], default)
-        # Of a dotted expression, the first name stands where it begins.
-        if trees.position_of(call.func) not in certain:
+        if not is_certain:
             continue
-        name = ast.unparse(call.func)
         if name in parsed.functions:
             yield from _check(part, call, parsed.functions[name], name)
         elif name in parsed.classes:

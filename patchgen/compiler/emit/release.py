@@ -120,7 +120,11 @@ def _may_bind(module: str, name: str, env: Environment) -> bool:
 def _stands_at_margin(text: str, name: str) -> bool:
     # Of a large file, a pattern that may begin with three words takes a hundred times longer.
     lines = "\n" + text
-    return any(re.search(rf"\n{head}{re.escape(name)}\b", lines) for head in _HEADS)
+    for head in _HEADS:
+        beginning = f"\n{head}{name}"
+        if beginning in lines and re.search(rf"{beginning}\b", lines):
+            return True
+    return False
 
 
 class Transformers(FlattenScope):

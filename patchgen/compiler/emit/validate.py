@@ -35,6 +35,7 @@ from patchgen.syntax.errors import Location, Problem, did_you_mean, find_near
 from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import is_same_code
+from patchgen.syntax.text import count_words
 from patchgen.syntax.trees import list_parameters
 from patchgen.weights.unset import find_unset
 
@@ -45,7 +46,8 @@ _PATHS = re.compile(r"_tied_weights_keys|(?:base_model)?_[tpe]p_plan")
 # A key whose steps are names: `layers.*.mlp.up_proj`; it may be a regular expression.
 _KEY = re.compile(r"[\w.*]*[a-z_][\w.*]*")
 _DECLARED = re.compile(r"(?:^    |\bself\.)(\w+)(?::| =)", re.MULTILINE)
-_FIELD = re.compile(r"\bconfig\.([a-z]\w*)\b(?!\()")
+# A pattern that begins with a word is looked for ten times faster.
+_FIELD = re.compile(r"config(?<!\wconfig)\.([a-z]\w*)\b(?!\()")
 _LISTED = r"\b_no_split_modules\b[^\]]*[\"']{}[\"']"
 
 
@@ -230,7 +232,11 @@ def _find_fault_of_the_whole(output: _Output, declared: Location) -> Problem | N
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(output.text, output.file.name, "exec", dont_inherit=True)
+            for part in parse_output(output.text).parts:
+                # What stands in the parent compiles there.
+                if f"\n{part.text}" not in (output.base or ""):
+                    text = "\n" * (part.first - 1) + part.text
+                    compile(text, output.file.name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         at = output.locate(getattr(error, "lineno", 1) or 1)
         what = f"the generated module does not compile: {error}"
@@ -469,13 +475,13 @@ def _find_unknown_fields(parsed: Parsed, output: _Output, env: Environment) -> I
     unknown: list[str] = []
     for name in sorted(read.keys() - theirs):
         # What is set, or asked for by a string, stands there alone.
-        if len(re.findall(rf"\b{name}\b", text)) == read[name]:
+        if count_words(name, text) == read[name]:
             unknown.append(name)
     configurations = _read_configurations(parsed, output, env) if unknown else ""
     declared = {*_DECLARED.findall(configurations), *theirs, *read}
     for name in unknown:
         near = find_near(name, declared - {name})
-        if not near or re.search(rf"\b{name}\b", configurations):
+        if not near or count_words(name, configurations):
             continue
         above, _, _ = text.partition(f"config.{name}")
         line = above.count("\n") + 1
@@ -499,9 +505,10 @@ def _read_configurations(parsed: Parsed, output: _Output, env: Environment) -> s
 
 def _list_table(parsed: Parsed, tables: re.Pattern[str]) -> Iterator[tuple[str, int, str]]:
     """The strings in tables of classes, each with its line and its table."""
-    classes = [(part, item.node) for part, inside in parsed.contents for item in inside.classes]
-    for part, owner in classes:
-        for node in owner.body if tables.search(part.text) else ():
+    classes = [(part, item) for part, inside in parsed.contents for item in inside.classes]
+    owners = [(part, item.node) for part, item in classes if any(map(tables.fullmatch, item.bound))]
+    for part, owner in owners:
+        for node in owner.body:
             name = next(bound_names([node]), "")
             value = getattr(node, "value", None)
             if not tables.fullmatch(name):

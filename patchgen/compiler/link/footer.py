@@ -36,8 +36,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock, list_bases
+from patchgen.compiler.link.models import map_model_types
 from patchgen.compiler.plan.model import RewrittenBlock
-from patchgen.compiler.plan.prefixes import kind_of_module
 from patchgen.facts.modules import (
     CONVERSIONS,
     CONVERSIONS_ALIASES,
@@ -346,47 +346,3 @@ def _find_keys(table: ast.expr) -> Iterator[str]:
     for key in table.keys if isinstance(table, ast.Dict) else ():
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             yield key.value
-
-
-def map_model_types(builder: Builder) -> dict[str, str]:
-    """Each model type of the output with the one of its parent."""
-    texts = [builder.index(module).source.text for module in find_configurations(builder)]
-    sources = {name: name for text in texts for name in read_model_types(text)}
-    for declaration in builder.naming.plan.declarations:
-        if declaration.kind == "configuration" and declaration.parents:
-            classes = (declaration.symbol, *declaration.parents)
-            definitions = [
-                builder.index(symbol.module).definition(symbol.name) for symbol in classes
-            ]
-            stated = [
-                name for block in definitions if block for name in read_model_types(block.text)
-            ]
-            # The first is the variant's, the last the one that transformers knows.
-            if stated:
-                sources[stated[0]] = stated[-1]
-    return sources
-
-
-def find_configurations(builder: Builder) -> Iterator[str]:
-    """The configuration modules that the parents of the modeling output import."""
-    for parent in builder.naming.plan.parents:
-        index, bindings = builder.index(parent), builder.naming.bindings
-        for item in index.imports:
-            module = bindings.absolute(index, item.module, item.level, Location(parent))
-            if kind_of_module(module) == "configuration":
-                yield module
-
-
-@functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
-def read_model_types(text: str) -> tuple[str, ...]:
-    """The model types that the classes in a text declare, in order."""
-    types: list[str] = []
-    owners = [node for node in statements_within(ast.parse(text)) if isinstance(node, ast.ClassDef)]
-    for node in [node for owner in owners for node in owner.body]:
-        match node:
-            case (
-                ast.Assign(targets=[ast.Name("model_type")], value=ast.Constant(str(name)))
-                | ast.AnnAssign(target=ast.Name("model_type"), value=ast.Constant(str(name)))
-            ):
-                types.append(name)
-    return tuple(types)

@@ -138,6 +138,8 @@ def drop_kernels(gathered: Gathered, builder: Builder) -> Gathered:
     layer_names = {
         block.name for block in gathered.blocks if block.block_id.module in builder.layers
     }
+    if not any(item.name == KERNELIZED for item in gathered.imports):
+        return gathered
     blocks: list[FlatBlock] = []
     for block in gathered.blocks:
         for line, function in re.findall(rf"^(@{KERNELIZED}\((\w+)\)\n)", block.text, re.MULTILINE):

@@ -26,9 +26,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock, list_bases
-from patchgen.compiler.link.footer import find_configurations, map_model_types
 from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.prefixes import kind_of_module
 from patchgen.facts.modules import AUTO_MODELS, AUTO_MODELS_TABLE, GENERIC_HEADS, SUB_CONFIGS
+from patchgen.syntax.errors import Location
 from patchgen.syntax.trees import parse_class
 
 # A pattern that begins with a word is looked for ten times faster.
@@ -109,11 +110,10 @@ def select_base_models(
 def _read_model_types(builder: Builder) -> dict[str, str]:
     """The model type of each configuration class by its name in the flat files."""
     naming, types = builder.naming, {}
-    for module in find_configurations(builder):
-        for configuration in _read_configurations(builder.index(module).source.text):
-            symbol = Symbol(module, configuration.name)
-            types[configuration.name] = configuration.model_type
-            types[naming.resolve(symbol, module).name] = configuration.model_type
+    for module, configuration in _list_configurations(builder):
+        symbol = Symbol(module, configuration.name)
+        types[configuration.name] = configuration.model_type
+        types[naming.resolve(symbol, module).name] = configuration.model_type
     for declaration in naming.plan.declarations:
         if declaration.parents:
             types[declaration.symbol.name] = types.get(declaration.parents[-1].name, "")
@@ -128,13 +128,12 @@ def _map_parts(builder: Builder) -> dict[str, Part]:
     types: dict[str, str] = {}
     stated: dict[str, set[tuple[str, str]]] = {}
     own: set[str] = set()
-    for module in find_configurations(builder):
-        for configuration in _read_configurations(builder.index(module).source.text):
-            types[configuration.name] = configuration.model_type
-            if module in builder.naming.plan.parents:
-                own.add(configuration.name)
-            for part, part_class, default in configuration.parts:
-                stated.setdefault(part, set()).add((part_class, default))
+    for module, configuration in _list_configurations(builder):
+        types[configuration.name] = configuration.model_type
+        if module in builder.naming.plan.parents:
+            own.add(configuration.name)
+        for part, part_class, default in configuration.parts:
+            stated.setdefault(part, set()).add((part_class, default))
     models = _read_base_models(builder)
     parts: dict[str, Part] = {}
     for part, classes in stated.items():
@@ -167,24 +166,51 @@ def _read_pairs(table: str) -> Mapping[str, str]:
     return pairs
 
 
-@functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
-def _read_configurations(text: str) -> tuple[_Configuration, ...]:
-    configurations = []
-    for owner in ast.parse(text).body:
-        if isinstance(owner, ast.ClassDef):
-            values: dict[str, ast.expr] = {}
-            for node in owner.body:
-                match node:
-                    case (
-                        ast.Assign(targets=[ast.Name(id=name)], value=value)
-                        | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-                    ):
-                        values[name] = value
-            stated = values.get("model_type")
-            model_type = str(stated.value) if isinstance(stated, ast.Constant) else ""
-            parts = [part for key in SUB_CONFIGS for part in _find_parts(values.get(key))]
-            configurations.append(_Configuration(owner.name, model_type, tuple(parts)))
-    return tuple(configurations)
+def _list_configurations(builder: Builder) -> Iterator[tuple[str, _Configuration]]:
+    """The configurations that the parents of the modeling output import, with their modules."""
+    bindings = builder.naming.bindings
+    for parent in builder.naming.plan.parents:
+        index = builder.index(parent)
+        for item in index.imports:
+            module = bindings.absolute(index, item.module, item.level, Location(parent))
+            if kind_of_module(module) == "configuration":
+                for block in builder.index(module).blocks:
+                    if block.kind == "class":
+                        yield module, _read_configuration(block.text)
+
+
+def map_model_types(builder: Builder) -> dict[str, str]:
+    """Each model type of the output with the one of its parent."""
+    listed = [configuration.model_type for _, configuration in _list_configurations(builder)]
+    sources = {name: name for name in listed if name}
+    for declaration in builder.naming.plan.declarations:
+        if declaration.kind == "configuration" and declaration.parents:
+            stated: list[str] = []
+            for symbol in (declaration.symbol, *declaration.parents):
+                block = builder.index(symbol.module).definition(symbol.name)
+                stated += [_read_configuration(block.text).model_type] if block else []
+            # The first is the variant's, the last the one that transformers knows.
+            stated = list(filter(None, stated))
+            if stated:
+                sources[stated[0]] = stated[-1]
+    return sources
+
+
+@functools.lru_cache(maxsize=256)  # The variants of a model have one configuration.
+def _read_configuration(text: str) -> _Configuration:
+    owner = parse_class(text)
+    values: dict[str, ast.expr] = {}
+    for node in owner.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                values[name] = value
+    stated = values.get("model_type")
+    model_type = str(stated.value) if isinstance(stated, ast.Constant) else ""
+    parts = [part for key in SUB_CONFIGS for part in _find_parts(values.get(key))]
+    return _Configuration(owner.name, model_type, tuple(parts))
 
 
 def _find_parts(table: ast.expr | None) -> Iterator[tuple[str, str, str]]:

@@ -19,7 +19,6 @@ import ast
 import difflib
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,10 +33,9 @@ from patchgen.facts.bases import CALLED_BY_NAME, FOR_USERS
 from patchgen.syntax.blocks import Block
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError, Problem, find_near
+from patchgen.syntax.text import count_words
 from patchgen.syntax.trees import parse_class
 
-# A word that is not the name of a definition.
-_WORD = re.compile(r"(?<!\bdef )(?<!\bclass )\b[^\W\d]\w*")
 _NAMED = {"def": "function", "assign": "name"}
 _OR_EXPORT = "delete it, or list it in __all__ if others import it"
 
@@ -76,12 +74,9 @@ class _Outputs:
     builder: Builder
 
     @cached_property
-    def words(self) -> Counter[str]:
-        """How often each word stands in the outputs."""
-        counted: Counter[str] = Counter()
-        for block in self.blocks:
-            counted.update(_WORD.findall(block.text))
-        return counted
+    def text(self) -> str:
+        """The code of all outputs."""
+        return "\n".join(block.text for block in self.blocks)
 
     @cached_property
     def own(self) -> tuple[Declaration, ...]:
@@ -109,12 +104,17 @@ class _Outputs:
 
     def names(self, name: str, definition: str) -> bool:
         """Whether `name` stands anywhere but in the text of its `definition`."""
-        return self.words[name] > _WORD.findall(definition).count(name)
+        return _count_uses(name, self.text) > _count_uses(name, definition)
 
     def is_for_users(self, declaration: Declaration) -> bool:
         """Whether nothing in the outputs has to mention the class: users import it."""
         names = {symbol.name for symbol in find_ancestors(declaration, self.builder)}
         return declaration.kind != MODELING or not names.isdisjoint(FOR_USERS)
+
+
+def _count_uses(name: str, text: str) -> int:
+    """How often the word `name` stands in `text` otherwise than as the name of a definition."""
+    return count_words(name, text, rf"(?<!\bdef {name})(?<!\bclass {name})")
 
 
 def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:
@@ -155,10 +155,11 @@ def _check_name(block: Block, outputs: _Outputs) -> Iterator[Problem]:
         index = builder.index(module)
         alike |= {other.name for other in index.blocks if other.kind in _NAMED}
         replaced = index.definition(name)
-        words = _WORD.findall(index.source.text)
         # What its own module never named is there for others.
-        if replaced is not None and words.count(name) == _WORD.findall(replaced.text).count(name):
-            return
+        if replaced is not None:
+            uses = _count_uses(name, index.source.text)
+            if uses == _count_uses(name, replaced.text):
+                return
     at = builder.naming.plan.modular.source.at(block.first)
     hint = _suggest(name, alike - {name}) + _OR_EXPORT
     yield _warn(at, "PG423", f"the {_NAMED[block.kind]} {name}", hint)
@@ -193,7 +194,7 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
     called = bases.texts_of_bases(naming.plan)
     for attribute, statement in attributes.items():
         # One that is new may be read from outside.
-        is_known = attribute in inherited or re.search(rf"\b{attribute}\b", called)
+        is_known = attribute in inherited or count_words(attribute, called)
         near = "" if is_known else find_near(attribute, inherited)
         # A configuration has fields of its own.
         if declaration.kind != MODELING and not is_misspelt(attribute, [near]):
@@ -211,7 +212,7 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
     # Those who import a model call what is public.
     is_for_users = outputs.is_for_users(declaration)
     for node in unnamed:
-        if node.name in inherited or re.search(rf"\b{node.name}\b", called):
+        if node.name in inherited or count_words(node.name, called):
             continue
         is_public = is_for_users and not node.name.startswith("_")
         if not is_public or is_misspelt(node.name, inherited):
@@ -248,7 +249,9 @@ def _is_named(
         return True
     text = "\n".join(block.text.split("\n")[node.lineno - 1 : node.end_lineno])
     beginnings = [name[: match.end()] for match in re.finditer("(?<=[^_])_", name)]
-    return outputs.names(name, text) or any(outputs.words[start] for start in beginnings)
+    return outputs.names(name, text) or any(
+        _count_uses(start, outputs.text) for start in beginnings
+    )
 
 
 def _refuse_variant_of_nothing(outputs: _Outputs) -> Iterator[Problem]:

@@ -74,7 +74,8 @@ def check_interface(context: CheckContext) -> Verdict:
         view = context.view(route)
         view.parent()
         verdict = decide(context, view.compare(view.variant()), route)
-    if by_flags and calls is not None and len(calls) < pair.config().num_hidden_layers:
+    layers = getattr(pair.config(), "num_hidden_layers", 1)
+    if by_flags and calls is not None and len(calls) < layers:
         return Verdict("FAIL", f"the function was called {len(calls)} times; {verdict.note}")
     return verdict
 

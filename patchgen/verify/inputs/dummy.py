@@ -8,7 +8,6 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -29,7 +28,8 @@ from patchgen.verify.inputs.arguments import (
     batch,
     takes,
 )
-from patchgen.verify.inputs.placed import given_with, has_features, place_all
+from patchgen.verify.inputs.placed import first_that_runs, given_with, has_features, place_all
+from patchgen.verify.inputs.sounds import sound_forms
 from patchgen.verify.parts.part_check import Scenario
 
 # The lengths of the texts in each row.
@@ -42,7 +42,6 @@ CHOOSING = ("SequenceClassification", "ImageClassification", "NextSentence", "Au
 ONE_ROW = ("tvp",)  # their forward is right for one row only, and takes labels of its own
 MEMORY = 7  # tokens of an encoder whose states are given
 ONE_LENGTH = ("megatron-bert",)  # whose cross-attention takes as many of them as there are tokens
-FRAMES = 24  # of speech, as features
 # Pixels each way where a configuration does not say how many; above a backbone.
 IMAGE, PYRAMID = 32, 96
 # In time, height and width; heights and widths can be merged by two or by four.
@@ -74,7 +73,8 @@ def _made(
     names = takes(model_class)
     if "input_ids" in names:
         return _text(model_class, config, scenario, seed)
-    if scenario.rows != "full":
+    is_sound = bool(names & {"input_features", "input_values"})
+    if scenario.rows != "full" and not (is_sound and scenario.rows == "right"):
         raise CannotBuild("there is no text to pad")
     if "grid_thw" in names:
         return _patches(names, config, seed)
@@ -86,7 +86,7 @@ def _made(
         return drawn if "pixel_values" in names else video
     if "past_values" in names:
         return _series(names, config, seed, labels=scenario.labels)
-    return _speech(names, config, labels=scenario.labels)
+    return _speech(model_class, config, scenario, seed)
 
 
 def _texts_beside(names: frozenset[str], seed: int) -> Iterator[tuple[str, Tensor]]:
@@ -279,32 +279,43 @@ def _patches(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Inpu
     return Inputs({**given, "grid_thw": torch.tensor(GRIDS)})
 
 
-def _speech(names: frozenset[str], config: PreTrainedConfig, *, labels: bool) -> Inputs:
+def _speech(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int
+) -> Inputs:
     """Features or a wave of sound, and what a decoder says to it."""
-    named = ("input_features", "input_values", "hidden_states")  # a tower may call them so
-    first = next((name for name in named if name in names), None)
-    shape: tuple[int, ...] = ()
-    if first == "input_features" and hasattr(config, "input_feat_per_channel"):
-        shape = (ROWS, FRAMES, config.input_feat_per_channel)
-    elif first == "input_features" and hasattr(config, "num_mel_bins"):
-        # A convolution halves the frames.
-        half = getattr(config, "max_source_positions", getattr(config, "n_window", FRAMES))
-        shape = (ROWS, config.num_mel_bins, 2 * half)
-    elif first == "input_values" and (hasattr(config, "conv_stride") or config.is_encoder_decoder):
-        shape = (ROWS, 4000)  # a wave
-    elif first == "hidden_states" and hasattr(config, "input_dim"):
-        shape = (ROWS, FRAMES, config.input_dim)
-    if first is None or not shape:
-        known = ", ".join(sorted(names - {"self"}))
-        raise CannotBuild(f"no inputs are known for a forward of {known}")
-    heard = Inputs({first: _drawn(0, *shape)})
-    if "input_features_mask" in names and len(shape) == 3:
-        heard.given["input_features_mask"] = torch.ones(ROWS, shape[-1], dtype=torch.long)
-    if "decoder_input_ids" not in names:
-        return heard
-    answer = batch("none", rows=ROWS, length=ANSWER, seed=1)
-    name = "labels" if labels and "labels" in names else "decoder_input_ids"
-    return replace(heard, given={**heard.given, name: answer.input_ids}, real=(answer.real,))
+    names, padded = takes(model_class), scenario.rows == "right"
+    key = model_class, config.to_json_string(), padded, scenario.labels, seed
+    if key not in _heard:
+        sounds = sound_forms(names, config, ROWS, padded=padded, seed=seed)
+        _heard[key] = first_that_runs(
+            model_class, config, _answered(sounds, names, config, labels=scenario.labels)
+        )
+    given = {name: tensor.clone() for name, tensor in _heard[key].items()}
+    if padded and all(tensor.bool().all() for name, tensor in given.items() if "mask" in name):
+        raise CannotBuild("its forward takes no mask of a sound")
+    answers = [given[name] for name in ("labels", "decoder_input_ids") if name in given]
+    return Inputs(given, tuple(torch.ones_like(each, dtype=torch.bool) for each in answers))
+
+
+_heard: dict[Any, dict[str, Tensor]] = {}
+
+
+def _answered(
+    sounds: Iterator[dict[str, Tensor]],
+    names: frozenset[str],
+    config: PreTrainedConfig,
+    *,
+    labels: bool,
+) -> Iterator[dict[str, Tensor]]:
+    """Each of `sounds` with the text of a decoder, where the forward takes one."""
+    answer = batch("none", rows=ROWS, length=ANSWER, seed=1).input_ids
+    for given in sounds:
+        if "decoder_input_ids" not in names:
+            yield given
+            continue
+        if labels and "labels" in names:
+            yield {**given, "labels": answer}
+        yield {**given, "decoder_input_ids": answer}
 
 
 def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, labels: bool) -> Inputs:

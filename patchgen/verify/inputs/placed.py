@@ -30,17 +30,16 @@ from patchgen.verify.inputs.arguments import (
     batch,
     takes,
 )
+from patchgen.verify.inputs.sounds import sound_forms
 
 # The number of each kind among types of tokens.
 TYPES = {"image": 1, "video": 2, "audio": 3}
 ROWS_OF = (0, 0, 1, 2)  # the row of each image
 SEVERAL = 2  # images a row, where each has as many
 IMAGE = 32  # pixels each way where a configuration does not say how many
-FRAMES = 24  # of a sound
 # In time, height and width; heights and widths can be merged by two or by four.
 FRAMES_OF_VIDEO = 2
 GRIDS = {"image": (1, 4, 4), "video": (FRAMES_OF_VIDEO, 4, 4)}
-MASKS = ("input_features_mask", "feature_attention_mask", "padding_mask", "input_values_mask")
 # Where forwards take the numbers of `TYPES`.
 TYPED = ("mm_token_type_ids", "token_type_ids")
 MANY = 128  # placeholders in a row
@@ -182,6 +181,25 @@ def _find_form(
             else:
                 return placed
     return f"no form of {kind} that it takes is known: {'; '.join(dict.fromkeys(refusals))}"
+
+
+def first_that_runs(
+    model_class: type[PreTrainedModel],
+    config: PreTrainedConfig,
+    forms: Iterator[dict[str, Tensor]],
+) -> dict[str, Tensor]:
+    """The first arguments that a tiny model takes.  Raises CannotBuild."""
+    model, refusals = model_class(config).eval(), []
+    for given in forms:
+        try:
+            _run(model_class.__call__, model, given)
+        except Exception as error:  # each model has its own for what it does not take
+            refusals.append(_said(error))
+        else:
+            return given
+    known = ", ".join(sorted(takes(model_class) - {"self"}))
+    said = f": {'; '.join(dict.fromkeys(refusals))}" if refusals else ""
+    raise CannotBuild(f"no inputs are known for a forward of {known}{said}")
 
 
 def _said(error: Exception) -> str:
@@ -355,29 +373,13 @@ def _size_of(vision: PreTrainedConfig) -> int:
     return size if isinstance(size, int) else size[0]
 
 
-# --- forms of sounds
-
-
-def _sound_forms(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Iterator[Form]:
-    """Of two lengths: the second sound is padded, where there is a mask of its frames."""
-    parts = (_part_of(config, name) for name in ("audio_config", "encoder_config"))
-    audio = next((part for part in parts if part is not config), config)
-    called = ("num_mel_bins", "input_feat_size", "feature_size", "n_mels", "input_dim", "mel_bins")
-    bins = _first_of(audio, called, 16)
-    fixed = getattr(audio, "max_source_positions", None) or getattr(audio, "n_window", None)
-    number = len(ROWS_OF)
-    first = "input_values" if "input_values" in names else "input_features"
-    masks = [name for name in MASKS if name in names]
-    for frames in (FRAMES, 2 * (fixed or FRAMES), 4 * FRAMES):
-        for shape in ((bins, frames), (frames, bins), (frames * 160,), (1, frames * 160)):
-            real = torch.ones(number, shape[-1] if frames not in shape else frames).long()
-            real[1, -(real.shape[1] // 4) :] = 0
-            masked = dict.fromkeys(masks, real)
-            yield Form({first: _drawn(seed, number, *shape), **masked})
+def _sounds(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Iterator[Form]:
+    for given in sound_forms(names, config, len(ROWS_OF), padded=True, seed=seed):
+        yield Form(given)
 
 
 FORMS: Mapping[str, Callable[[frozenset[str], PreTrainedConfig, int], Iterator[Form]]] = {
     "image": lambda *given: _pixel_forms("image", *given),
     "video": lambda *given: _pixel_forms("video", *given),
-    "audio": _sound_forms,
+    "audio": _sounds,
 }

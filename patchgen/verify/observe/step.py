@@ -6,6 +6,7 @@ Also: the ways to call a model that change the model itself, and which tokens it
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -137,6 +138,9 @@ def _forward(
     if weights and BY_CONFIGURATION not in scenario.ways:
         asked["output_attentions"] = True
     asked |= inputs.options
+    parameters = inspect.signature(type(model).forward).parameters.values()
+    if all(each.kind is not each.VAR_KEYWORD for each in parameters):
+        asked = {each.name: asked[each.name] for each in parameters if each.name in asked}
     device = inputs.given[next(iter(inputs.given))].device.type
     with torch.autocast(device, scenario.autocast_to, enabled=scenario.autocast):
         try:

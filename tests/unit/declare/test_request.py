@@ -36,8 +36,9 @@ def declared(text):
 def test_parts_of_one_model_share_its_classes(env):
     found = answer(env, "mpnet", ["sdpa", "checkpoint", "loss"])
     assert declared(found.text) == {
-        "MPNetPreTrainedModel": ["SdpaOrEager", "MPNetPreTrainedModel"],
+        "MPNetPreTrainedModel": ["MPNetPreTrainedModel"],
         "MPNetSelfAttention": ["MPNetSelfAttention"],
+        "MPNetEncoder": ["MPNetEncoder"],
         "MPNetLayer": ["MPNetLayer", "GradientCheckpointingLayer"],
         "MPNetForMaskedLM": ["LabelledTokens", "MPNetForMaskedLM"],
     }
@@ -92,10 +93,8 @@ def test_a_part_that_is_named_beside_a_sum_must_fit(env):
 
 
 CALLS = {
-    "deberta_v2": "rel_att, attention_mask, scaling=1.0",
-    "bloom": "attention_mask, alibi * self.beta, causal=True, scaling=self.inv_norm_factor",
-    "gptj": "attention_mask, causal=True, scaling=1",
-    "mpnet": "attention_mask, position_bias, scaling=1 / math.sqrtself.attention_head_size",
+    "fsmt": "attn_mask, ~reshaped if key_padding_mask is not None else None, scaling=1.0",
+    "mpt": "position_bias, ~attention_mask if attention_mask is not None else None, scaling=",
     "swinv2": "relative_position_bias.unsqueeze(0), (attention_mask.unsqueeze(1).unsqueeze(0) if",
 }
 
@@ -105,6 +104,28 @@ def test_what_is_added_to_the_scores_is_passed_on(env, model, call):
     text = ast.unparse(ast.parse(answer(env, model, ["sdpa"]).text))
     calls = "".join(line for line in text.splitlines() if "attend(" in line)
     assert re.sub(r"[()]", "", call) in re.sub(r"[()]", "", calls)
+
+
+FLASH, FLEX, BOTH = "_supports_flash_attn = True", "_supports_flex_attn = True", "is_causal=self."
+CONNECTED = {
+    "deberta_v2": ("position_bias=rel_att.unflatten(0, (-1, self.num_attention_heads))", ""),
+    "bloom": (f"is_causal = True|allow_is_causal_skip=False|alibi = None|{FLEX}", FLASH),
+    "mpnet": (f"is_causal = False|position_bias = None|{FLEX}", FLASH),
+    "gptj": (f"scaling=1 / self.scale_attn|{FLASH}|{FLEX}", "is_causal = "),
+    "roformer": (f"{BOTH}is_decoder and (not is_cross_attention)|{FLASH}", "is_causal = "),
+    "lxmert": ("is_causal = False|attention_mask,", FLEX),  # its own masks
+    "pvt_v2": (f"None, dropout=|context_layer.reshape(batch_size, seq_len|{FLASH}", ""),
+    "perceiver": ("v_head_dim\n            if self.config._attn", ""),
+}
+
+
+@pytest.mark.parametrize(("model", "said"), CONNECTED.items(), ids=CONNECTED)
+def test_attention_of_one_mask_calls_the_interface(env, model, said):
+    text = ast.unparse(ast.parse(answer(env, model, ["sdpa"]).text))
+    assert "ALL_ATTENTION_FUNCTIONS.get_interface(" in text and "attend(" not in text
+    said, unsaid = said
+    assert all(part in text for part in said.split("|"))
+    assert not unsaid or unsaid not in text
 
 
 REFUSED = {
@@ -135,7 +156,7 @@ WHOLE = {
     "mpt": "its mask is made boolean where it is made",
     "nllb_moe": "its router reads the mask",
     "clvp": "its encoder and decoder share an attention",
-    "xglm": "its attention also looks at another sequence",
+    "groupvit": "its attention also looks at another sequence",
 }
 
 

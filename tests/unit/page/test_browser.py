@@ -156,7 +156,7 @@ def test_lines_light_up_where_they_come_from(tmp_path: Path, size: str) -> None:
 
     assert page_state["click"]["chosen"] == 1
     assert page_state["click"]["declaration"] == ["            self.config = config"]
-    assert "modular_mpnet_sdpa_checkpoint.py:62" in page_state["click"]["status"]
+    assert "modular_mpnet_sdpa_checkpoint.py:64" in page_state["click"]["status"]
     assert page_state["hash"].startswith("#f")
     assert page_state["active"].strip() == "self.config = config"
     # The line below is the parent's.
