@@ -18,7 +18,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -33,8 +32,9 @@ from transformers.masking_utils import (
     create_bidirectional_mask,
     create_causal_mask,
     flash_attention_mask,
+    packed_sequence_mask_function,
 )
-from transformers.modeling_flash_attention_utils import _get_unpad_data, _pad_input
+from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_input
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
@@ -145,11 +145,6 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
-def unpad(states: torch.Tensor, places_T: torch.Tensor) -> torch.Tensor:
-    """The states at some places of a batch, in one row."""
-    return states.flatten(0, 1).index_select(0, places_T).unsqueeze(0)
-
-
 def attend_in_rows(interface, module, query, key, value, attention_mask, rows=None, **kwargs):
     """Attention in a batch where each text has a row; `rows` says where the tokens stand there."""
     if rows is None:
@@ -157,7 +152,7 @@ def attend_in_rows(interface, module, query, key, value, attention_mask, rows=No
     states = (each[0].transpose(0, 1) for each in (query, key, value))
     in_rows = (_pad_input(each, *rows).transpose(1, 2) for each in states)
     attn_output, attn_weights = interface(module, *in_rows, attention_mask, **kwargs)
-    return unpad(attn_output, rows[0]), attn_weights
+    return _index_first_axis(attn_output, rows[0])[None], attn_weights
 
 
 class BertSelfAttention(nn.Module):
@@ -609,52 +604,105 @@ class BertForPreTrainingOutput(ModelOutput):
     attentions: tuple[torch.Tensor] | None = None
 
 
-def bounds_of_texts(batch, mask, position_ids, lengths=None):
-    """Places of real tokens, where texts begin among them, and how long one is at most."""
-    if position_ids is None and lengths is None:
-        return _get_unpad_data(mask.bool())  # each row is a text
-    if position_ids is None:
-        raise ValueError("cu_seq_lens_q is taken together with position_ids")
-    places_T = torch.arange(batch.numel(), device=position_ids.device)
-    places_T = places_T if mask is None else places_T[mask[:, -batch[1] :].bool().flatten()]
-    steps, gaps = position_ids.expand(batch).flatten()[places_T].diff(), places_T.diff()
-    follows = (places_T // batch[1]).diff() == 0
-    follows &= (steps == 1) | (steps == gaps)  # positions count tokens, or places
-    ends_T = nn.functional.pad(~follows, (0, 1), value=True)
-    cu_seqlens = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-    if lengths is not None and not torch.equal(cu_seqlens, lengths.to(cu_seqlens)):
-        raise ValueError("cu_seq_lens_q are not the texts that position_ids tell apart")
-    return places_T, cu_seqlens, int(cu_seqlens.diff().max())
+def first_of_texts(states, first):
+    """The states, or the first of each packed text in a row of its own."""
+    if first is None:
+        return states
+    first = first.flatten().nonzero().squeeze(1) if first.dtype == torch.bool else first
+    return _index_first_axis(states, first)[:, None]
 
 
-class Texts(NamedTuple):
-    """Where tokens stand in a batch, and in one where each text has a row, padded at the right."""
-
-    places_T: torch.Tensor
-    rows: tuple[torch.Tensor, int, int]  # the places there, how many rows, and how long
-    mask: torch.Tensor | None  # of padding in these rows
-    kwargs: dict[str, Any]  # of attention
-
-    def in_rows(self, states: torch.Tensor) -> torch.Tensor:
-        """The states of a batch, a text in each row."""
-        return _pad_input(unpad(states, self.places_T)[0], *self.rows)
+def takes_lengths(config):
+    """Whether attention keeps texts apart by `cu_seq_lens_q`, as FlashAttention does."""
+    mask_function = ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation)
+    return mask_function is flash_attention_mask
 
 
-def make_texts(config: Any, batch: torch.Size, mask: Any, position_ids: Any, told: Any = None) -> Texts | None:
-    """The texts of a batch; None where each row is one, without padding."""
-    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(batch, mask, position_ids, told)
-    count, lengths_N = len(cu_seqlens_N1) - 1, cu_seqlens_N1.diff()
-    if len(places_T) in (0, batch.numel()) and count == batch[0]:
-        return None
-    ahead_N = torch.arange(count, device=places_T.device) * max_seqlen - cu_seqlens_N1[:-1]
-    rows_T = torch.arange(len(places_T), device=places_T.device)
-    rows = rows_T + ahead_N.repeat_interleave(lengths_N), count, max_seqlen
-    if ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation) is flash_attention_mask:
-        lengths = {"cu_seq_lens_q": cu_seqlens_N1, "cu_seq_lens_k": cu_seqlens_N1}
-        lengths |= {"max_length_q": max_seqlen, "max_length_k": max_seqlen}
-        return Texts(places_T, rows, None, lengths)
-    real = torch.arange(max_seqlen, device=places_T.device) < lengths_N[:, None]
-    return Texts(places_T, rows, real, {"rows": rows})
+def ids_of_texts(batch, attention_mask, position_ids, cu_seqlens=None):
+    """The text of its row that each place of a batch belongs to."""
+    if cu_seqlens is not None:
+        places = torch.arange(batch.numel(), device=cu_seqlens.device)
+        return torch.bucketize(places, cu_seqlens[1:], right=True).view(batch)
+    steps = position_ids.expand(batch).diff()
+    is_first = steps != 1
+    if attention_mask is not None:  # behind padding, a text may go on
+        is_real = attention_mask[:, -batch[1] :].bool()
+        is_first &= is_real[:, 1:] & (is_real[:, :-1] | (steps < 1))
+    return nn.functional.pad(is_first.cumsum(-1), (1, 0))
+
+
+def tokens_of_texts(batch, attention_mask, position_ids):
+    """Where real tokens stand in a batch, and the lengths of their texts."""
+    given = position_ids if attention_mask is None else attention_mask
+    places = torch.arange(batch.numel(), device=given.device)
+    ids = places // batch[1] * batch[1]
+    if position_ids is not None:
+        ids = ids + ids_of_texts(batch, attention_mask, position_ids).flatten()
+    if attention_mask is not None:
+        places = attention_mask[:, -batch[1] :].flatten().nonzero().squeeze(1)
+    is_last = nn.functional.pad(ids[places].diff() != 0, (0, 1), value=True)
+    cu_seqlens = nn.functional.pad(is_last.nonzero().squeeze(1) + 1, (1, 0)).int()
+    max_seqlen = int(cu_seqlens.diff().max())
+    lengths = dict.fromkeys(("cu_seq_lens_q", "cu_seq_lens_k"), cu_seqlens)
+    return places, lengths | dict.fromkeys(("max_length_q", "max_length_k"), max_seqlen)
+
+
+def rows_of_texts(config, states, cu_seqlens, max_seqlen):
+    """Where tokens stand in a batch with a row for each text, and the mask of its padding."""
+    places = torch.arange(states.shape[:2].numel(), device=states.device)
+    text_ids = torch.bucketize(places, cu_seqlens[1:], right=True)
+    indices = places - cu_seqlens[text_ids] + text_ids * max_seqlen
+    is_real = torch.arange(max_seqlen, device=states.device) < cu_seqlens.diff()[:, None]
+    attention_mask = create_bidirectional_mask(
+        config=config,
+        inputs_embeds=states.new_empty(*is_real.shape, 0),
+        attention_mask=is_real,
+        allow_is_bidirectional_skip=False,  # a look at the mask would wait for the device
+    )
+    return (indices, *is_real.shape), attention_mask
+
+
+def texts_by_mask(config, states, attention_mask, position_ids):
+    """The mask that keeps texts of one row apart, and where they begin."""
+    ids = ids_of_texts(states.shape[:2], attention_mask, position_ids)
+    attention_mask = create_bidirectional_mask(
+        config=config,
+        inputs_embeds=states,
+        attention_mask=attention_mask,
+        and_mask_function=packed_sequence_mask_function(ids),
+    )
+    return attention_mask, nn.functional.pad(ids.diff() != 0, (1, 0), value=True)
+
+
+def find_texts(config, states, attention_mask, position_ids, kwargs):
+    """Where tokens stand in a batch, and packed texts begin, and what attention is told of them."""
+    batch, cu_seqlens = states.shape[:2], kwargs.get("cu_seq_lens_q")
+    is_known = not torch.compiler.is_compiling()  # how many tokens and texts there are
+    if cu_seqlens is not None:
+        if position_ids is None:
+            raise ValueError("cu_seq_lens_q is taken together with position_ids")
+        indices, is_known = torch.arange(batch.numel(), device=states.device), False
+    elif position_ids is not None and not is_known and not takes_lengths(config):
+        attention_mask, first = texts_by_mask(config, states, attention_mask, position_ids)
+        return None, first, attention_mask, {}
+    elif position_ids is not None or takes_lengths(config):
+        indices, kwargs = tokens_of_texts(batch, attention_mask, position_ids)
+        cu_seqlens = kwargs["cu_seq_lens_q"]
+    else:
+        # First places are kept, whatever stands there: poolers read them.
+        is_kept = nn.functional.pad(attention_mask[:, 1:].bool(), (1, 0), value=True)
+        indices = is_kept.flatten().nonzero().squeeze(1)
+    texts = batch[0] if cu_seqlens is None else len(cu_seqlens) - 1
+    if is_known and len(indices) == batch.numel() and texts == batch[0]:
+        return None, None, attention_mask, {}  # each row is a text
+    if cu_seqlens is None:
+        return indices, None, attention_mask, {"rows": (indices, *batch)}
+    first = None if position_ids is None else indices[cu_seqlens[:-1]]
+    if takes_lengths(config):
+        return indices, first, None, kwargs
+    tokens = _index_first_axis(states, indices)[None]
+    rows, attention_mask = rows_of_texts(config, tokens, cu_seqlens, kwargs["max_length_q"])
+    return indices, first, attention_mask, {"rows": rows}
 
 
 @auto_docstring(
@@ -737,14 +785,13 @@ class BertModel(BertPreTrainedModel):
             past_key_values_length=past_key_values_length,
         )
 
-        texts, batch = None, embedding_output.shape[:2]
-        packed = position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
-        has_texts = attention_mask is not None or packed
-        if has_texts and past_key_values is None and encoder_hidden_states is None:
-            texts = self.find_texts(batch, attention_mask, position_ids, kwargs)
-        if texts is not None:
-            embedding_output, attention_mask = texts.in_rows(embedding_output), texts.mask
-            kwargs.update(texts.kwargs)
+        batch, indices, first = embedding_output.shape[:2], None, None
+        is_encoder = past_key_values is None and encoder_hidden_states is None
+        if is_encoder and self.runs_on_tokens(attention_mask, position_ids, kwargs):
+            indices, first, attention_mask, texts = find_texts(
+                self.config, embedding_output, attention_mask, position_ids, kwargs
+            )
+            kwargs.update(texts)
         attention_mask, encoder_attention_mask = self._create_attention_masks(
             attention_mask=attention_mask,
             encoder_attention_mask=encoder_attention_mask,
@@ -753,8 +800,8 @@ class BertModel(BertPreTrainedModel):
             past_key_values=past_key_values,
         )
 
-        if texts is not None:
-            embedding_output = unpad(embedding_output, texts.rows[0])
+        if indices is not None:
+            embedding_output = _index_first_axis(embedding_output, indices)[None]
         encoder_outputs = self.encoder(
             embedding_output,
             attention_mask=attention_mask,
@@ -765,15 +812,11 @@ class BertModel(BertPreTrainedModel):
             position_ids=position_ids,
             **kwargs,
         )
-        if texts is not None:
+        if indices is not None:
             states = encoder_outputs.last_hidden_state[0]
-            encoder_outputs.last_hidden_state = _pad_input(states, texts.places_T, *batch)
+            encoder_outputs.last_hidden_state = _pad_input(states, indices, *batch)
         sequence_output = encoder_outputs.last_hidden_state
-        pooled_output = (
-            self.pooler(sequence_output if texts is None else texts.in_rows(sequence_output))
-            if self.pooler is not None
-            else None
-        )
+        pooled_output = self.pooler(first_of_texts(sequence_output, first)) if self.pooler is not None else None
 
         return BaseModelOutputWithPoolingAndCrossAttentions(
             last_hidden_state=sequence_output,
@@ -813,16 +856,17 @@ class BertModel(BertPreTrainedModel):
 
         return attention_mask, encoder_attention_mask
 
-    @torch.compiler.disable  # the number of tokens is not known before
-    def find_texts(self: Any, batch: Any, mask: Any, position_ids: Any, kwargs: Any) -> Any:
-        """The `Texts` of a batch; None where each row is one, or what stands at padding is read."""
-        if mask is not None:
-            names = ("output_attentions", "output_hidden_states")
-            recorded = any(kwargs.get(name, getattr(self.config, name)) for name in names)
-            whole = self.keeps_padding or bool(getattr(self.config, "chunk_size_feed_forward", 0))
-            if whole or recorded or mask.ndim != 2 or not mask[:, 0].all():
-                return None
-        return make_texts(self.config, batch, mask, position_ids, kwargs.get("cu_seq_lens_q"))
+    def runs_on_tokens(self, attention_mask, position_ids, kwargs):
+        """Whether a batch has padding, or several texts in a row, and nobody reads padding."""
+        if attention_mask is None:
+            return position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
+        names = ("output_attentions", "output_hidden_states")
+        recorded = any(kwargs.get(name, getattr(self.config, name)) for name in names)
+        chunked = getattr(self.config, "chunk_size_feed_forward", 0)
+        if self.keeps_padding or recorded or chunked or attention_mask.ndim != 2:
+            return False
+        # Poolers read first places, which `find_texts` keeps for other attention.
+        return not takes_lengths(self.config) or attention_mask[:, 0].all()
 
 
 @auto_docstring(

@@ -30,8 +30,9 @@ from transformers.masking_utils import (
     create_causal_mask,
     create_sliding_window_causal_mask,
     flash_attention_mask,
+    packed_sequence_mask_function,
 )
-from transformers.modeling_flash_attention_utils import FlashAttentionKwargs, _get_unpad_data
+from transformers.modeling_flash_attention_utils import FlashAttentionKwargs, _index_first_axis, _pad_input
 from transformers.modeling_layers import (
     GenericForQuestionAnswering,
     GenericForSequenceClassification,
@@ -54,8 +55,9 @@ except ImportError:
     liger = None
 
 
-def has_kernel(x):
-    return liger is not None and x.is_cuda and x.dtype != torch.float64
+def uses_liger(x):
+    is_compiling = torch.compiler.is_compiling()  # which makes kernels itself
+    return liger is not None and x.is_cuda and x.dtype != torch.float64 and not is_compiling
 
 
 class Qwen3RMSNorm(nn.Module):
@@ -69,7 +71,7 @@ class Qwen3RMSNorm(nn.Module):
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         x, eps = hidden_states, self.variance_epsilon
-        if has_kernel(x):
+        if uses_liger(x):
             return liger.liger_rms_norm(x, self.weight, eps, in_place=False)
         return self.weight * nn.functional.rms_norm(x, x.shape[-1:], None, eps).to(x.dtype)
 
@@ -78,9 +80,9 @@ class Qwen3RMSNorm(nn.Module):
 
 
 def gated(mlp, gate, up):
-    if not has_kernel(gate) or mlp.config.hidden_act not in ("silu", "swish"):
-        return mlp.act_fn(gate) * up
-    return liger.liger_swiglu(gate, up)
+    if uses_liger(gate) and mlp.config.hidden_act in ("silu", "swish"):
+        return liger.liger_swiglu(gate, up)
+    return mlp.act_fn(gate) * up
 
 
 class Qwen3MLP(nn.Module):
@@ -263,8 +265,8 @@ class Qwen3Attention(nn.Module):
         value_states = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
 
         cos, sin = position_embeddings
-        turn = liger.liger_rope if has_kernel(query_states) else apply_rotary_pos_emb
-        query_states, key_states = turn(query_states, key_states, cos, sin)
+        apply_rotary = liger.liger_rope if uses_liger(query_states) else apply_rotary_pos_emb
+        query_states, key_states = apply_rotary(query_states, key_states, cos, sin)
 
         if past_key_values is not None:
             key_states, value_states = past_key_values.update(key_states, value_states, self.layer_idx)
@@ -357,41 +359,60 @@ class Qwen3PreTrainedModel(PreTrainedModel):
         return False
 
 
-def bounds_of_texts(batch, mask, position_ids, lengths=None):
-    """Places of real tokens, where texts begin among them, and how long one is at most."""
-    if position_ids is None and lengths is None:
-        return _get_unpad_data(mask.bool())  # each row is a text
-    if position_ids is None:
-        raise ValueError("cu_seq_lens_q is taken together with position_ids")
-    places_T = torch.arange(batch.numel(), device=position_ids.device)
-    places_T = places_T if mask is None else places_T[mask[:, -batch[1] :].bool().flatten()]
-    steps, gaps = position_ids.expand(batch).flatten()[places_T].diff(), places_T.diff()
-    follows = (places_T // batch[1]).diff() == 0
-    follows &= (steps == 1) | (steps == gaps)  # positions count tokens, or places
-    ends_T = nn.functional.pad(~follows, (0, 1), value=True)
-    cu_seqlens = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-    if lengths is not None and not torch.equal(cu_seqlens, lengths.to(cu_seqlens)):
-        raise ValueError("cu_seq_lens_q are not the texts that position_ids tell apart")
-    return places_T, cu_seqlens, int(cu_seqlens.diff().max())
+def takes_lengths(config):
+    """Whether attention keeps texts apart by `cu_seq_lens_q`, as FlashAttention does."""
+    mask_function = ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation)
+    return mask_function is flash_attention_mask
 
 
-@torch.compiler.disable  # the number of texts is not known before
-def part_texts(config, batch, mask, position_ids, cache, kwargs):
-    """The mask and the arguments of attention, changed where a row has several texts."""
-    if mask is not None and getattr(mask, "ndim", 0) != 2:
-        return mask, kwargs
-    places_T, ends, longest = bounds_of_texts(batch, mask, position_ids, kwargs.get("cu_seq_lens_q"))
-    if len(ends) - 1 <= len((places_T // batch[1]).unique()):
-        return mask, kwargs
-    if cache is not None or len(places_T) < batch.numel():
-        raise ValueError("texts in one row need use_cache=False, and no padding between them")
-    kernels = ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation) is flash_attention_mask
-    of_q = {"cu_seq_lens_q": ends, "max_length_q": longest} if kernels else {}
-    return None, kwargs | of_q | {name[:-1] + "k": value for name, value in of_q.items()}
+def ids_of_texts(batch, attention_mask, position_ids, cu_seqlens=None):
+    """The text of its row that each place of a batch belongs to."""
+    if cu_seqlens is not None:
+        places = torch.arange(batch.numel(), device=cu_seqlens.device)
+        return torch.bucketize(places, cu_seqlens[1:], right=True).view(batch)
+    steps = position_ids.expand(batch).diff()
+    is_first = steps != 1
+    if attention_mask is not None:  # behind padding, a text may go on
+        is_real = attention_mask[:, -batch[1] :].bool()
+        is_first &= is_real[:, 1:] & (is_real[:, :-1] | (steps < 1))
+    return nn.functional.pad(is_first.cumsum(-1), (1, 0))
+
+
+def tokens_of_texts(batch, attention_mask, position_ids):
+    """Where real tokens stand in a batch, and the lengths of their texts."""
+    given = position_ids if attention_mask is None else attention_mask
+    places = torch.arange(batch.numel(), device=given.device)
+    ids = places // batch[1] * batch[1]
+    if position_ids is not None:
+        ids = ids + ids_of_texts(batch, attention_mask, position_ids).flatten()
+    if attention_mask is not None:
+        places = attention_mask[:, -batch[1] :].flatten().nonzero().squeeze(1)
+    is_last = nn.functional.pad(ids[places].diff() != 0, (0, 1), value=True)
+    cu_seqlens = nn.functional.pad(is_last.nonzero().squeeze(1) + 1, (1, 0)).int()
+    max_seqlen = int(cu_seqlens.diff().max())
+    lengths = dict.fromkeys(("cu_seq_lens_q", "cu_seq_lens_k"), cu_seqlens)
+    return places, lengths | dict.fromkeys(("max_length_q", "max_length_k"), max_seqlen)
+
+
+def same_text_function(config, batch, attention_mask, position_ids, past_key_values, kwargs):
+    """What keeps texts of a row apart in a mask, where neither attention nor transformers does."""
+    cu_seqlens = kwargs.get("cu_seq_lens_q")
+    if past_key_values is not None:
+        is_read = attention_mask is None and position_ids is not None
+        if is_read and not torch.compiler.is_compiling() and (position_ids.diff() != 1).any():
+            raise ValueError("texts in one row need use_cache=False")
+        return None
+    beside_mask = position_ids is not None and getattr(attention_mask, "ndim", 0) == 2
+    if takes_lengths(config) or not (beside_mask or cu_seqlens is not None):
+        return None
+    ids = ids_of_texts(batch, attention_mask, position_ids, cu_seqlens)
+    return packed_sequence_mask_function(ids)
 
 
 @auto_docstring
 class Qwen3Model(Qwen3PreTrainedModel):
+    keeps_padding = False  # a head that reads states at padding sets it
+
     def __init__(self, config: Qwen3Config):
         super().__init__(config)
         self.padding_idx = config.pad_token_id
@@ -428,18 +449,21 @@ class Qwen3Model(Qwen3PreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
 
-        if use_cache and past_key_values is None and not self.training:
+        if use_cache and past_key_values is None and not self.training and "cu_seq_lens_q" not in kwargs:
             past_key_values = DynamicCache(config=self.config)
 
-        batch = inputs_embeds.shape[:2]
-        if batch[1] > 1 and (position_ids is not None or "cu_seq_lens_q" in kwargs):
-            attention_mask, kwargs = part_texts(
-                self.config, batch, attention_mask, position_ids, past_key_values, kwargs
-            )
+        batch, indices = inputs_embeds.shape[:2], None
+        if self.runs_on_tokens(attention_mask, position_ids, past_key_values, kwargs):
+            indices, lengths = tokens_of_texts(batch, attention_mask, position_ids)
+            attention_mask, kwargs = None, kwargs | lengths
+        same_text = same_text_function(self.config, batch, attention_mask, position_ids, past_key_values, kwargs)
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
             position_ids = position_ids.unsqueeze(0)
+        if indices is not None:
+            inputs_embeds = _index_first_axis(inputs_embeds, indices)[None]
+            position_ids = _index_first_axis(position_ids.expand(batch), indices)[None]
 
         # It may already have been prepared by e.g. `generate`
         if not isinstance(causal_mask_mapping := attention_mask, dict):
@@ -451,6 +475,9 @@ class Qwen3Model(Qwen3PreTrainedModel):
                 "past_key_values": past_key_values,
                 "position_ids": position_ids,
             }
+            mask_kwargs["and_mask_function"] = same_text
+            if "cu_seq_lens_q" in kwargs:
+                mask_kwargs["position_ids"] = None
             # Create the masks
             causal_mask_mapping = {
                 "full_attention": create_causal_mask(**mask_kwargs),
@@ -474,18 +501,31 @@ class Qwen3Model(Qwen3PreTrainedModel):
             )
 
         hidden_states = self.norm(hidden_states)
+        if indices is not None:
+            hidden_states = _pad_input(hidden_states[0], indices, *batch)
         return BaseModelOutputWithPast(
             last_hidden_state=hidden_states,
             past_key_values=past_key_values if use_cache else None,
         )
+
+    def runs_on_tokens(self, attention_mask, position_ids, past_key_values, kwargs):
+        """Whether padding is taken out, and attention is told where texts end."""
+        recorded = kwargs.get("output_hidden_states", self.config.output_hidden_states)
+        if self.keeps_padding or recorded or past_key_values is not None:
+            return False
+        if "cu_seq_lens_q" in kwargs or not takes_lengths(self.config):
+            return False
+        if attention_mask is None:
+            return position_ids is not None and position_ids.shape[-1] > 1
+        return getattr(attention_mask, "ndim", 0) == 2
 
 
 def labels_within_texts(labels, position_ids):
     """`labels` without those of first tokens, which nothing of their text is before."""
     if labels is None or getattr(position_ids, "ndim", 0) != 2:
         return labels
-    places = position_ids[:, -labels.shape[-1] :].expand_as(labels)  # some may keep no logits
-    return labels.masked_fill(nn.functional.pad(places.diff() != 1, (1, 0)), -100)
+    positions = position_ids[:, -labels.shape[-1] :].expand_as(labels)  # some may keep no logits
+    return labels.masked_fill(nn.functional.pad(positions.diff() != 1, (1, 0)), -100)
 
 
 class NoLogits(tuple[Any, ...]):
@@ -737,6 +777,7 @@ class Qwen3ForQuestionAnswering(GenericForQuestionAnswering, Qwen3PreTrainedMode
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
 
         self.post_init()
+        self.base_model.keeps_padding = True  # the softmax over positions runs over padding too
 
 
 __all__ = [

@@ -1,20 +1,28 @@
-"""Qwen3 with all that makes training it cheaper: no logits, texts in one row, and a kernel for each norm.
+"""qwen3 with loss, flash and kernels, written by `patchgen new`.
 
-For those who train it, whole or with LoRA.  It is `patchgen.parts.loss` and `patchgen.parts.fast`:
+With labels the loss is taken without logits, and there are no `outputs.logits`; `config.loss_chunk_size` sets the
+tokens in a chunk, 0 brings the logits back. See `patchgen.parts.loss`.
 
-- with labels no logits are computed, in chunks of tokens whose inner step is compiled (`config.loss_chunk_size`);
-- texts of one row stay apart, in attention and in the loss, where `position_ids` begin anew: under FlashAttention and
-  "varlen" (`import patchgen.runtime`) by their lengths, under any other attention by transformers' mask;
-- RMSNorm, rotation and gated product are Liger's kernels on CUDA, if liger-kernel is installed.
+No padding is computed where attention takes the lengths of texts: under FlashAttention and under "varlen", which
+`import patchgen.runtime` registers. Real tokens are taken out of the batch once, and put back after the last layer.
+Texts of one row stay apart, in attention and in the loss, where `position_ids` restart, or by the collator's
+`cu_seq_lens_q`. What comes out at real tokens is the parent's own; at padding it is zeros. See
+`patchgen.parts.flash`.
 
-`patchgen.runtime.checkpointing` has policies for activation checkpointing.
+RMSNorm, rotation and gated product are a kernel each on CUDA: Liger's, where liger-kernel is installed, and else
+torch's norm. See `patchgen.parts.kernels`.
 
-Written by hand: it shows parts of one model together.
+What is not written:
+
+- sdpa: qwen3 calls transformers' attention interface and takes SDPA already. Your own function takes its place by
+  from transformers import AttentionInterface AttentionInterface.register('mine', mine) AutoModel.from_pretrained(...,
+  attn_implementation='mine')
 """
 
 from transformers.models.qwen3 import modeling_qwen3 as qwen3
 
-from patchgen.parts.fast import FastRMSNorm, FastRotary, FastSwiGLU, LabelsWithinTexts, PacksByPosition
+from patchgen.parts.flash import KeepsPadding, LabelsWithinTexts, PaddingFreeLayerTypesDecoder
+from patchgen.parts.kernels import FastRMSNorm, FastRotary, FastSwiGLU
 from patchgen.parts.loss import ChunkedLoss
 
 
@@ -30,9 +38,13 @@ class Qwen3Attention(FastRotary, qwen3.Qwen3Attention):
     pass
 
 
-class Qwen3Model(PacksByPosition, qwen3.Qwen3Model):
+class Qwen3Model(PaddingFreeLayerTypesDecoder, qwen3.Qwen3Model):
     pass
 
 
-class Qwen3ForCausalLM(LabelsWithinTexts, ChunkedLoss, qwen3.Qwen3ForCausalLM):
+class Qwen3ForCausalLM(ChunkedLoss, LabelsWithinTexts, qwen3.Qwen3ForCausalLM):
+    pass
+
+
+class Qwen3ForQuestionAnswering(KeepsPadding, qwen3.Qwen3ForQuestionAnswering):
     pass

@@ -29,13 +29,14 @@ ENCODER = (
 DECODER = (
     "No padding is computed where attention takes the lengths of texts: under FlashAttention and "
     'under "varlen", which `import patchgen.runtime` registers. Real tokens are taken out of the '
-    "batch once, and put back after the last layer; packed texts are told apart by positions that "
-    "restart. What comes out at real tokens is the parent's own; at padding it is zeros. Under any "
-    "other `attn_implementation` it is the parent. See `patchgen.parts.flash`."
+    "batch once, and put back after the last layer. Texts of one row stay apart, in attention and "
+    "in the loss, where `position_ids` restart, or by the collator's `cu_seq_lens_q`. What comes "
+    "out at real tokens is the parent's own; at padding it is zeros. See `patchgen.parts.flash`."
 )
 MORE = CACHES | {"kwargs"}
 LLAMA = {"self", "input_ids", "attention_mask", "position_ids", "inputs_embeds", "use_cache"}
 COUNTED = ("create_position_ids_from_input_ids", "create_position_ids_from_inputs_embeds")
+DECODERS = ("PaddingFreeDecoder", "PaddingFreeWindowDecoder", "PaddingFreeLayerTypesDecoder")
 GENERIC_READER = "GenericForQuestionAnswering"  # transformers' head for any model, in another file
 HINT = (
     "write the forward of the base model by `patchgen.parts.flash` where you know what looks at "
@@ -56,7 +57,7 @@ def flash(module: Module) -> Contribution:
         raise Unfit(None, what)
     bases = [owner for owner in module.classes.values() if owner.descends("PreTrainedModel")]
     encoders = [owner for owner in bases if _fits("PaddingFreeEncoder", owner)]
-    decoders = [o for o in bases if "rotary_emb" in o.attributes and _fits("PaddingFreeDecoder", o)]
+    decoders = [owner for owner in bases if "rotary_emb" in owner.attributes and _mixin_of(owner)]
     decoders = [o for o in decoders if {*parameters(o.own["forward"])} - MORE == LLAMA]
     if len(encoders) + len(decoders) != 1:
         what = "there is not one base model of BERT's or Llama's structure in this file"
@@ -71,6 +72,11 @@ def flash(module: Module) -> Contribution:
 
 def _fits(name: str, owner: Class) -> bool:
     return mixin("flash", name).fits(owner.own)
+
+
+def _mixin_of(decoder: Class) -> str:
+    """The mixin for the way in which it makes its masks, or ""."""
+    return next((name for name in DECODERS if _fits(name, decoder)), "")
 
 
 def _encoder(module: Module, model: Class) -> Iterator[Declared]:
@@ -110,7 +116,7 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
     if "create_causal_mask" in (called(c) for o in around for c in walk(o.forward(), ast.Call)):
         raise Unfit(forward, f"the model around {model.name} makes the mask of its layers")
     _insist_on_layers(module, model)
-    yield Declared(model.name, mixins=("PaddingFreeDecoder",))
+    yield Declared(model.name, mixins=(_mixin_of(model),))
     for one in module.classes.values():
         if _fits("LabelsWithinTexts", one):
             yield Declared(one.name, mixins=("LabelsWithinTexts",))

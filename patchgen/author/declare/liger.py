@@ -65,10 +65,10 @@ TWICE = "torch.cat((freqs, freqs), dim=-1)"
 def liger(module: Module) -> Contribution:
     """What the part declares for `module`."""
     of_loss = loss(module)
-    norms, rotations = rms_norms(module), _rotations(module)
+    norms, rotations = rms_norms(module), rotations_of(module)
     kernels = [(owner.name, NORMS[mixin]) for owner, mixin in norms.items() if mixin in NORMS]
     kernels += [(owner.name, ROTARY) for owner, why in rotations if not why]
-    kernels += _gates(module)
+    kernels += gates_of(module)
     losses = {h.name: LOSSES[m] for h in of_loss.declared if (m := h.mixins[0]) in LOSSES}
     kernels += losses.items()
     if not kernels:
@@ -83,7 +83,7 @@ def liger(module: Module) -> Contribution:
     return Contribution("liger", says, declared, tuple(missing))
 
 
-def _rotations(module: Module) -> list[tuple[Class, str]]:
+def rotations_of(module: Module) -> list[tuple[Class, str]]:
     """The classes that rotate queries and keys once, and why each goes on as before, or ""."""
     rotations = []
     for owner in module.classes.values() if ROTATE in module.functions else ():
@@ -112,7 +112,8 @@ def _why_no_rotation(module: Module) -> str:
     return ""
 
 
-def _gates(module: Module) -> Iterator[tuple[str, str]]:
+def gates_of(module: Module) -> Iterator[tuple[str, str]]:
+    """The classes with a gated product that a kernel computes, and its mixin."""
     for owner in module.classes.values():
         if network_of(owner)[0] not in ("gated", "halves"):
             continue  # elsewhere the two factors may have different shapes

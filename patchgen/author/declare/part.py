@@ -21,7 +21,8 @@ class Part:
 
     name: str
     # What `verify` checks of its variants.  A function, which imports torch only when it is called.
-    check: Callable[[], PartCheck]
+    # A sum has none.
+    check: Callable[[], PartCheck] | None = None
     help: str = ""  # a line for `patchgen new --help`
     # What it declares for a model, or why nothing; None: variants have it by hand only.
     writer: Writer | None = None
@@ -29,6 +30,7 @@ class Part:
     counted: tuple[str, ...] = ()
     # Several parts under one name: those of them that fit the model are written.
     sum_of: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()  # parts whose declarations it has too: a sum takes it alone
     # How an added line begins by which a variant has it without its code, as a regular expression.
     mark: str = ""
     covers: tuple[str, ...] = ()  # the marked parts that its own check is enough for

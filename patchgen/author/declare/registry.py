@@ -11,6 +11,7 @@ from patchgen.author.declare import (
     checkpoint,
     fast,
     flash,
+    kernels,
     liger,
     loss,
     moe,
@@ -30,6 +31,7 @@ OFFERED = (
     norm.PART,
     moe.PART,
     flash.PART,
+    kernels.PART,
     liger.PART,
     bidirectional.PART,
     fast.PART,
@@ -46,7 +48,8 @@ def find_part_checks(names: Iterable[str]) -> tuple[PartCheck, ...]:
     """The check of each of the parts `names`.  Raises LookupError for what is no part."""
     checks = []
     for name in names:
-        if name not in PARTS:
+        check = PARTS[name].check if name in PARTS else None
+        if check is None:
             raise LookupError(f"{name} is no part: patchgen/author/declare/registry.py has all")
-        checks.append(PARTS[name].check())
+        checks.append(check())
     return tuple(checks)

@@ -77,7 +77,9 @@ def _contributions(module: Module, names: Sequence[str]) -> list[Contribution]:
             hint = did_you_mean(name, offered) or f"there are {', '.join(offered)}"
             raise PatchgenError("PG802", Location(name), "names no part", hint)
         singles += PARTS[name].sum_of or [name]
-    return [known[name](module) for name in dict.fromkeys(singles)]
+    parts = [known[name](module) for name in dict.fromkeys(singles)]
+    included = {name for part in parts if part.fits for name in PARTS[part.part].includes}
+    return [part for part in parts if part.part in names or part.part not in included]
 
 
 def _reasons(

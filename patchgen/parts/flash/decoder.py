@@ -3,22 +3,38 @@
 from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_input
 
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg"
-# mypy: disable-error-code="no-untyped-call"
+# mypy: disable-error-code="no-untyped-call, no-any-return, misc"
 from patchgen.edits import Hole, after, edit, new, old
-from patchgen.parts.flash.lengths import find_texts, labels_within_texts
+from patchgen.parts.flash.lengths import (
+    labels_within_texts,
+    same_text_function,
+    takes_lengths,
+    tokens_of_texts,
+)
 
 
 class NoCacheInTraining:
     @edit("forward")
-    def make_no_cache_in_training(self, use_cache, cache: Hole):
+    def make_no_cache_of_texts(self, use_cache, kwargs, cache: Hole):
         with old:
             use_cache and cache is None
         with new:
-            use_cache and cache is None and not self.training
+            use_cache and cache is None and not self.training and "cu_seq_lens_q" not in kwargs
 
 
 class TakesPaddingOut(NoCacheInTraining):
     keeps_padding = False  # a head that reads states at padding sets it
+
+    def runs_on_tokens(self, attention_mask, position_ids, past_key_values, kwargs):
+        """Whether padding is taken out, and attention is told where texts end."""
+        recorded = kwargs.get("output_hidden_states", self.config.output_hidden_states)
+        if self.keeps_padding or recorded or past_key_values is not None:
+            return False
+        if "cu_seq_lens_q" in kwargs or not takes_lengths(self.config):
+            return False
+        if attention_mask is None:
+            return position_ids is not None and position_ids.shape[-1] > 1
+        return getattr(attention_mask, "ndim", 0) == 2
 
     @edit("forward")
     def take_padding_out(
@@ -29,29 +45,71 @@ class TakesPaddingOut(NoCacheInTraining):
                 seen = cache.get_seq_length() if cache is not None else 0
                 ...
         with new:
-            texts, batch = None, inputs_embeds.shape[:2]
-            told = attention_mask, position_ids, kwargs.get("cu_seq_lens_q")
-            if batch[1] > 1 and any(each is not None for each in told):
-                attention_mask, texts = find_texts(self, *told[:2], batch, cache, kwargs)
+            batch, indices = inputs_embeds.shape[:2], None
+            if self.runs_on_tokens(attention_mask, position_ids, cache, kwargs):
+                indices, lengths = tokens_of_texts(batch, attention_mask, position_ids)
+                attention_mask, kwargs = None, kwargs | lengths
+            same_text = same_text_function(
+                self.config, batch, attention_mask, position_ids, cache, kwargs
+            )
             if position_ids is None:
                 seen = cache.get_seq_length() if cache is not None else 0
                 ...
-            if texts is not None:
-                places_T, kwargs = texts[0], kwargs | texts[1]
-                position_ids = _index_first_axis(position_ids.expand(batch), places_T)[None]
-                inputs_embeds = _index_first_axis(inputs_embeds, places_T)[None]
+            if indices is not None:
+                inputs_embeds = _index_first_axis(inputs_embeds, indices)[None]
+                position_ids = _index_first_axis(position_ids.expand(batch), indices)[None]
 
 
-class PaddingFreeDecoder(TakesPaddingOut):
+class PutsPaddingBack(TakesPaddingOut):
     # In a class of its own: it reads what the edit above binds.
     @edit("forward")
-    def put_padding_back(self, hidden_states, texts, batch, places_T, output: Hole):
+    def put_padding_back(self, hidden_states, indices, batch, output: Hole):
         with old:
             return output(...)
         with new:
-            if texts is not None:
-                hidden_states = _pad_input(hidden_states[0], places_T, *batch)
+            if indices is not None:
+                hidden_states = _pad_input(hidden_states[0], indices, *batch)
             return output(...)
+
+
+class PaddingFreeDecoder(PutsPaddingBack):
+    # Lengths that are told spare transformers a look at positions, which waits for the device.
+    @edit("forward")
+    def keep_texts_apart(self, create_causal_mask, position_ids, kwargs, same_text):
+        with old:
+            create_causal_mask(..., position_ids=position_ids)
+        with new:
+            create_causal_mask(
+                ...,
+                position_ids=None if "cu_seq_lens_q" in kwargs else position_ids,
+                and_mask_function=same_text,
+            )
+
+
+class PaddingFreeWindowDecoder(PutsPaddingBack):
+    # A window decides which function makes the mask.
+    @edit("forward")
+    def keep_texts_apart(self, mask_function, position_ids, kwargs, same_text):
+        with old:
+            mask_function(..., position_ids=position_ids)
+        with new:
+            mask_function(
+                ...,
+                position_ids=None if "cu_seq_lens_q" in kwargs else position_ids,
+                and_mask_function=same_text,
+            )
+
+
+class PaddingFreeLayerTypesDecoder(PutsPaddingBack):
+    # Layers with a window and others have a mask each.
+    @edit("forward")
+    def keep_texts_apart(self, mask_kwargs, position_ids, kwargs, same_text, arguments: Hole):
+        with old:
+            mask_kwargs = arguments
+        with after:
+            mask_kwargs["and_mask_function"] = same_text
+            if "cu_seq_lens_q" in kwargs:
+                mask_kwargs["position_ids"] = None
 
 
 class LabelsWithinTexts:

@@ -1,14 +1,13 @@
 """An encoder whose layers run on real tokens alone, under every implementation of attention."""
 
-from typing import Any
-
 import torch
-from transformers.modeling_flash_attention_utils import _pad_input
+from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_input
 
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg, misc"
 # mypy: disable-error-code="no-untyped-call"
-from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.flash.rows import attend_in_rows, make_texts, unpad
+from patchgen.edits import Hole, after, edit, new, old
+from patchgen.parts.flash.lengths import takes_lengths
+from patchgen.parts.flash.rows import attend_in_rows, find_texts
 
 
 class AttendsInRows:
@@ -23,16 +22,17 @@ class AttendsInRows:
 class FindsTexts:
     keeps_padding = False  # a head that reads the states of padding sets it
 
-    @torch.compiler.disable  # the number of tokens is not known before
-    def find_texts(self: Any, batch: Any, mask: Any, position_ids: Any, kwargs: Any) -> Any:
-        """The `Texts` of a batch; None where each row is one, or what stands at padding is read."""
-        if mask is not None:
-            names = ("output_attentions", "output_hidden_states")
-            recorded = any(kwargs.get(name, getattr(self.config, name)) for name in names)
-            whole = self.keeps_padding or bool(getattr(self.config, "chunk_size_feed_forward", 0))
-            if whole or recorded or mask.ndim != 2 or not mask[:, 0].all():
-                return None
-        return make_texts(self.config, batch, mask, position_ids, kwargs.get("cu_seq_lens_q"))
+    def runs_on_tokens(self, attention_mask, position_ids, kwargs):
+        """Whether a batch has padding, or several texts in a row, and nobody reads padding."""
+        if attention_mask is None:
+            return position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
+        names = ("output_attentions", "output_hidden_states")
+        recorded = any(kwargs.get(name, getattr(self.config, name)) for name in names)
+        chunked = getattr(self.config, "chunk_size_feed_forward", 0)
+        if self.keeps_padding or recorded or chunked or attention_mask.ndim != 2:
+            return False
+        # Poolers read first places, which `find_texts` keeps for other attention.
+        return not takes_lengths(self.config) or attention_mask[:, 0].all()
 
     @edit("forward")
     def take_padding_out(
@@ -54,51 +54,68 @@ class FindsTexts:
             seen = cache.get_seq_length() if cache is not None else 0
             ...
 
-            texts, batch = None, embedding_output.shape[:2]
-            packed = position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
-            has_texts = attention_mask is not None or packed
-            if has_texts and cache is None and encoder_hidden_states is None:
-                texts = self.find_texts(batch, attention_mask, position_ids, kwargs)
-            if texts is not None:
-                embedding_output, attention_mask = texts.in_rows(embedding_output), texts.mask
-                kwargs.update(texts.kwargs)
+            batch, indices, first = embedding_output.shape[:2], None, None
+            is_encoder = cache is None and encoder_hidden_states is None
+            if is_encoder and self.runs_on_tokens(attention_mask, position_ids, kwargs):
+                indices, first, attention_mask, texts = find_texts(
+                    self.config, embedding_output, attention_mask, position_ids, kwargs
+                )
+                kwargs.update(texts)
             attention_mask, encoder_attention_mask = self._create_attention_masks(...)
 
 
 class PaddingFreeEncoder(FindsTexts):
     # Edits of its own class: they read what the one above binds.
     @edit("forward")
-    def run_on_tokens(self, embedding_output, encoder_outputs, texts, batch):
+    def run_on_tokens(self, embedding_output, encoder_outputs, indices, batch):
         with old:
             encoder_outputs = self.encoder(embedding_output, ...)
         with new:
-            if texts is not None:
-                embedding_output = unpad(embedding_output, texts.rows[0])
+            if indices is not None:
+                embedding_output = _index_first_axis(embedding_output, indices)[None]
             encoder_outputs = self.encoder(embedding_output, ...)
-            if texts is not None:
+            if indices is not None:
                 states = encoder_outputs.last_hidden_state[0]
-                encoder_outputs.last_hidden_state = _pad_input(states, texts.places_T, *batch)
+                encoder_outputs.last_hidden_state = _pad_input(states, indices, *batch)
 
 
 class PoolsEachText:
     # Before PaddingFreeEncoder.  The pooler takes the first position of each row.
     @edit("forward")
-    def pool_each_text(self, texts, sequence_output):
+    def pool_each_text(self, first, sequence_output):
         with old:
             self.pooler(sequence_output)
         with new:
-            self.pooler(sequence_output if texts is None else texts.in_rows(sequence_output))
+            self.pooler(first_of_texts(sequence_output, first))
+
+
+def first_of_texts(states, first):
+    """The states, or the first of each packed text in a row of its own."""
+    if first is None:
+        return states
+    first = first.flatten().nonzero().squeeze(1) if first.dtype == torch.bool else first
+    return _index_first_axis(states, first)[:, None]
 
 
 class CountsFromPadding:
     # Before PaddingFreeEncoder.  Positions begin behind that of padding, as RoBERTa's do.
-    @torch.compiler.disable
-    def find_texts(self: Any, batch: Any, mask: Any, position_ids: Any, kwargs: Any) -> Any:
-        """ValueError for packed positions that are counted from 0: they would be too small."""
-        first = self.embeddings.padding_idx + 1
-        texts = super().find_texts(batch, mask, position_ids, kwargs)
-        if texts is not None and mask is None and int(position_ids.min()) < first:
-            raise ValueError(
-                f"positions begin with {first}: collate with position_ids_start={first}"
-            )
-        return texts
+    @edit("forward")
+    def refuse_positions_from_zero(
+        self, encoder_hidden_states, attention_mask, position_ids, kwargs, is_encoder, cache: Hole
+    ):
+        with old:
+            is_encoder = cache is None and encoder_hidden_states is None
+        with after:
+            if is_encoder and attention_mask is None and position_ids is not None:
+                is_told = kwargs.get("cu_seq_lens_q") is not None
+                check_positions(position_ids, self.embeddings.padding_idx + 1, is_told)
+
+
+def check_positions(position_ids, first, is_told):
+    """An error for positions that are counted from 0: they would be too small."""
+    message = f"positions begin with {first}: collate with position_ids_start={first}"
+    is_right = position_ids.min() >= first
+    if is_told or torch.compiler.is_compiling():
+        torch._assert_async(is_right, message)  # a look at it would wait for the device
+    elif not is_right:
+        raise ValueError(message)

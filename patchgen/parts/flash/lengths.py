@@ -4,54 +4,74 @@
 
 import torch
 from torch import nn
-from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, flash_attention_mask
-from transformers.modeling_flash_attention_utils import _get_unpad_data
+from transformers.masking_utils import (
+    ALL_MASK_ATTENTION_FUNCTIONS,
+    flash_attention_mask,
+    packed_sequence_mask_function,
+)
 
-__all__ = ["bounds_of_texts", "find_texts", "labels_within_texts"]
-
-
-def bounds_of_texts(batch, mask, position_ids, lengths=None):
-    """Places of real tokens, where texts begin among them, and how long one is at most."""
-    if position_ids is None and lengths is None:
-        return _get_unpad_data(mask.bool())  # each row is a text
-    if position_ids is None:
-        raise ValueError("cu_seq_lens_q is taken together with position_ids")
-    places_T = torch.arange(batch.numel(), device=position_ids.device)
-    places_T = places_T if mask is None else places_T[mask[:, -batch[1] :].bool().flatten()]
-    steps, gaps = position_ids.expand(batch).flatten()[places_T].diff(), places_T.diff()
-    follows = (places_T // batch[1]).diff() == 0
-    follows &= (steps == 1) | (steps == gaps)  # positions count tokens, or places
-    ends_T = nn.functional.pad(~follows, (0, 1), value=True)
-    cu_seqlens = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-    if lengths is not None and not torch.equal(cu_seqlens, lengths.to(cu_seqlens)):
-        raise ValueError("cu_seq_lens_q are not the texts that position_ids tell apart")
-    return places_T, cu_seqlens, int(cu_seqlens.diff().max())
+__all__ = [
+    "ids_of_texts",
+    "labels_within_texts",
+    "same_text_function",
+    "takes_lengths",
+    "tokens_of_texts",
+]
 
 
-@torch.compiler.disable  # the number of tokens is not known before
-def find_texts(model, mask, position_ids, batch, cache, kwargs):
-    """The mask that is left, and the tokens with the lengths of texts if attention takes these."""
-    interface = ALL_MASK_ATTENTION_FUNCTIONS.get(model.config._attn_implementation)
-    recorded = kwargs.get("output_hidden_states", model.config.output_hidden_states)
-    whole = cache is not None or model.keeps_padding or recorded
-    takes, lengths = interface is flash_attention_mask and not whole, kwargs.get("cu_seq_lens_q")
-    told = takes or position_ids is not None or lengths is not None
-    if not told or getattr(mask, "ndim", 0 if mask is not None else 2) != 2:
-        return mask, None
-    places_T, cu_seqlens, longest = bounds_of_texts(batch, mask, position_ids, lengths)
-    if takes:
-        of_q = {"cu_seq_lens_q": cu_seqlens, "max_length_q": longest}
-        return None, (places_T, of_q | {name[:-1] + "k": each for name, each in of_q.items()})
-    if len(cu_seqlens) - 1 <= len((places_T // batch[1]).unique()):
-        return mask, None  # no row has two texts
-    if cache is not None or len(places_T) < batch.numel():
-        raise ValueError("texts in one row need use_cache=False, and no padding between them")
-    return None, None  # transformers' masks keep them apart by position_ids
+def takes_lengths(config):
+    """Whether attention keeps texts apart by `cu_seq_lens_q`, as FlashAttention does."""
+    mask_function = ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation)
+    return mask_function is flash_attention_mask
+
+
+def ids_of_texts(batch, attention_mask, position_ids, cu_seqlens=None):
+    """The text of its row that each place of a batch belongs to."""
+    if cu_seqlens is not None:
+        places = torch.arange(batch.numel(), device=cu_seqlens.device)
+        return torch.bucketize(places, cu_seqlens[1:], right=True).view(batch)
+    steps = position_ids.expand(batch).diff()
+    is_first = steps != 1
+    if attention_mask is not None:  # behind padding, a text may go on
+        is_real = attention_mask[:, -batch[1] :].bool()
+        is_first &= is_real[:, 1:] & (is_real[:, :-1] | (steps < 1))
+    return nn.functional.pad(is_first.cumsum(-1), (1, 0))
+
+
+def tokens_of_texts(batch, attention_mask, position_ids):
+    """Where real tokens stand in a batch, and the lengths of their texts."""
+    given = position_ids if attention_mask is None else attention_mask
+    places = torch.arange(batch.numel(), device=given.device)
+    ids = places // batch[1] * batch[1]
+    if position_ids is not None:
+        ids = ids + ids_of_texts(batch, attention_mask, position_ids).flatten()
+    if attention_mask is not None:
+        places = attention_mask[:, -batch[1] :].flatten().nonzero().squeeze(1)
+    is_last = nn.functional.pad(ids[places].diff() != 0, (0, 1), value=True)
+    cu_seqlens = nn.functional.pad(is_last.nonzero().squeeze(1) + 1, (1, 0)).int()
+    max_seqlen = int(cu_seqlens.diff().max())
+    lengths = dict.fromkeys(("cu_seq_lens_q", "cu_seq_lens_k"), cu_seqlens)
+    return places, lengths | dict.fromkeys(("max_length_q", "max_length_k"), max_seqlen)
+
+
+def same_text_function(config, batch, attention_mask, position_ids, past_key_values, kwargs):
+    """What keeps texts of a row apart in a mask, where neither attention nor transformers does."""
+    cu_seqlens = kwargs.get("cu_seq_lens_q")
+    if past_key_values is not None:
+        is_read = attention_mask is None and position_ids is not None
+        if is_read and not torch.compiler.is_compiling() and (position_ids.diff() != 1).any():
+            raise ValueError("texts in one row need use_cache=False")
+        return None
+    beside_mask = position_ids is not None and getattr(attention_mask, "ndim", 0) == 2
+    if takes_lengths(config) or not (beside_mask or cu_seqlens is not None):
+        return None
+    ids = ids_of_texts(batch, attention_mask, position_ids, cu_seqlens)
+    return packed_sequence_mask_function(ids)
 
 
 def labels_within_texts(labels, position_ids):
     """`labels` without those of first tokens, which nothing of their text is before."""
     if labels is None or getattr(position_ids, "ndim", 0) != 2:
         return labels
-    places = position_ids[:, -labels.shape[-1] :].expand_as(labels)  # some may keep no logits
-    return labels.masked_fill(nn.functional.pad(places.diff() != 1, (1, 0)), -100)
+    positions = position_ids[:, -labels.shape[-1] :].expand_as(labels)  # some may keep no logits
+    return labels.masked_fill(nn.functional.pad(positions.diff() != 1, (1, 0)), -100)

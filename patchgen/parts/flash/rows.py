@@ -2,20 +2,14 @@
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
-from typing import Any, NamedTuple
-
 import torch
-from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, flash_attention_mask
-from transformers.modeling_flash_attention_utils import _pad_input
+from torch import nn
+from transformers.masking_utils import create_bidirectional_mask, packed_sequence_mask_function
+from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_input
 
-from patchgen.parts.flash.lengths import bounds_of_texts
+from patchgen.parts.flash.lengths import ids_of_texts, takes_lengths, tokens_of_texts
 
-__all__ = ["Texts", "attend_in_rows", "make_texts", "unpad"]
-
-
-def unpad(states: torch.Tensor, places_T: torch.Tensor) -> torch.Tensor:
-    """The states at some places of a batch, in one row."""
-    return states.flatten(0, 1).index_select(0, places_T).unsqueeze(0)
+__all__ = ["attend_in_rows", "find_texts"]
 
 
 def attend_in_rows(interface, module, query, key, value, attention_mask, rows=None, **kwargs):
@@ -25,36 +19,62 @@ def attend_in_rows(interface, module, query, key, value, attention_mask, rows=No
     states = (each[0].transpose(0, 1) for each in (query, key, value))
     in_rows = (_pad_input(each, *rows).transpose(1, 2) for each in states)
     attn_output, attn_weights = interface(module, *in_rows, attention_mask, **kwargs)
-    return unpad(attn_output, rows[0]), attn_weights
+    return _index_first_axis(attn_output, rows[0])[None], attn_weights
 
 
-class Texts(NamedTuple):
-    """Where tokens stand in a batch, and in one where each text has a row, padded at the right."""
+def rows_of_texts(config, states, cu_seqlens, max_seqlen):
+    """Where tokens stand in a batch with a row for each text, and the mask of its padding."""
+    places = torch.arange(states.shape[:2].numel(), device=states.device)
+    text_ids = torch.bucketize(places, cu_seqlens[1:], right=True)
+    indices = places - cu_seqlens[text_ids] + text_ids * max_seqlen
+    is_real = torch.arange(max_seqlen, device=states.device) < cu_seqlens.diff()[:, None]
+    attention_mask = create_bidirectional_mask(
+        config=config,
+        inputs_embeds=states.new_empty(*is_real.shape, 0),
+        attention_mask=is_real,
+        allow_is_bidirectional_skip=False,  # a look at the mask would wait for the device
+    )
+    return (indices, *is_real.shape), attention_mask
 
-    places_T: torch.Tensor
-    rows: tuple[torch.Tensor, int, int]  # the places there, how many rows, and how long
-    mask: torch.Tensor | None  # of padding in these rows
-    kwargs: dict[str, Any]  # of attention
 
-    def in_rows(self, states: torch.Tensor) -> torch.Tensor:
-        """The states of a batch, a text in each row."""
-        return _pad_input(unpad(states, self.places_T)[0], *self.rows)
+def texts_by_mask(config, states, attention_mask, position_ids):
+    """The mask that keeps texts of one row apart, and where they begin."""
+    ids = ids_of_texts(states.shape[:2], attention_mask, position_ids)
+    attention_mask = create_bidirectional_mask(
+        config=config,
+        inputs_embeds=states,
+        attention_mask=attention_mask,
+        and_mask_function=packed_sequence_mask_function(ids),
+    )
+    return attention_mask, nn.functional.pad(ids.diff() != 0, (1, 0), value=True)
 
 
-def make_texts(
-    config: Any, batch: torch.Size, mask: Any, position_ids: Any, told: Any = None
-) -> Texts | None:
-    """The texts of a batch; None where each row is one, without padding."""
-    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(batch, mask, position_ids, told)
-    count, lengths_N = len(cu_seqlens_N1) - 1, cu_seqlens_N1.diff()
-    if len(places_T) in (0, batch.numel()) and count == batch[0]:
-        return None
-    ahead_N = torch.arange(count, device=places_T.device) * max_seqlen - cu_seqlens_N1[:-1]
-    rows_T = torch.arange(len(places_T), device=places_T.device)
-    rows = rows_T + ahead_N.repeat_interleave(lengths_N), count, max_seqlen
-    if ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation) is flash_attention_mask:
-        lengths = {"cu_seq_lens_q": cu_seqlens_N1, "cu_seq_lens_k": cu_seqlens_N1}
-        lengths |= {"max_length_q": max_seqlen, "max_length_k": max_seqlen}
-        return Texts(places_T, rows, None, lengths)
-    real = torch.arange(max_seqlen, device=places_T.device) < lengths_N[:, None]
-    return Texts(places_T, rows, real, {"rows": rows})
+def find_texts(config, states, attention_mask, position_ids, kwargs):
+    """Where tokens stand in a batch, and packed texts begin, and what attention is told of them."""
+    batch, cu_seqlens = states.shape[:2], kwargs.get("cu_seq_lens_q")
+    is_known = not torch.compiler.is_compiling()  # how many tokens and texts there are
+    if cu_seqlens is not None:
+        if position_ids is None:
+            raise ValueError("cu_seq_lens_q is taken together with position_ids")
+        indices, is_known = torch.arange(batch.numel(), device=states.device), False
+    elif position_ids is not None and not is_known and not takes_lengths(config):
+        attention_mask, first = texts_by_mask(config, states, attention_mask, position_ids)
+        return None, first, attention_mask, {}
+    elif position_ids is not None or takes_lengths(config):
+        indices, kwargs = tokens_of_texts(batch, attention_mask, position_ids)
+        cu_seqlens = kwargs["cu_seq_lens_q"]
+    else:
+        # First places are kept, whatever stands there: poolers read them.
+        is_kept = nn.functional.pad(attention_mask[:, 1:].bool(), (1, 0), value=True)
+        indices = is_kept.flatten().nonzero().squeeze(1)
+    texts = batch[0] if cu_seqlens is None else len(cu_seqlens) - 1
+    if is_known and len(indices) == batch.numel() and texts == batch[0]:
+        return None, None, attention_mask, {}  # each row is a text
+    if cu_seqlens is None:
+        return indices, None, attention_mask, {"rows": (indices, *batch)}
+    first = None if position_ids is None else indices[cu_seqlens[:-1]]
+    if takes_lengths(config):
+        return indices, first, None, kwargs
+    tokens = _index_first_axis(states, indices)[None]
+    rows, attention_mask = rows_of_texts(config, tokens, cu_seqlens, kwargs["max_length_q"])
+    return indices, first, attention_mask, {"rows": rows}

@@ -1,7 +1,7 @@
 """Norms, MLPs, layers that run again, losses: the parts whose attention is the parent's.
 
 norm: each RMSNorm is one call of torch's, and each LayerNorm works in the dtype of autocast.
-fast: norms are so too, and on CUDA with Liger's kernels also rotation and gate.
+kernels: norms are so too, and on CUDA with Liger's kernels also rotation and gate.
 gelu: the tanh form of GELU is one operation; the function is the parent's.
 tiles: MLPs compute some tokens at a time, and keep the input of each tile alone.
 checkpoint: layers run again in the backward pass, and compute the same as before.  This is checked
@@ -92,21 +92,7 @@ NORM = PartCheck(
     own_dtypes=lambda scenario: scenario.autocast,  # the residual stream behind a LayerNorm
     promises=(NORMS_ALONE,),
 )
-FAST = replace(
-    NORM,
-    part="fast",
-    promises=(
-        Promise(
-            "float64 packed by flash",
-            "interface",
-            "float64",
-            "flash",
-            Scenario(rows="packed", train=True),
-            fits=lambda head, is_main: is_main,
-        ),
-    ),
-    keeps_texts_apart_with_a_mask=True,
-)
+KERNELS = replace(NORM, part="kernels")
 GELU = PartCheck(
     part="gelu",
     routes=lambda parent_class: beside_eager("its layers", REFORMULATED, {}, {}),

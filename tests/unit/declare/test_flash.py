@@ -34,6 +34,12 @@ def test_it_is_what_the_gallery_has_by_hand(env, name):
     assert classes(answer(env, model, ["flash"]).text) == classes(by_hand)
 
 
+@pytest.mark.parametrize("model", ["llama", "qwen3"])
+def test_fast_is_what_the_gallery_has(env, model):
+    by_hand = Path(f"modular/{model}/modular_{model}_fast.py").read_text(encoding="utf-8")
+    assert classes(answer(env, model, ["fast"]).text) == classes(by_hand)
+
+
 def test_heads_that_read_padding_say_so(env):
     found = {
         one.name: one.mixins

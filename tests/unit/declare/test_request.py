@@ -45,21 +45,22 @@ def test_parts_of_one_model_share_its_classes(env):
     assert found.draft.parts == ("sdpa", "checkpoint", "loss")
 
 
-# What "fast" is for models that people train: what fits of sdpa, loss, flash and norm.
+# What "fast" is for models that people train: what fits of sdpa, loss, flash, kernels and norm.
 FAST = {
-    "loss flash norm": (
+    "loss flash kernels": (
         "qwen2 qwen3 gemma2 gemma3 llama mistral ministral ministral3 glm4 phi3 smollm3 olmo2 olmo3"
-        " granite ernie4_5 xlm_roberta bert"
+        " granite ernie4_5 cohere2"
     ),
-    "loss flash": "cohere2",  # its norms subtract a mean, without a weight for it
-    "loss norm": (
-        "qwen2_moe qwen2_vl qwen2_5_vl qwen3_moe qwen3_next qwen3_vl qwen3_5 qwen3_5_moe gemma4"
-        " llama4 glm4_moe deepseek_v3 phi4_multimodal granitemoehybrid lfm2 ernie4_5_moe modernbert"
-        " whisper internvl mixtral gpt2"
+    "loss flash norm": "xlm_roberta bert",
+    "loss kernels": (
+        "qwen2_moe qwen2_vl qwen2_5_vl qwen3_moe qwen3_next qwen3_vl qwen3_5 qwen3_5_moe glm4_moe"
+        " deepseek_v3 phi4_multimodal granitemoehybrid lfm2 ernie4_5_moe internvl mixtral"
     ),
-    "sdpa loss norm": "gpt_oss deberta_v2",
+    "loss norm": "gemma4 llama4 modernbert whisper gpt2",
+    "sdpa loss kernels": "gpt_oss",
+    "sdpa loss norm": "deberta_v2",
     "loss": "llava",
-    "norm": "nemotron_h falcon_h1 mamba2",
+    "kernels": "nemotron_h falcon_h1 mamba2",
 }
 FAST_OF = {model: parts.split() for parts, models in FAST.items() for model in models.split()}
 QUICK = ("llama", "qwen3_moe", "gpt_oss", "nemotron_h")
@@ -75,8 +76,9 @@ def test_fast_is_the_sum_of_what_fits(env, model, tmp_path):
     assert draft.place.name == f"modular_{model}_fast.py"
     first, *_, why = ast.get_docstring(ast.parse(draft.text)).split("\n\n")
     assert all(part in first for part in draft.parts)
-    for part in {"sdpa", "loss", "flash", "norm"}.difference(draft.parts):
-        assert f"- {part}: " in why
+    for part in {"sdpa", "loss", "flash", "kernels", "norm"}.difference(draft.parts):
+        included = part == "norm" and "kernels" in draft.parts
+        assert (f"- {part}: " in why) is not included
     flatten_draft(draft, tmp_path)  # raises what the converter refuses
 
 
@@ -84,7 +86,7 @@ def test_nothing_of_a_sum_is_refused_with_each_reason(env):
     with pytest.raises(PatchgenError) as error:
         answer(env, "paligemma", ["fast"])
     reasons = {problem.what.partition(":")[0] for problem in problems_of(error.value)}
-    assert reasons == {"sdpa", "loss", "flash", "norm"}
+    assert reasons == {"sdpa", "loss", "flash", "kernels", "norm"}
 
 
 def test_a_part_that_is_named_beside_a_sum_must_fit(env):

@@ -11,8 +11,8 @@ pytest.importorskip("transformers")
 from transformers import DataCollatorWithFlattening
 
 import patchgen.runtime  # noqa: F401  (registers "varlen")
-from patchgen.parts.flash.lengths import find_texts
-from patchgen.parts.flash.rows import make_texts, unpad
+from patchgen.parts.flash.lengths import same_text_function, tokens_of_texts
+from patchgen.parts.flash.rows import find_texts
 from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
@@ -65,56 +65,58 @@ def texts(kind, lengths=(4, 6, 3)):
 
 
 class TestTexts:
-    MASK = torch.tensor([[1, 1, 0, 1], [1, 0, 0, 0], [1, 1, 1, 1]])
+    MASK = torch.tensor([[1, 1, 0, 1], [0, 1, 0, 0], [1, 1, 1, 1]])
 
-    class Config:
-        _attn_implementation = "sdpa"
+    @staticmethod
+    def found(mask, position_ids, rows=1, **told):
+        shape = mask.shape if mask is not None else torch.Size([rows, position_ids.shape[1]])
+        config = tiny_config("bert")
+        config._attn_implementation = "sdpa"
+        return find_texts(config, torch.zeros(*shape, 1), mask, position_ids, told)
 
-    def test_each_row_of_a_mask_is_a_text(self):
-        found = make_texts(self.Config, self.MASK.shape, self.MASK, None)
-        states = torch.arange(12.0).view(3, 4, 1)
-        assert unpad(states, found.places_T).flatten().tolist() == [0, 1, 3, 4, 8, 9, 10, 11]
-        assert found.in_rows(states).squeeze(-1).tolist() == [
-            [0, 1, 3, 0],
-            [4, 0, 0, 0],
-            [8, 9, 10, 11],
-        ]
-        assert found.mask.sum(1).tolist() == [3, 1, 4]
+    def test_the_rows_of_a_mask_stay_in_attention(self):
+        indices, first, mask, told = self.found(self.MASK, None)
+        # The first place of a row is kept, for poolers.
+        assert indices.tolist() == [0, 1, 3, 4, 5, 8, 9, 10, 11]
+        assert mask is self.MASK and first is None
+        assert told == {"rows": (indices, 3, 4)}
 
     def test_positions_that_restart_begin_a_text(self):
         positions = torch.tensor([[0, 1, 2, 0, 1, 7]])
-        found = make_texts(self.Config, positions.shape, None, positions)
-        assert found.rows[0].tolist() == [0, 1, 2, 3, 4, 6] and found.rows[1:] == (3, 3)
-        both = make_texts(self.Config, torch.Size([2, 6]), None, positions)  # of two rows
-        assert both.rows[0].tolist() == [0, 1, 2, 3, 4, 6, 9, 10, 11, 12, 13, 15]
+        indices, first, mask, told = self.found(None, positions)
+        rows, count, longest = told["rows"]
+        assert indices.tolist() == list(range(6)) and first.tolist() == [0, 3, 5]
+        assert rows.tolist() == [0, 1, 2, 3, 4, 6] and (count, longest) == (3, 3)
+        assert mask.shape == (3, 1, 3, 3) and mask[:, 0, 0].sum(1).tolist() == [3, 2, 1]
+        rows, _, _ = self.found(None, positions, rows=2)[3]["rows"]
+        assert rows.tolist() == [0, 1, 2, 3, 4, 6, 9, 10, 11, 12, 13, 15]
+
+    def test_lengths_are_taken_as_they_are(self):
+        told = {"cu_seq_lens_q": torch.tensor([0, 3, 5, 6]), "max_length_q": 3}
+        _, first, _, told = self.found(None, torch.arange(6)[None], **told)
+        assert told["rows"][0].tolist() == [0, 1, 2, 3, 4, 6] and first.tolist() == [0, 3, 5]
 
     def test_whole_rows_are_left_alone(self):
-        for mask in (torch.ones(2, 3), torch.zeros(2, 3)):
-            assert make_texts(self.Config, mask.shape, mask, None) is None
-        positions = torch.tensor([[3, 4, 5]])
-        assert make_texts(self.Config, positions.shape, None, positions) is None
+        mask = torch.ones(2, 3)
+        assert self.found(mask, None) == (None, None, mask, {})
+        assert self.found(None, torch.tensor([[3, 4, 5]])) == (None, None, None, {})
 
     def test_rows_of_packed_texts_end_texts(self):
-        class Model:
-            config, keeps_padding = (
-                type("", (), {"_attn_implementation": "varlen", "output_hidden_states": False}),
-                False,
-            )
-
         positions = torch.tensor([[0, 1, 2, 0], [5, 6, 7, 8]])
-        shape = torch.Size([2, 4])
-        mask, (places, lengths) = find_texts(Model, None, positions, shape, None, {})
-        assert mask is None
-        assert places.tolist() == list(range(8))
-        assert (
-            lengths["cu_seq_lens_q"].tolist() == lengths["cu_seq_lens_k"].tolist() == [0, 3, 4, 8]
-        )
+        indices, lengths = tokens_of_texts(positions.shape, None, positions)
+        assert indices.tolist() == list(range(8))
+        assert lengths["cu_seq_lens_q"].tolist() == [0, 3, 4, 8]
         assert lengths["max_length_q"] == lengths["max_length_k"] == 4
-        Model.config._attn_implementation = "sdpa"
-        one = torch.ones(1, 2), torch.tensor([[0, 1]]), torch.Size([1, 2]), None, {}
-        assert find_texts(Model, *one) == (one[0], None)
-        two = torch.ones(1, 2), torch.tensor([[0, 0]]), torch.Size([1, 2]), None, {}
-        assert find_texts(Model, *two) == (None, None)
+
+    def test_positions_may_count_tokens_or_places(self):
+        mask = torch.tensor([[1, 1, 0, 1, 1, 1]])
+        for row in ([0, 1, 1, 2, 0, 1], [0, 1, 2, 3, 0, 1]):
+            positions = torch.tensor([row])
+            _, lengths = tokens_of_texts(mask.shape, mask, positions)
+            assert lengths["cu_seq_lens_q"].tolist() == [0, 3, 5]
+            same = same_text_function(tiny_config("llama"), mask.shape, mask, positions, None, {})
+            texts = [[bool(same(0, 0, one, other)) for other in (0, 3, 4)] for one in (0, 3, 4)]
+            assert texts == [[True, True, False], [True, True, False], [False, False, True]]
 
 
 class TestPaddingFree:
@@ -302,21 +304,26 @@ class TestPackedRows:
         try:
             found = variant(ids, position_ids=positions, **asked).logits[:, :13].flatten(0, 1)
         except ValueError as error:
-            causal = kind in CAUSAL and form == "padded"
-            why = "no padding between" if causal else "positions begin with"
-            assert why in str(error) and (causal or (kind, form) == ("roberta", "multiple"))
+            assert "positions begin with" in str(error) and (kind, form) == ("roberta", "multiple")
             return
         # The parent's norms, and its eager softmax, are in float32.
         narrow = "fast" in kind or (kind in CAUSAL and attention == "eager")
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 if narrow else EXACT)
 
-    @pytest.mark.parametrize("attention", ["sdpa", "varlen"])
-    @pytest.mark.parametrize("ends", [(0, 4, 8), (0, 13), (0, 4, 13, 15)])
-    def test_lengths_that_are_not_the_texts_are_refused(self, kind, attention, ends):
-        _, variant, first = self.models(kind, attention)
-        ids, positions = self.rows(first)
-        with pytest.raises(ValueError, match="cu_seq_lens_q"):
-            variant(ids[:1], position_ids=positions[:1], cu_seq_lens_q=torch.tensor(ends).int())
+    @pytest.mark.parametrize("attention", ["sdpa", "eager", "varlen"])
+    def test_lengths_are_taken_as_they_are(self, kind, attention):
+        """Also beside positions that do not restart."""
+        parent, variant, first = self.models(kind, attention)
+        ids, _ = self.rows(first)
+        told = {"cu_seq_lens_q": torch.tensor([0, 4, 13]).int(), "max_length_q": 9}
+        positions = torch.tensor([[*range(first, first + 4), *range(first, first + 9)]])
+        expected = torch.cat([parent(text).logits[0] for text in ids[:1].split([4, 9], 1)])
+        found = variant(ids[:1], position_ids=positions, use_cache=False, **told).logits[0]
+        exact = "fast" not in kind and not (kind in CAUSAL and attention == "eager")
+        torch.testing.assert_close(found, expected, rtol=0, atol=EXACT if exact else 1e-5)
+        if kind in CAUSAL:  # rotation knows distances alone
+            found = variant(ids[:1], use_cache=False, **told).logits[0]
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
     @pytest.mark.parametrize("kind", CAUSAL)
     @pytest.mark.parametrize("attention", ["sdpa", "varlen"])

@@ -1,0 +1,70 @@
+"""The kernels part: the norms of the part `norm`, rotations and gates, by Liger where it is."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchgen.author.anatomy.module import Class, Module, Unfit
+from patchgen.author.declare.edits import mixin
+from patchgen.author.declare.liger import gates_of, rotations_of
+from patchgen.author.declare.norm import norm
+from patchgen.author.declare.part import Part
+from patchgen.author.declare.variant import Contribution, Declared, refusing
+
+if TYPE_CHECKING:
+    from patchgen.verify.parts.part_check import PartCheck
+
+SAYS = (
+    "RMSNorm, rotation and gated product are a kernel each on CUDA: Liger's, where liger-kernel is "
+    "installed, and else torch's norm. See `patchgen.parts.kernels`."
+)
+# The norms of the part `norm` that Liger has a kernel for.
+NORMS = {f"Fused{n}RMSNorm": f"Fast{n}RMSNorm" for n in ("", "Scaled", "ScaledEps", "Offset")}
+GATE, ROTARY = "FastSwiGLU", "FastRotary"
+
+
+@refusing
+def kernels(module: Module) -> Contribution:
+    """What the part declares for `module`."""
+    of_norm = norm(module)
+    norms = [_by_liger(declared) for declared in of_norm.declared]
+    gates = [name for name, kernel in gates_of(module) if _is_swiglu(module.classes[name], kernel)]
+    rotating = [owner.name for owner, why in rotations_of(module) if not why]
+    if not any(declared not in of_norm.declared for declared in norms) and not gates + rotating:
+        raise Unfit(None, "no norm, rotation or gate here is one that a kernel of Liger computes")
+    declared = [*norms, *(Declared(name, mixins=(GATE,)) for name in gates)]
+    fits = mixin("kernels", ROTARY).fits
+    declared += [
+        Declared(name, mixins=(ROTARY,)) for name in rotating if fits(module.classes[name].own)
+    ]
+    missing = tuple(replace(each, fatal=False) for each in of_norm.missing if each.at.line)
+    return Contribution("kernels", SAYS, tuple(declared), missing)
+
+
+def _is_swiglu(owner: Class, kernel: str) -> bool:
+    """Whether the kernel is that of SwiGLU, and the instance knows its activation's name."""
+    statements = {ast.unparse(node) for node in owner.own["__init__"].body}
+    option = "self.act_fn = ACT2FN[config.hidden_act]"
+    return kernel == "LigerSwiGLU" and {"self.config = config", option} <= statements
+
+
+def _by_liger(declared: Declared) -> Declared:
+    mixins = tuple(NORMS.get(name, name) for name in declared.mixins)
+    return replace(declared, mixins=mixins)
+
+
+def check() -> PartCheck:
+    from patchgen.verify.parts.layers import KERNELS
+
+    return KERNELS
+
+
+PART = Part(
+    "kernels",
+    check,
+    "norm, rotation and gate in one kernel each: Liger's where it is installed",
+    kernels,
+    includes=("norm",),
+)
