@@ -161,14 +161,17 @@ def find_name(lines: Sequence[str], node: ast.stmt) -> tuple[int, int, int]:
     The position of `node` counts from `lines`.  `ast` says neither this nor how it is spelled:
     Python reads `ﬁeld` as `field`.
     """
-    # `ast` counts bytes.
-    column = len(lines[node.lineno - 1].encode()[: node.col_offset].decode())
-    text = "\n".join(line.removesuffix("\n") for line in lines[node.lineno - 1 : node.lineno + 9])
-    name = _NAME.match(text, column)
-    assert name is not None
-    start = name.start(1) - text.rfind("\n", 0, name.start(1)) - 1
-    line = node.lineno + text.count("\n", 0, name.start(1))
-    return line, start, start + len(name.group(1))
+    first = lines[node.lineno - 1]
+    before = first.encode()[: node.col_offset]  # `ast` counts bytes
+    some_lines = lines[node.lineno - 1 : node.lineno + 9]
+    text = "\n".join(line.removesuffix("\n") for line in some_lines)
+    match = _NAME.match(text, len(before.decode()))
+    assert match is not None
+    name_at = match.start(1)
+    line_at = text.rfind("\n", 0, name_at) + 1
+    line = node.lineno + text.count("\n", 0, name_at)
+    start = name_at - line_at
+    return line, start, start + len(match[1])
 
 
 def parse_class(text: str) -> ast.ClassDef:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from patchgen.author.adopt.words import Words
 from patchgen.author.align.drafts import Draft, drafts
 from patchgen.author.align.file import Definition, Member
-from patchgen.compiler.edits.signature import read_parameters
+from patchgen.compiler.edits.signature import Parameter, read_parameters
 from patchgen.facts.decorators import RULES, Rule
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, local_names
@@ -216,7 +216,7 @@ def edit_words(text: str) -> list[str]:
     return [word for word, pattern in _EDIT_WORDS.items() if re.search(pattern, text)]
 
 
-_Parameters = dict[str, tuple[ast.arg, ast.expr | None, bool]]
+_Parameters = dict[str, Parameter]
 
 
 def declare_edits(
@@ -268,11 +268,13 @@ class Signature:
     def __init__(self, old: _Parameters, new: _Parameters) -> None:
         self.added = {name: parameter for name, parameter in new.items() if name not in old}
         self.removed = [name for name in old if name not in new]
-        self.changed = {
-            name: default
-            for name, (_, default, _) in new.items()
-            if name in old and _text(default) != _text(old[name][1]) and default is not None
-        }
+        self.changed: dict[str, ast.expr] = {}
+        for name, parameter in new.items():
+            default = parameter.default
+            if name not in old or default is None:
+                continue
+            if _text(default) != _text(old[name].default):
+                self.changed[name] = default
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
@@ -282,41 +284,59 @@ class Signature:
         """The difference, if the converter makes `new`'s parameters of it."""
         mine, theirs = _parameters(new), _parameters(old)
         signature = cls(theirs, mine)
-        kept = [name for name in theirs if name in mine]
         # What is added stands behind those that can be given by position, or by name.
-        every = [*kept, *signature.added]
-        order = sorted(every, key=lambda name: (mine[name][2], name in signature.added))
-        is_same = order == [*mine] and all(mine[n][2] == theirs[n][2] for n in kept)
-        changed = {n for n in kept if _text(mine[n][1]) != _text(theirs[n][1])}
-        is_same &= changed <= signature.changed.keys()
-        is_same &= old.args.vararg is None or all(mine[n][2] for n in signature.added)
-        for name in ("vararg", "kwarg"):
-            star, other = getattr(old.args, name), getattr(new.args, name)
-            is_same &= (star and star.arg) == (other and other.arg)
-        is_same &= len(old.args.posonlyargs) == len(new.args.posonlyargs)
-        return signature if is_same else None
+        kept = [name for name in theirs if name in mine]
+        order = [*kept, *signature.added]
+        order.sort(key=lambda name: (mine[name].by_name, name in signature.added))
+        if order != list(mine):
+            return None
+        for name in kept:
+            if mine[name].by_name != theirs[name].by_name:
+                return None
+            has_another = _text(mine[name].default) != _text(theirs[name].default)
+            if has_another and name not in signature.changed:
+                return None
+        if old.args.vararg is not None and not all(mine[n].by_name for n in signature.added):
+            return None
+        if _name_of(old.args.vararg) != _name_of(new.args.vararg):
+            return None
+        if _name_of(old.args.kwarg) != _name_of(new.args.kwarg):
+            return None
+        if len(old.args.posonlyargs) != len(new.args.posonlyargs):
+            return None
+        return signature
 
     def written(self, literal: Sequence[str], say: Callable[[ast.AST], str]) -> str:
         """The parameters of an edit that lists the names `literal` as well."""
         plain = [name for name in literal if name not in self.changed and name not in self.added]
         plain = [name for name in plain if name not in self.removed]
         parts = [*plain, *(f"{name}: Old" for name in self.removed)]
-        late: list[str] = []
+        by_name: list[str] = []
         # Those without a default stand first.
-        for name, (arg, default, by_name) in sorted(
-            self.added.items(), key=lambda item: item[1][1] is not None
-        ):
-            hint = f"[{say(arg.annotation)}]" if arg.annotation is not None else ""
-            value = f" = {say(default)}" if default is not None else ""
-            (late if by_name else parts).append(f"{name}: New{hint}{value}")
-        defaults = [f"{name}={say(default)}" for name, default in self.changed.items()]
-        return ", ".join([*parts, *defaults, *(["*", *late] if late else [])])
+        added = sorted(self.added.values(), key=lambda parameter: parameter.default is not None)
+        for parameter in added:
+            text = f"{parameter.name}: New"
+            if parameter.arg.annotation is not None:
+                text += f"[{say(parameter.arg.annotation)}]"
+            if parameter.default is not None:
+                text += f" = {say(parameter.default)}"
+            if parameter.by_name:
+                by_name.append(text)
+            else:
+                parts.append(text)
+        parts += [f"{name}={say(default)}" for name, default in self.changed.items()]
+        if by_name:
+            parts += ["*", *by_name]
+        return ", ".join(parts)
 
 
 def _parameters(function: Function) -> _Parameters:
-    """The parameters with their defaults; the last says that one is given by name alone."""
-    every = read_parameters(function.args, Fragment("", (), ()))
-    return {one.name: (one.arg, one.default, one.by_name) for one in every}
+    parameters = read_parameters(function.args, Fragment("", (), ()))
+    return {parameter.name: parameter for parameter in parameters}
+
+
+def _name_of(star: ast.arg | None) -> str:
+    return "" if star is None else star.arg
 
 
 def _text(node: ast.expr | None) -> str:

@@ -7,6 +7,7 @@ releases by the length of the declaration that each would need.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -171,54 +172,83 @@ def _distance(fork: File, text: str) -> tuple[bool, float]:
     fork that was there before it, and other code.
     """
     classes = _CLASS.findall(text)
-    common = {*classes} & {*fork.classes}
     renaming = rename_classes(classes, fork.classes)
     if renaming.new and not renaming.behind:
         # With nothing before it to replace, any word with a capital would do.
         following = "[A-Z]" if renaming.old else rf"(?:{'|'.join(classes)})\b"
         text = re.sub(rf"\b{renaming.old}(?={following})", renaming.new, text)
-    mine, theirs = lines_of(fork.source.text), lines_of(text)
+    mine = lines_of(fork.source.text)
+    theirs = lines_of(text)
+    common_classes = set(classes).intersection(fork.classes)
+    has_classes = len(common_classes) >= len(fork.classes) / 3
+    has_lines = len(mine & theirs) >= len(mine) / 3
     # What the fork has is written into the declaration; what it lacks is a part of an edit.
-    is_model = len(common) >= len(fork.classes) / 3 and len(mine & theirs) >= len(mine) / 3
-    return not is_model, len(mine - theirs) + len(theirs - mine) / 2
+    apart = len(mine - theirs) + len(theirs - mine) / 2
+    return not (has_classes and has_lines), apart
 
 
 def _models(fork: File, releases: Sequence[Release]) -> list[str]:
     """The models most like the fork, in the releases at both ends and between."""
-    some = dict.fromkeys((releases[0], releases[len(releases) // 2], releases[-1]))
-    ranked = sorted((model for release in some for model in _alike(fork, release)), reverse=True)
-    share, closest = max(((share, module) for _, share, module in ranked), default=(0.0, "any"))
-    if share < LEAST:
-        what = f"is no fork of any model: {share:.0%} of its lines are in {closest}, the most"
+    middle = releases[len(releases) // 2]
+    looked_at = list(dict.fromkeys((releases[0], middle, releases[-1])))
+    ranked: list[_Likeness] = []
+    for release in looked_at:
+        ranked += _alike(fork, release)
+    ranked.sort(key=lambda model: (model.weight, model.share, model.module), reverse=True)
+    closest = max(ranked, key=lambda model: (model.share, model.module), default=_NO_MODEL)
+    if closest.share < LEAST:
+        share = f"{closest.share:.0%} of its lines are in {closest.module}, the most"
         hint = "name the model with --parent to adopt it so"
-        raise PatchgenError("PG806", Location(fork.source.path), what, hint)
-    most = [module for _, part, module in ranked if part >= share / 2][: _FINALISTS + 1]
-    return [*dict.fromkeys([*_named(fork, [*some]), *most])]
+        raise PatchgenError(
+            "PG806", Location(fork.source.path), f"is no fork of any model: {share}", hint
+        )
+    most = [model.module for model in ranked if model.share >= closest.share / 2]
+    return list(dict.fromkeys([*_named(fork, looked_at), *most[: _FINALISTS + 1]]))
 
 
-def _alike(fork: File, release: Release) -> list[tuple[float, float, str]]:
-    """The models that have most of the fork's lines: their weight, their share, and the module.
+@dataclass(frozen=True, slots=True)
+class _Likeness:
+    """How much of a fork's lines a model has; in the weight, rare lines count more."""
 
-    In the weight, rare lines count more.
-    """
+    module: str
+    weight: float
+    share: float
+
+
+_NO_MODEL = _Likeness("any", 0.0, 0.0)
+
+
+def _alike(fork: File, release: Release) -> list[_Likeness]:
+    """The models that have most of the fork's lines."""
     mine = lines_of(fork.source.text)
-    common = [(mine & lines_of(read_text(path)), m) for m, path in modeling_files(release)]
-    seen = Counter(line for shared, _ in common for line in shared)
-    shares = [
-        (sum(1 / seen[s] for s in both), len(both) / max(len(mine), 1), m) for both, m in common
-    ]
-    return sorted(shares, key=lambda share: (-share[0], share[2]))[:_FINALISTS]
+    common = {}
+    for module, path in modeling_files(release):
+        common[module] = mine & lines_of(read_text(path))
+    models_with = Counter(itertools.chain.from_iterable(common.values()))
+    models = []
+    for module, lines in common.items():
+        weight = sum(1 / models_with[line] for line in lines)
+        share = len(lines) / max(len(mine), 1)
+        models.append(_Likeness(module, weight, share))
+    models.sort(key=lambda model: (-model.weight, model.module))
+    return models[:_FINALISTS]
 
 
 def _named(fork: File, releases: Sequence[Release]) -> list[str]:
     """The models that have most of the fork's names: its classes, and what it imports of them."""
-    files = [entry for release in releases for entry in modeling_files(release)]
-    nodes = [node for node, _ in fork.imports.values() if isinstance(node, ast.ImportFrom)]
+    modules = set()
     # Each name of a module counts once, whatever the releases that have it.
-    names = [(node.module, alias.name) for node in nodes for alias in node.names]
-    for module, path in files:
-        names += [(module, n) for n in _CLASS.findall(read_text(path)) if n in fork.classes]
-    modules = {module for module, _ in files}
-    counts = Counter(module for module, _ in dict.fromkeys(names) if module in modules)
+    names: dict[tuple[str, str], None] = {}
+    for node, _ in fork.imports.values():
+        if isinstance(node, ast.ImportFrom):
+            names.update(((node.module or "", alias.name), None) for alias in node.names)
+    for release in releases:
+        for module, path in modeling_files(release):
+            modules.add(module)
+            for name in _CLASS.findall(read_text(path)):
+                if name in fork.classes:
+                    names[module, name] = None
+    counts = Counter(module for module, _ in names if module in modules)
     least = max(2, len(fork.classes) / 3)
-    return [module or "" for module, count in counts.most_common(_FINALISTS) if count >= least]
+    most = counts.most_common(_FINALISTS)
+    return [module for module, count in most if count >= least]

@@ -403,9 +403,12 @@ def _without_unused(parent: File, fork: File) -> File:
 
 def _fork_text(names: PatchNames) -> str:
     """The fork, not yet formatted."""
-    parent, edits = names.parent, list[Cut]()
-    late = [read for read in parent.plain_reads if not read.eager and read.name in names.renamed]
-    lines = _renamed(names, parent, [(read, (names.renamed[read.name], 0)) for read in late])
+    parent = names.parent
+    renamings: list[_Renaming] = []
+    for read in parent.plain_reads:
+        if not read.eager and read.name in names.renamed:
+            renamings.append((read, (names.renamed[read.name], 0)))
+    lines = _renamed(names, parent, renamings)
     for node in parent.tree.body:
         if isinstance(node, ast.ImportFrom) and node.level in (1, 2):
             # In a fork, this would be a module of its own package.
@@ -413,26 +416,37 @@ def _fork_text(names: PatchNames) -> str:
             lines[node.lineno - 1] = re.sub(r"^from\s+[.\w]+", begin, lines[node.lineno - 1])
     start = next(n for n, line in enumerate(lines) if line and line[0] != "#")
     lines[:start] = [""] * start
+    edits: list[Cut] = []
     for (name, attr), change in names.assigned.items():
-        edits += _edit_class(names, name, attr, change) if attr else ()
+        if attr:
+            edits += _edit_class(names, name, attr, change)
     edits.append(_added(names))
     header = itertools.takewhile(lambda line: line.startswith("#"), names.file.source.lines)
     return "".join([*header, "\n", with_cuts("\n".join([*lines, ""]), edits)])
 
 
-def _renamed(
-    names: PatchNames, file: File, reads: Iterable[tuple[Reference, tuple[str, int]]]
-) -> list[str]:
-    """The lines of a file with other names for what is read, each with attributes it takes in."""
+# A name that is read, what it is called in the fork, and how many of its attributes that takes in.
+_Renaming = tuple[Reference, tuple[str, int]]
+
+
+def _renamed(names: PatchNames, file: File, renamings: Iterable[_Renaming]) -> list[str]:
+    """The lines of a file with other names for what is read."""
     raw = [line.rstrip("\n").encode() for line in file.source.lines]
-    for read, (called, taken) in sorted(reads, key=lambda pair: pair[0].position, reverse=True):
-        line, end = raw[read.line - 1], (read.line, read.column + len(read.name.encode()))
-        end = read.ends[taken - 1] if taken else end
-        if end[0] != read.line or called != read.name and called in read.hidden:
+    # From the end, so that the columns before stay true.
+    backwards = sorted(renamings, key=lambda renaming: renaming[0].position, reverse=True)
+    for read, (called, taken) in backwards:
+        if taken:
+            end_line, end_column = read.ends[taken - 1]
+        else:
+            end_line = read.line
+            end_column = read.column + len(read.name.encode())
+        is_hidden = called != read.name and called in read.hidden
+        if is_hidden or end_line != read.line:
             at = file.source.at(read.line, read.column)
             names.refuse(at, f"cannot become {called} on this line", "write it as one other name")
         if called != read.name or taken:
-            raw[read.line - 1] = line[: read.column] + called.encode() + line[end[1] :]
+            line = raw[read.line - 1]
+            raw[read.line - 1] = line[: read.column] + called.encode() + line[end_column:]
     return [line.decode() for line in raw]
 
 
@@ -469,13 +483,18 @@ def _edits_of_member(definition: Definition, attr: str, lines: list[str]) -> Ite
 
 def _added(names: PatchNames) -> Cut:
     """The imports and the pieces; in which order a fork defines them says nothing."""
-    start = min(first_line(definition.nodes[0]) for definition in names.parent.definitions.values())
-    lines, written = list[str](), set[ast.AST]()
-    for name, nodes in sorted(names.pieces.items(), key=lambda item: item[1][0].lineno):
-        if not written & {*nodes} and not names.parents_path(names.names[name]):
-            lines += ["", *_written(names, nodes, names.names[name], 0), ""]
-            written |= {*nodes}
-    return of_lines(start, start - 1, ["\n".join(names.imports.values()), *lines])
+    definitions = names.parent.definitions.values()
+    start = min(first_line(definition.nodes[0]) for definition in definitions)
+    lines: list[str] = []
+    written: set[ast.AST] = set()
+    pieces = sorted(names.pieces.items(), key=lambda piece: piece[1][0].lineno)
+    for name, nodes in pieces:
+        called = names.names[name]
+        if written.isdisjoint(nodes) and not names.parents_path(called):
+            lines += ["", *_written(names, nodes, called, 0), ""]
+            written.update(nodes)
+    imports = "\n".join(names.imports.values())  # with what the pieces need
+    return of_lines(start, start - 1, [imports, *lines])
 
 
 def _written(names: PatchNames, nodes: Sequence[ast.stmt], name: str, indent: int) -> list[str]:
