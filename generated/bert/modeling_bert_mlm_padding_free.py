@@ -18,11 +18,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss
+from torch.utils._pytree import tree_map_only
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -1056,14 +1058,56 @@ class BertLMHeadModel(BertPreTrainedModel, GenerationMixin):
         )
 
 
-class NoLogits(tuple[Any, ...]):
-    """No logits: an empty tuple to code that gathers outputs, an error to code that reads them."""
+# Strides are 0: code that needs memory copies the logits, which reads them.
+KNOWN = {
+    *(Tensor.shape.__get__, Tensor.dtype.__get__, Tensor.device.__get__, Tensor.is_leaf.__get__),
+    *(Tensor.requires_grad.__get__, Tensor.grad_fn.__get__, torch.is_floating_point),
+    *(Tensor.stride, Tensor.is_contiguous),
+}
 
-    def __getattr__(self, name: Any) -> Any:
-        how = "`config.loss_chunk_size = 0` or, of a causal model, `skip_logits=False` brings them"
-        raise AttributeError(f"`logits` were not computed and have no {name}: {how} back")
 
-    __getitem__ = __getattr__
+class DeferredLogits(Tensor):
+    """Logits of which shape, dtype and device are known; whatever else is asked computes them.
+
+    Until then they need no gradient, and DDP and FSDP2 do not read them.  Clones and casts, which
+    these and accelerate make of outputs, are deferred too.
+    """
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function in KNOWN:
+            return super().__torch_function__(function, types, args, kwargs)
+        if function in (Tensor.clone, Tensor.float, Tensor.to) and isinstance(args[0], cls):
+            logits, *how = args
+            like = function(torch.empty(0, dtype=logits.dtype, device=logits.device), *how, **kwargs)
+            return defer(lambda: function(logits.read(), *how, **kwargs), logits.shape, like)
+        args, kwargs = tree_map_only(cls, lambda logits: logits.read(), (args, kwargs))
+        return function(*args, **kwargs)
+
+
+def defer(compute: Any, shape: Any, like: Tensor, model: Any = None, weights: Any = ()) -> Any:
+    """Logits of a shape, with the dtype and the device of `like`, that `compute` gives."""
+    logits: Any = like.new_full((), torch.nan).expand(shape).as_subclass(DeferredLogits)
+    kind, grad_enabled, weights = like.device.type, torch.is_grad_enabled(), list(weights)
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    versions, values = [each._version for each in weights], {}
+
+    def read() -> Tensor:
+        learns = grad_enabled and torch.is_grad_enabled()
+        if learns not in values:
+            if hasattr(model, "unshard"):  # FSDP2 shards weights after the forward pass
+                model.unshard()
+            if versions != [each._version for each in weights]:
+                raise RuntimeError("logits are read after the weights of their head have changed")
+            with torch.autocast(kind, dtype, dtype is not None), torch.set_grad_enabled(learns):
+                values[learns] = compute()
+            if hasattr(model, "reshard") and not learns:
+                model.reshard()
+        return values[learns]
+
+    logits.read = read
+    return logits
 
 
 def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -1088,7 +1132,7 @@ def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[
 
 @auto_docstring
 class BertForMaskedLM(BertPreTrainedModel):
-    """In training with labels the head runs on labelled tokens alone, and there are no logits.
+    """In training with labels the head runs on labelled tokens; logits of all are deferred.
 
     Only the device knows how many there are.  A compiled model therefore runs the head on all
     tokens, unless `config.max_labelled_fraction` is set.  Then it runs the head on that fraction of
@@ -1156,7 +1200,11 @@ class BertForMaskedLM(BertPreTrainedModel):
         if labels is not None:
             loss_fct = CrossEntropyLoss()  # -100 index = padding token
             masked_lm_loss = loss_fct(prediction_scores.view(-1, self.config.vocab_size), labels.view(-1))
-            prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
+        if tokens is not all_tokens:
+            shape = *all_tokens.shape[:-1], prediction_scores.shape[-1]
+            prediction_scores = defer(
+                partial(self.cls, all_tokens), shape, prediction_scores, self, self.cls.parameters()
+            )
 
         return MaskedLMOutput(
             loss=masked_lm_loss,

@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -530,14 +531,56 @@ class XGLMModel(XGLMPreTrainedModel):
         )
 
 
-class NoLogits(tuple[Any, ...]):
-    """No logits: an empty tuple to code that gathers outputs, an error to code that reads them."""
+# Strides are 0: code that needs memory copies the logits, which reads them.
+KNOWN = {
+    *(Tensor.shape.__get__, Tensor.dtype.__get__, Tensor.device.__get__, Tensor.is_leaf.__get__),
+    *(Tensor.requires_grad.__get__, Tensor.grad_fn.__get__, torch.is_floating_point),
+    *(Tensor.stride, Tensor.is_contiguous),
+}
 
-    def __getattr__(self, name: Any) -> Any:
-        how = "`config.loss_chunk_size = 0` or, of a causal model, `skip_logits=False` brings them"
-        raise AttributeError(f"`logits` were not computed and have no {name}: {how} back")
 
-    __getitem__ = __getattr__
+class DeferredLogits(Tensor):
+    """Logits of which shape, dtype and device are known; whatever else is asked computes them.
+
+    Until then they need no gradient, and DDP and FSDP2 do not read them.  Clones and casts, which
+    these and accelerate make of outputs, are deferred too.
+    """
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function in KNOWN:
+            return super().__torch_function__(function, types, args, kwargs)
+        if function in (Tensor.clone, Tensor.float, Tensor.to) and isinstance(args[0], cls):
+            logits, *how = args
+            like = function(torch.empty(0, dtype=logits.dtype, device=logits.device), *how, **kwargs)
+            return defer(lambda: function(logits.read(), *how, **kwargs), logits.shape, like)
+        args, kwargs = tree_map_only(cls, lambda logits: logits.read(), (args, kwargs))
+        return function(*args, **kwargs)
+
+
+def defer(compute: Any, shape: Any, like: Tensor, model: Any = None, weights: Any = ()) -> Any:
+    """Logits of a shape, with the dtype and the device of `like`, that `compute` gives."""
+    logits: Any = like.new_full((), torch.nan).expand(shape).as_subclass(DeferredLogits)
+    kind, grad_enabled, weights = like.device.type, torch.is_grad_enabled(), list(weights)
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    versions, values = [each._version for each in weights], {}
+
+    def read() -> Tensor:
+        learns = grad_enabled and torch.is_grad_enabled()
+        if learns not in values:
+            if hasattr(model, "unshard"):  # FSDP2 shards weights after the forward pass
+                model.unshard()
+            if versions != [each._version for each in weights]:
+                raise RuntimeError("logits are read after the weights of their head have changed")
+            with torch.autocast(kind, dtype, dtype is not None), torch.set_grad_enabled(learns):
+                values[learns] = compute()
+            if hasattr(model, "reshard") and not learns:
+                model.reshard()
+        return values[learns]
+
+    logits.read = read
+    return logits
 
 
 # Tiles of two dimensions: no division for each place, and a CPU computes eight at once.
@@ -626,29 +669,11 @@ def _backward(ctx: Any, slopes: Tensor, *_: Any) -> Any:
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 
-def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, given: Any, losses: Any, bias: Any) -> Any:
-    """A loss function that needs no logits; None where they, or calls of `head`, are needed."""
-    hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
-    called = hooked or head._backward_hooks or head._backward_pre_hooks
-    plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
-    chunk = getattr(model.config, "loss_chunk_size", None)
-    wanted = called or not plain or chunk == 0 or given.get("skip_logits") is False
-    if wanted or labels is None or labels.shape != states.shape[:-1]:
-        return None
-    if model.loss_function is not ForCausalLMLoss:  # may warn
-        return None
-    most = max(2**27, 2**11 * labels.numel())  # logits: fewer than 2**11 words at a time are slow
-    chunk = chunk or max(256, most // head.out_features // 256 * 256)
-    return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
-
-
 def causal_loss(states: Tensor, entropies: Any, logits: Any, labels: Tensor, *_: Any, **given: Any) -> Tensor:
     """`ForCausalLMLoss` of the logits of `states`, which `entropies` computes in chunks."""
     ignore_index, shift_labels = given.get("ignore_index", -100), given.get("shift_labels")
     if shift_labels is None:
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
-    if torch.is_autocast_enabled(states.device.type):
-        states = states.to(torch.get_autocast_dtype(states.device.type))
     labels = shift_labels.flatten().to(states.device)
     counted = labels != ignore_index
     losses = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))[0].where(counted, 0)
@@ -726,11 +751,14 @@ class XGLMForCausalLM(XGLMPreTrainedModel, GenerationMixin):
 
         hidden_states = outputs.last_hidden_state
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
-        loss_function = self.loss_from_states(self.lm_head, hidden_states, labels, kwargs)
-        logits = self.lm_head(hidden_states) if loss_function is None else NoLogits(())
+        loss_function, logits = self.loss_from_states(
+            self.lm_head, hidden_states, labels, partial(self.lm_head, hidden_states)
+        )
         loss = None
         if labels is not None:
-            loss = (self.loss_function if loss_function is None else loss_function)(
+            if loss_function is None:
+                loss_function = self.loss_function
+            loss = loss_function(
                 logits,
                 labels,
                 vocab_size=self.config.vocab_size,
@@ -747,8 +775,30 @@ class XGLMForCausalLM(XGLMPreTrainedModel, GenerationMixin):
             cross_attentions=outputs.cross_attentions,
         )
 
-    def loss_from_states(self, head: Any, states: Tensor, labels: Any, given: Any, cap: Any = None) -> Any:
-        return loss_without_logits(self, head, states, labels, given, partial(linear_losses, cap=cap or 0.0), None)
+    def loss_from_states(
+        self: Any, head: Any, states: Tensor, labels: Any, compute_logits: Any, cap: Any = None
+    ) -> Any:
+        """A loss function that needs no logits, and deferred ones; or None, and the logits."""
+        chunk = getattr(self.config, "loss_chunk_size", None)
+        hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
+        called = hooked or head._backward_hooks or head._backward_pre_hooks
+        plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and not called
+        losses: Any = self.token_losses(head, cap) if plain and chunk != 0 else None
+        # Replicas are of DataParallel, which gathers all outputs.  The loss function may warn.
+        unfit = losses is None or labels is None or hasattr(self, "_is_replica")
+        if unfit or labels.shape != states.shape[:-1] or self.loss_function is not ForCausalLMLoss:
+            return None, compute_logits()
+        if torch.is_autocast_enabled(states.device.type):
+            states = states.to(torch.get_autocast_dtype(states.device.type))
+        most = max(2**27, 2**11 * labels.numel())  # logits: below 2**11 words at a time it is slow
+        chunk = chunk or max(256, most // head.out_features // 256 * 256)
+        shape = *labels.shape, head.out_features
+        logits = defer(compute_logits, shape, states, self, head.parameters())
+        return partial(causal_loss, states, partial(losses, chunk=chunk)), logits
+
+    def token_losses(self, head: Any, cap: float | None) -> Any:
+        losses = partial(linear_losses, weight=head.weight, cap=cap or 0.0)
+        return losses if head.bias is None else None
 
 
 __all__ = ["XGLMForCausalLM", "XGLMModel", "XGLMPreTrainedModel"]

@@ -1,7 +1,7 @@
 """bert with loss and flash, written by `patchgen new`.
 
-With labels the loss is taken without logits, and there are no `outputs.logits`; `config.loss_chunk_size` sets the
-tokens in a chunk, 0 brings the logits back. See `patchgen.parts.loss`.
+With labels the loss is taken without logits, and `outputs.logits` are computed when something reads them;
+`config.loss_chunk_size` sets the tokens in a chunk, 0 takes the parent's loss. See `patchgen.parts.loss`.
 
 No padding is computed: real tokens are taken out of the batch once, behind the embeddings, and put back after the
 last layer. Attention is transformers' own, under every `attn_implementation`. What comes out at real tokens is the

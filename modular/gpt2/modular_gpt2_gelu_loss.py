@@ -1,7 +1,6 @@
 """GPT-2 to train at large batches: an activation of one operation, and no logits.
 
-For those who train it from its beginning.  This is `modular_gpt2_gelu` and `modular_gpt2_loss`.  In training with
-labels there are no `outputs.logits`.
+For those who train it from its beginning.  This is `modular_gpt2_gelu` and `modular_gpt2_loss`.
 
 Written by hand: it shows how a variant takes classes of two others.
 """

@@ -3,8 +3,8 @@
 Under activation checkpointing a recompute takes the experts that the forward pass chose; see
 `patchgen.parts.checkpoint`.
 
-With labels the loss is taken without logits, and there are no `outputs.logits`; `config.loss_chunk_size` sets the
-tokens in a chunk, 0 brings the logits back. See `patchgen.parts.loss`.
+With labels the loss is taken without logits, and `outputs.logits` are computed when something reads them;
+`config.loss_chunk_size` sets the tokens in a chunk, 0 takes the parent's loss. See `patchgen.parts.loss`.
 """
 
 from transformers.models.qwen3_moe import modeling_qwen3_moe as qwen3_moe

@@ -304,10 +304,7 @@ class _Selection:
         for name, scenario in CALLS.items():
             yield compare_numbers(self.head, "float64", name, scenario)
         checkpointing = self.training().checkpointing
-        calls = dict(TRAINING_CALLS)
-        for check in self.checks:
-            calls.update(check.training_calls)
-        for name, (rows, ways) in calls.items():
+        for name, (rows, ways) in TRAINING_CALLS.items():
             scenario = Scenario(rows, True, 0.0, checkpointing, ways=ways)
             untied: Any = {"changes": (("tie_word_embeddings", False),)}  # else no head is alone
             changed = untied if LEARNING.keys() & set(ways) else {}

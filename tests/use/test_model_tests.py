@@ -32,7 +32,6 @@ KEPT = REPOSITORY / "runs/model-tests"
 PAGE = REPOSITORY / "docs/parity/model-tests.md"
 
 # By part or variant, the tests that it fails or skips, and why that has to be so.
-_NO_LOGITS = "reads logits in training, with labels: `loss_chunk_size=0` brings them back"
 _FROM_ZERO = "begins positions with 0: RoBERTa's begin with 2, and the variant refuses others"
 _NO_CHECKPOINTING = "passes over the parent, which has no checkpointing, and "
 _OTHER_ROUTERS = "looks for `router_logits`: this model has `encoder_router_logits`"
@@ -44,11 +43,6 @@ _DENSE_HEADS = (
     "is skipped on the parent; takes every head, and those that the variant lacks are BERT's own"
 )
 BY_DESIGN = {
-    "loss": {
-        "test_gpt2_reorder_and_upcast_attn": _NO_LOGITS,
-        "test_gpt2_scale_attn_by_inverse_layer_idx": _NO_LOGITS,
-        "test_xglm_gradient_checkpointing": _NO_LOGITS,
-    },
     "llama_moe": {"test_moe_models_record_router_logits": _ANNOTATED},
     "bert_moe": {
         "test_moe_models_record_router_logits": _DENSE_HEADS,

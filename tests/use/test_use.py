@@ -83,7 +83,7 @@ def from_transformers(name, folder):
 def outputs(model):
     given = batch("right").inputs()
     with torch.no_grad():
-        return model.eval()(**given, skip_logits=False)
+        return model.eval()(**given)
 
 
 @each

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from patchgen.verify.parts.part_check import PartCheck
 
 SAYS = (
-    "With labels the loss is taken without logits, and there are no `outputs.logits`; "
-    "`config.loss_chunk_size` sets the tokens in a chunk, 0 brings the logits back. See "
-    "`patchgen.parts.loss`."
+    "With labels the loss is taken without logits, and `outputs.logits` are computed when "
+    "something reads them; `config.loss_chunk_size` sets the tokens in a chunk, 0 takes the "
+    "parent's loss. See `patchgen.parts.loss`."
 )
 # What is for heads that compare a token with its own label, by the loss that they take.
 UNSHIFTED = "Unshifted"

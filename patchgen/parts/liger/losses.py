@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers.loss.loss_utils import ForCausalLMLoss
 
 from patchgen.parts.liger.kernels import liger
+from patchgen.parts.loss.deferred import defer
 from patchgen.parts.loss.heads import (
     AlwaysCappedHead,
     DividedHead,
@@ -22,22 +23,24 @@ from patchgen.parts.loss.heads import (
 
 class ByLiger:
     def loss_from_states(
-        self, head: Any, states: Tensor, labels: Any, given: Any, cap: Any = None
+        self, head: Any, states: Tensor, labels: Any, compute_logits: Any, cap: Any = None
     ) -> Any:
-        """The loss function of `head(states)` without logits; None where logits are needed."""
+        """A loss function that needs no logits, and deferred ones; or None, and the logits."""
         hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
         called = hooked or head._backward_hooks or head._backward_pre_hooks
         if called or not self.training or self.loss_function is not ForCausalLMLoss:
-            return None
+            return None, compute_logits()
         if labels is None or labels.shape != states.shape[:-1]:
-            return None
+            return None, compute_logits()
         if type(head) is not nn.Linear or type(head.weight.data) is not Tensor:
             raise ValueError(
                 "Liger's loss reads the weight of a linear head, and what else "
                 f"{type(head).__name__} has would not learn: leave the head out of the adapter, "
                 "or use the part `loss`"
             )
-        return partial(liger_causal_loss, states, head, cap=cap)
+        shape = *labels.shape, head.out_features
+        logits = defer(compute_logits, shape, states, self, head.parameters())
+        return partial(liger_causal_loss, states, head, cap=cap), logits
 
 
 def liger_causal_loss(

@@ -8,14 +8,19 @@ Where all tokens are one chunk, its logits are kept and computed once: three pro
 `LabelledTokens` is for masked language models, where a few tokens in a hundred have a label: the
 head runs on those alone.
 
-`ChunkedLoss` works with labels, in training and in evaluation; `LabelledTokens` in training.  In
-the place of the logits, in a tuple too, stands `NoLogits`: an empty tuple to trainers that gather
-outputs, an error that names the switch to code that reads them.  The parent's statements run, and
-give logits:
+`ChunkedLoss` works with labels, in training and in evaluation; `LabelledTokens` in training.  The
+logits of such a step are `DeferredLogits`: shape, dtype and device, and the parent's logits, in
+training with their gradient, as soon as something reads them: metrics, a loss of one's own,
+`Trainer.predict`.  They are read before the optimizer's step; later they are an error.  What reads
+them in each step pays for them.  An `autograd.Function` or DTensor that takes them as they are gets
+no gradient: hand it `logits.contiguous()`.
 
-- without labels, or with `skip_logits=False` in the call;
+The parent's statements run, and its loss reads logits:
+
+- without labels, or with `loss_chunk_size = 0`;
 - with `logits_to_keep` that keeps less than everything;
 - where the user has set a `loss_function`;
+- in replicas of `DataParallel`, which gathers all outputs;
 - where the head is no plain linear layer any more and has to be called: with an adapter of LoRA,
   quantized, sharded, or with hooks as ZeRO-3 and accelerate set them.
 
@@ -28,10 +33,10 @@ CPU, once for each dtype and kept on disk.  Without a compiler the same code run
 
 Options are attributes of the configuration:
 
-    loss_chunk_size        tokens in a chunk; 0: the parent's statements, for those who read logits
-                           while they train; None or absent: as many as make 2**27 logits, half
-                           a gigabyte in float32, or 2**11 for each token, in steps of 256 and at
-                           least 256; as many as a batch has: the fastest, the logits kept once
+    loss_chunk_size        tokens in a chunk; 0: the parent's statements; None or absent: as many as
+                           make 2**27 logits, half a gigabyte in float32, or 2**11 for each token,
+                           in steps of 256 and at least 256; as many as a batch has: the fastest,
+                           the logits kept once
     max_labelled_fraction  for `LabelledTokens`: see there
 
 torch's own `linear_cross_entropy` (2.13) is not used: it has no cap, adds up the gradient of the

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from patchgen.parts.loss.kernels import entropies_of, in_one_kernel, slopes_of
 from patchgen.parts.loss.linear import linear_losses
-from patchgen.parts.loss.states import loss_without_logits
+from patchgen.parts.loss.states import FromStates
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::biased_losses", mutates_args=())
@@ -77,8 +77,7 @@ def _biased_backward(ctx: Any, slopes: Tensor, *_: Any) -> Any:
 biased_losses.register_autograd(_biased_backward, setup_context=_save_biased)
 
 
-class InBiasedChunks:
-    def loss_from_states(self, head: Any, states: Tensor, labels: Any, given: Any) -> Any:
-        bias = getattr(head, "bias", None)
-        losses = linear_losses if bias is None else partial(biased_losses, bias=bias)
-        return loss_without_logits(self, head, states, labels, given, losses, bias)
+class InBiasedChunks(FromStates):
+    def token_losses(self, head: Any, cap: None) -> Any:
+        losses = linear_losses if head.bias is None else partial(biased_losses, bias=head.bias)
+        return partial(losses, weight=head.weight)

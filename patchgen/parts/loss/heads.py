@@ -2,40 +2,65 @@
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined"
 """Mixins that let a head take its loss from states, by the statements that heads have.
 
-`self.loss_from_states(head, states, labels, kwargs)`, with the cap after them where the head has
-one, is of another mixin.  It gives the loss function that needs no logits, or None where logits are
-needed.
+`self.loss_from_states(head, states, labels, compute_logits)`, with the cap after them where
+the head has one, is of another mixin.  It gives the loss function that needs no logits, and logits
+that are computed when something reads them; or None, and the logits, where the loss needs them.
 """
+
+from functools import partial
 
 import torch
 from torch.nn import CrossEntropyLoss
 
 from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.loss.absent import NoLogits
+
+
+def scaled_logits(head, states, scale):
+    return head(states) * scale
+
+
+def divided_logits(head, states, divisor):
+    return head(states) / divisor
+
+
+def softcapped_logits(head, states, cap):
+    logits = head(states)
+    return logits if cap is None else torch.tanh(logits / cap) * cap
+
+
+def capped_logits(head, states, cap):
+    return torch.tanh(head(states) / cap) * cap
+
+
+def scaled_capped_logits(head, states, scale, cap):
+    return torch.tanh(head(states) * scale / cap) * cap
 
 
 class PlainHead:
     # The head's logits go to the loss as they are.
     @edit("forward")
-    def take_the_loss_from_the_states(self, logits, loss, labels, kwargs, head: Hole, states: Hole):
+    def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole):
         with old:
             logits = head(states)
             loss = None
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states, labels, kwargs)
-            logits = head(states) if loss_function is None else NoLogits(())
+            loss_function, logits = self.loss_from_states(
+                head, states, labels, partial(head, states)
+            )
             loss = None
             if labels is not None:
-                loss = (self.loss_function if loss_function is None else loss_function)(...)
+                if loss_function is None:
+                    loss_function = self.loss_function
+                loss = loss_function(...)
 
 
 class ScaledHead:
     # The head multiplies its logits.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, kwargs, head: Hole, states: Hole, scale: Hole
+        self, logits, loss, labels, head: Hole, states: Hole, scale: Hole
     ):
         with old:
             logits = head(states)
@@ -44,18 +69,21 @@ class ScaledHead:
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states * scale, labels, kwargs)
-            logits = head(states) * scale if loss_function is None else NoLogits(())
+            loss_function, logits = self.loss_from_states(
+                head, states * scale, labels, partial(scaled_logits, head, states, scale)
+            )
             loss = None
             if labels is not None:
-                loss = (self.loss_function if loss_function is None else loss_function)(...)
+                if loss_function is None:
+                    loss_function = self.loss_function
+                loss = loss_function(...)
 
 
 class DividedHead:
     # The head divides its logits.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, kwargs, head: Hole, states: Hole, divisor: Hole
+        self, logits, loss, labels, head: Hole, states: Hole, divisor: Hole
     ):
         with old:
             logits = head(states)
@@ -64,18 +92,24 @@ class DividedHead:
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states / divisor, labels, kwargs)
-            logits = head(states) / divisor if loss_function is None else NoLogits(())
+            loss_function, logits = self.loss_from_states(
+                head,
+                states / divisor,
+                labels,
+                partial(divided_logits, head, states, divisor),
+            )
             loss = None
             if labels is not None:
-                loss = (self.loss_function if loss_function is None else loss_function)(...)
+                if loss_function is None:
+                    loss_function = self.loss_function
+                loss = loss_function(...)
 
 
 class SoftcappedHead:
     # The head caps its logits where the configuration says so.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, kwargs, head: Hole, states: Hole, cap: Hole
+        self, logits, loss, labels, head: Hole, states: Hole, cap: Hole
     ):
         with old:
             logits = head(states)
@@ -87,22 +121,21 @@ class SoftcappedHead:
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states, labels, kwargs, cap=cap)
-            logits = head(states) if loss_function is None else NoLogits(())
-            if loss_function is None and cap is not None:
-                logits = logits / cap
-                logits = torch.tanh(logits)
-                logits = logits * cap
+            loss_function, logits = self.loss_from_states(
+                head, states, labels, partial(softcapped_logits, head, states, cap), cap
+            )
             loss = None
             if labels is not None:
-                loss = (self.loss_function if loss_function is None else loss_function)(...)
+                if loss_function is None:
+                    loss_function = self.loss_function
+                loss = loss_function(...)
 
 
 class AlwaysCappedHead:
     # The head caps its logits, whatever the configuration says.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, kwargs, head: Hole, states: Hole, cap: Hole
+        self, logits, loss, labels, head: Hole, states: Hole, cap: Hole
     ):
         with old:
             logits = head(states)
@@ -113,18 +146,21 @@ class AlwaysCappedHead:
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states, labels, kwargs, cap=cap)
-            logits = torch.tanh(head(states) / cap) * cap if loss_function is None else NoLogits(())
+            loss_function, logits = self.loss_from_states(
+                head, states, labels, partial(capped_logits, head, states, cap), cap
+            )
             loss = None
             if labels is not None:
-                loss = (self.loss_function if loss_function is None else loss_function)(...)
+                if loss_function is None:
+                    loss_function = self.loss_function
+                loss = loss_function(...)
 
 
 class ScaledCappedHead:
     # The head multiplies its logits, and caps what that gives.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, kwargs, head: Hole, states: Hole, scale: Hole, cap: Hole
+        self, logits, loss, labels, head: Hole, states: Hole, scale: Hole, cap: Hole
     ):
         with old:
             logits = head(states)
@@ -136,15 +172,18 @@ class ScaledCappedHead:
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states * scale, labels, kwargs, cap=cap)
-            logits = (
-                torch.tanh(head(states) * scale / cap) * cap
-                if loss_function is None
-                else NoLogits(())
+            loss_function, logits = self.loss_from_states(
+                head,
+                states * scale,
+                labels,
+                partial(scaled_capped_logits, head, states, scale, cap),
+                cap,
             )
             loss = None
             if labels is not None:
-                loss = (self.loss_function if loss_function is None else loss_function)(...)
+                if loss_function is None:
+                    loss_function = self.loss_function
+                loss = loss_function(...)
 
 
 class UnshiftedHead:
@@ -152,7 +191,7 @@ class UnshiftedHead:
     # labelled tokens, whatever `num_items_in_batch` is, and in the model's dtype.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, loss_fct, kwargs, head: Hole, states: Hole, size: Hole
+        self, logits, loss, labels, loss_fct, head: Hole, states: Hole, size: Hole
     ):
         with old:
             logits = head(states)
@@ -162,8 +201,9 @@ class UnshiftedHead:
                 loss_fct = CrossEntropyLoss()
                 loss = loss_fct(logits.view(-1, size), labels.view(-1))
         with new:
-            loss_function = self.loss_from_states(head, states, labels, kwargs)
-            logits = head(states) if loss_function is None else NoLogits(())
+            loss_function, logits = self.loss_from_states(
+                head, states, labels, partial(head, states)
+            )
             loss = None
             if loss_function is not None:
                 loss = loss_function(logits, labels, shift_labels=labels).to(states.dtype)

@@ -2,6 +2,7 @@
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined"
 """Which tokens the head of a masked language model runs on, and mixins that choose them."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from transformers.loss.loss_utils import ForMaskedLMLoss
 
 from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.loss.absent import NoLogits
+from patchgen.parts.loss.deferred import defer
 
 
 def labelled_tokens(
@@ -35,7 +36,7 @@ def labelled_tokens(
 
 
 class LabelledTokens:
-    """In training with labels the head runs on labelled tokens alone, and there are no logits.
+    """In training with labels the head runs on labelled tokens; logits of all are deferred.
 
     Only the device knows how many there are.  A compiled model therefore runs the head on all
     tokens, unless `config.max_labelled_fraction` is set.  Then it runs the head on that fraction of
@@ -58,11 +59,15 @@ class LabelledTokens:
             loss = None
             if labels is not None:
                 ...
-                prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
+            if tokens is not all_tokens:
+                shape = *all_tokens.shape[:-1], prediction_scores.shape[-1]
+                prediction_scores = defer(
+                    partial(head, all_tokens), shape, prediction_scores, self, head.parameters()
+                )
 
 
 class LabelledTokensByFunction:
-    """In training with labels the head runs on labelled tokens alone, and there are no logits."""
+    """In training with labels the head runs on labelled tokens; logits of all are deferred."""
 
     # The loss is the model's `loss_function`, of which the user may have set another.
     @edit("forward")
@@ -77,12 +82,14 @@ class LabelledTokensByFunction:
                 tokens, labels = labelled_tokens(self, all_tokens, labels)
             logits = head(tokens)
             ...
-            logits = logits if tokens is all_tokens else NoLogits(())
+            if tokens is not all_tokens:
+                shape = *all_tokens.shape[:-1], logits.shape[-1]
+                logits = defer(partial(head, all_tokens), shape, logits, self, head.parameters())
             return output(..., logits=logits)
 
 
 class LabelledTokensOfEitherHead:
-    """In training with labels the head runs on labelled tokens alone, and there are no logits."""
+    """In training with labels the head runs on labelled tokens; logits of all are deferred."""
 
     # DeBERTa's configuration chooses between two heads.
     @edit("forward")
@@ -108,10 +115,16 @@ class LabelledTokensOfEitherHead:
             all_tokens = states
             tokens, labels = labelled_tokens(self, all_tokens, labels)
             if self.legacy:
+                compute_logits = partial(legacy, all_tokens)
                 prediction_scores = legacy(tokens)
             else:
+                compute_logits = partial(head, all_tokens, embeddings)
                 prediction_scores = head(tokens, embeddings)
             loss = None
             if labels is not None:
                 ...
-                prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
+            if tokens is not all_tokens:
+                shape = *all_tokens.shape[:-1], prediction_scores.shape[-1]
+                prediction_scores = defer(
+                    compute_logits, shape, prediction_scores, self, head.parameters()
+                )

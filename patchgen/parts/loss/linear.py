@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from patchgen.parts.loss.kernels import entropies_of, in_one_kernel, slopes_of
-from patchgen.parts.loss.states import loss_without_logits
+from patchgen.parts.loss.states import FromStates
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
@@ -80,10 +80,7 @@ def _backward(ctx: Any, slopes: Tensor, *_: Any) -> Any:
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 
-class InChunks:
-    def loss_from_states(
-        self, head: Any, states: Tensor, labels: Any, given: Any, cap: Any = None
-    ) -> Any:
-        return loss_without_logits(
-            self, head, states, labels, given, partial(linear_losses, cap=cap or 0.0), None
-        )
+class InChunks(FromStates):
+    def token_losses(self, head: Any, cap: float | None) -> Any:
+        losses = partial(linear_losses, weight=head.weight, cap=cap or 0.0)
+        return losses if head.bias is None else None

@@ -7,23 +7,30 @@ import torch
 from torch import Tensor, nn
 from transformers.loss.loss_utils import ForCausalLMLoss
 
+from patchgen.parts.loss.deferred import defer
 
-def loss_without_logits(
-    model: Any, head: Any, states: Tensor, labels: Any, given: Any, losses: Any, bias: Any
-) -> Any:
-    """A loss function that needs no logits; None where they, or calls of `head`, are needed."""
-    hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
-    called = hooked or head._backward_hooks or head._backward_pre_hooks
-    plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
-    chunk = getattr(model.config, "loss_chunk_size", None)
-    wanted = called or not plain or chunk == 0 or given.get("skip_logits") is False
-    if wanted or labels is None or labels.shape != states.shape[:-1]:
-        return None
-    if model.loss_function is not ForCausalLMLoss:  # may warn
-        return None
-    most = max(2**27, 2**11 * labels.numel())  # logits: fewer than 2**11 words at a time are slow
-    chunk = chunk or max(256, most // head.out_features // 256 * 256)
-    return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
+
+class FromStates:
+    def loss_from_states(
+        self: Any, head: Any, states: Tensor, labels: Any, compute_logits: Any, cap: Any = None
+    ) -> Any:
+        """A loss function that needs no logits, and deferred ones; or None, and the logits."""
+        chunk = getattr(self.config, "loss_chunk_size", None)
+        hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
+        called = hooked or head._backward_hooks or head._backward_pre_hooks
+        plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and not called
+        losses: Any = self.token_losses(head, cap) if plain and chunk != 0 else None
+        # Replicas are of DataParallel, which gathers all outputs.  The loss function may warn.
+        unfit = losses is None or labels is None or hasattr(self, "_is_replica")
+        if unfit or labels.shape != states.shape[:-1] or self.loss_function is not ForCausalLMLoss:
+            return None, compute_logits()
+        if torch.is_autocast_enabled(states.device.type):
+            states = states.to(torch.get_autocast_dtype(states.device.type))
+        most = max(2**27, 2**11 * labels.numel())  # logits: below 2**11 words at a time it is slow
+        chunk = chunk or max(256, most // head.out_features // 256 * 256)
+        shape = *labels.shape, head.out_features
+        logits = defer(compute_logits, shape, states, self, head.parameters())
+        return partial(causal_loss, states, partial(losses, chunk=chunk)), logits
 
 
 def causal_loss(
@@ -33,8 +40,6 @@ def causal_loss(
     ignore_index, shift_labels = given.get("ignore_index", -100), given.get("shift_labels")
     if shift_labels is None:
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
-    if torch.is_autocast_enabled(states.device.type):
-        states = states.to(torch.get_autocast_dtype(states.device.type))
     labels = shift_labels.flatten().to(states.device)
     counted = labels != ignore_index
     losses = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))[0].where(counted, 0)

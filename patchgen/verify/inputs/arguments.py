@@ -111,7 +111,6 @@ PREDICTED = 4  # tokens, where not all are
 ITEMS = 7  # labels that a caller says are in the batch
 AS_TUPLE = "a tuple"
 FOUR_AXES, HOLE = "mask of four axes", "mask with a hole"
-LOGITS = "logits that are asked for"
 MORE_OUTPUTS = "all outputs that it has"
 WHOLE_ENCODER = "an encoder without padding"  # every query sees all of its states
 TWO_STREAMS = "tokens that are predicted in another order"  # XLNet's
@@ -131,13 +130,12 @@ _GIVEN = {
         ("mask of floats", "mask of bools", FOUR_AXES, HOLE), ("attention_mask", "padding")
     ),
     **dict.fromkeys(("ignore_index", "shift_labels", FEW), ("labels", "label for each token")),
-    **dict.fromkeys(("num_items_in_batch", LOGITS), ("labels", "label")),
+    "num_items_in_batch": ("labels", "label"),
     WHOLE_ENCODER: ("encoder_attention_mask", "encoder's mask"),
 }
 OPTIONS: Mapping[str, dict[str, Any]] = {
     "num_items_in_batch": {"num_items_in_batch": ITEMS},
     AS_TUPLE: {"return_dict": False},
-    LOGITS: {"skip_logits": False},
 }
 # Outputs that other cases ask for.
 USUAL = ("output_attentions", "output_hidden_states")

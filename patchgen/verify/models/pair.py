@@ -13,7 +13,7 @@ import inspect
 import linecache
 import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec
 from os.path import commonprefix
@@ -227,18 +227,6 @@ class Pair:
             parent = self.observe_parent(route, dtype, scenario, weights=weights)
             observed = {name: tensor for name, tensor in observed.items() if name in parent}
         return observed
-
-    def without_hidden(
-        self, observed: Observation, scenario: Scenario, given: Collection[str] = ()
-    ) -> dict[str, torch.Tensor]:
-        """Without logits that the variant hides in `scenario`, and has not `given` all the same."""
-        hides = self.hides_logits(scenario) and "logits" not in given
-        return {name: tensor for name, tensor in observed.items() if name != "logits" or not hides}
-
-    def hides_logits(self, scenario: Scenario) -> bool:
-        return any(
-            check.hides_logits(scenario, self.changes, self.module) for check in self.part_checks
-        )
 
     def evidence(self, scenario: Scenario) -> tuple[Evidence, Evidence]:
         """What parent and variant run along the first route, in float32."""

@@ -108,10 +108,14 @@ def _refill(table: dict[str, Any], values: dict[str, Any]) -> None:
 def _step(
     model: PreTrainedModel, inputs: Inputs, scenario: Scenario, weights: bool
 ) -> dict[str, Tensor]:
-    out = _forward(model, inputs, scenario, weights)
-    observed = {name: _at_real_tokens(name, tensor, inputs.real) for name, tensor in outputs(out)}
-    loss = observed.get("loss")
-    (loss if loss is not None else _random_sum(observed)).backward()
+    found = dict(outputs(_forward(model, inputs, scenario, weights)))
+    loss = found.get("loss")
+    if loss is not None:
+        loss.backward()  # first: logits that nobody has read are part of what is checked
+    with torch.set_grad_enabled(loss is None):
+        observed = {n: _at_real_tokens(n, tensor, inputs.real) for n, tensor in found.items()}
+    if loss is None:
+        _random_sum(observed).backward()
     return observed
 
 
@@ -173,7 +177,7 @@ def outputs(out: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
         if name in CACHES or value is None:
             continue
         if isinstance(value, Tensor):
-            if value.is_floating_point():
+            if value.dtype.is_floating_point:
                 yield name, value
         elif isinstance(value, Mapping | tuple | list):
             yield from outputs(value, f"{name}.")

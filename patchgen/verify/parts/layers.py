@@ -22,7 +22,6 @@ from patchgen.facts.modules import CHECKPOINTED
 from patchgen.runtime.checkpointing import keep_products
 from patchgen.runtime.interpreter import is_interpreted
 from patchgen.verify.differences import EQUAL, IN_FLOAT32, REFORMULATED, REORDERED
-from patchgen.verify.inputs.arguments import LOGITS
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import (
     PairFacts,
@@ -205,14 +204,6 @@ LOSS = PartCheck(
     routes=lambda parent_class: beside_eager("logits", REORDERED, {}, {}),
     effect=loss_effect,
     effect_changes={"loss_chunk_size": 5},  # the logits of a lone chunk are kept
-    # With labels, unless the configuration asks for logits: `loss_chunk_size = 0`.  On labelled
-    # tokens only in training; what a variant gives all the same is compared.
-    hides_logits=lambda scenario, changes, module: (
-        scenario.labels
-        and changes.get("loss_chunk_size") != 0
-        and (scenario.train or hasattr(module, "causal_loss"))
-        and not (LOGITS in scenario.ways and hasattr(module, "causal_loss"))
-    ),
     # Where more tokens have a label than there are places: a loss of some would be silently wrong.
     refuses_a_loss=lambda changes: (changes.get("max_labelled_fraction") or 1) < FEW_PLACES,
     promises=(
@@ -224,11 +215,9 @@ LOSS = PartCheck(
             scenario=Scenario(train=True),
         ),
     ),
-    training_calls={f"with {LOGITS}": ("right", (LOGITS,))},
 )
 LIGER = PartCheck(
     part="liger",
     routes=lambda parent_class: beside_eager("statements", IN_FLOAT32, {}, {}),
     effect=liger_effect,
-    hides_logits=lambda scenario, changes, module: scenario.train and scenario.labels,
 )

@@ -202,8 +202,6 @@ class PartCheck:
     planted_errors: tuple[PlantedError, ...] = ()
     effect_scenario: Scenario = Scenario(train=True)
     effect_changes: Mapping[str, Any] = field(default_factory=dict)  # of the configuration
-    # Whether it leaves logits out on purpose, given what the case changes in the configuration.
-    hides_logits: Callable[..., bool] = lambda scenario, changes, module: False
     # Words of a ValueError that the variant raises on purpose, and the way of calling it.
     refuses: tuple[tuple[str, str], ...] = ()
     # Whether the loss is NaN on purpose, under these changes of the configuration.
@@ -230,8 +228,6 @@ class PartCheck:
     same_rng_order: bool = True  # as the parent's, so that dropout can be compared
     works_with_hidden_states: bool = True  # if they are requested
     promises: tuple[Promise, ...] = ()
-    # More ways to train: the rows, and the ways of a scenario.
-    training_calls: Mapping[str, tuple[Rows, tuple[str, ...]]] = field(default_factory=dict)
     without: frozenset[str] = (
         frozenset()
     )  # cases that compare nothing here, by the end of their names

@@ -1,11 +1,13 @@
 """The loss in chunks and the head on labelled tokens, against transformers' own losses over whole logits."""
 
+import copy
 import importlib
 import os
+import pickle
 import subprocess
 import sys
 from contextlib import nullcontext
-from functools import partial
+from inspect import getclosurevars
 
 import pytest
 
@@ -16,10 +18,9 @@ from torch import nn
 from torch.nn.utils import parametrizations
 from transformers.loss.loss_utils import ForCausalLMLoss
 
-from patchgen.parts.loss.biased import biased_losses
+from patchgen.parts.loss.biased import InBiasedChunks, biased_losses
 from patchgen.parts.loss.kernels import compiled, entropies_of, slopes_of
-from patchgen.parts.loss.linear import linear_losses
-from patchgen.parts.loss.states import loss_without_logits
+from patchgen.parts.loss.linear import InChunks, linear_losses
 from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import differences, worst
 from patchgen.verify.inputs.arguments import batch
@@ -34,8 +35,11 @@ each_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 each_dtype = pytest.mark.parametrize("dtype", NEAR, ids=["float64", "float32"])
 
 
-class Model(nn.Module):
+class Model(InChunks, nn.Module):
     """What the part asks of a model: its mode, its configuration, its loss, and a head."""
+
+    def __new__(cls, bias=False, **form):
+        return super().__new__(Biased if bias else Model)
 
     def __init__(self, bias=False, cap=None, dtype=torch.float32, chunk=CHUNK):
         super().__init__()
@@ -55,21 +59,15 @@ class Model(nn.Module):
         self.loss_function = ForCausalLMLoss
         self.config = type("Config", (), {"loss_chunk_size": chunk})()
 
-    def losses(self):
-        if self.lm_head.bias is not None:
-            return partial(biased_losses, bias=self.lm_head.bias)
-        return linear_losses if self.cap is None else partial(linear_losses, cap=self.cap)
+    def logits(self):
+        logits = self.lm_head(self.states)
+        return self.cap * torch.tanh(logits / self.cap) if self.cap else logits
+
+    def pair(self):
+        return self.loss_from_states(self.lm_head, self.states, self.labels, self.logits, self.cap)
 
     def without_logits(self):
-        return loss_without_logits(
-            self,
-            self.lm_head,
-            self.states,
-            self.labels,
-            {},
-            self.losses(),
-            getattr(self.lm_head, "bias", None),
-        )
+        return self.pair()[0]
 
     def gradients(self, value):
         self.zero_grad()
@@ -82,14 +80,16 @@ class Model(nn.Module):
         return {name: tensor.clone() for name, tensor in seen.items() if tensor is not None}
 
     def reference(self, **kwargs):
-        logits = self.lm_head(self.states)
-        logits = self.cap * torch.tanh(logits / self.cap) if self.cap else logits
-        return self.gradients(self.loss_function(logits, self.labels, WORDS, **kwargs))
+        return self.gradients(self.loss_function(self.logits(), self.labels, WORDS, **kwargs))
 
     def candidate(self, **kwargs):
         return self.gradients(
             self.without_logits()(logits=None, labels=self.labels, vocab_size=WORDS, **kwargs)
         )
+
+
+class Biased(Model):
+    token_losses = InBiasedChunks.token_losses
 
 
 def apart(expected, found):
@@ -143,10 +143,8 @@ def test_a_label_that_is_no_word_is_an_error():
 @each_form
 def test_the_log_probability_of_each_label(form):
     model = Model(**form)
-    logits = model.lm_head(model.states)
-    logits = model.cap * torch.tanh(logits / model.cap) if model.cap else logits
     labels = nn.functional.pad(model.labels, (0, 1), value=-100)[:, 1:]
-    expected = nn.functional.cross_entropy(logits.mT, labels, reduction="none")
+    expected = nn.functional.cross_entropy(model.logits().mT, labels, reduction="none")
     found = model.without_logits()(None, model.labels, WORDS, reduction="none")
     torch.testing.assert_close(found, expected)
     slopes = torch.randn(ROWS, TOKENS, generator=torch.Generator().manual_seed(0))
@@ -355,12 +353,8 @@ NEEDED = (
 def test_logits_are_computed_where_they_are_needed(change):
     model = Model()
     change(model)
-    assert (
-        loss_without_logits(
-            model, model.lm_head, model.states, model.labels, {}, linear_losses, None
-        )
-        is None
-    )
+    loss_function, logits = model.pair()
+    assert loss_function is None and type(logits) is torch.Tensor
 
 
 # --- in models
@@ -411,39 +405,124 @@ def seen(model, **inputs):
     return gradients | {"loss": loss.detach()}
 
 
+# --- logits that nobody has read
+
+
+def is_read(logits):
+    return bool(getclosurevars(logits.read).nonlocals["values"])
+
+
 @pytest.mark.parametrize("name", GALLERY)
-def test_logits_have_their_place_where_they_are_not_computed(name):
-    model, parent = built(name, "variant"), built(name, "parent")
+@pytest.mark.parametrize("train", [True, False], ids=["train", "eval"])
+def test_logits_are_those_of_the_parent_with_their_gradient(name, train):
+    models = [built(name, side).train(train) for side in ("parent", "variant")]
     inputs = given(name, output_hidden_states=True)
-    out, pair = model(**inputs), model(**inputs, return_dict=False)
-    assert out.logits == pair[1] == () and out.logits is not None
-    assert [type(each) for each in pair[2:]] == [
-        type(each) for each in parent(**inputs, return_dict=False)[2:]
-    ]
-    without = {key: value for key, value in inputs.items() if key != "labels"}
-    for mode in (True, False):
-        expected, found = parent.train(mode)(**without), model.train(mode)(**without)
-        assert torch.equal(expected.logits, found.logits)
+    parent, variant = (model(**inputs) for model in models)
+    if train or name in CAUSAL:
+        assert not is_read(variant.logits)
+    assert (variant.logits.shape, variant.logits.dtype) == (parent.logits.shape, torch.float32)
+    assert torch.equal(parent.logits, variant.logits)
+    pairs = [model(**inputs, return_dict=False) for model in models]
+    assert all(type(a) is type(b) or is_read(b) is False for a, b in zip(*pairs, strict=True))
+    for model, out in zip(models, (parent, variant), strict=True):
+        model.zero_grad()
+        out.logits.float().logsumexp(-1).sum().backward()
+    for a, b in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(a.grad, b.grad)
 
 
 @pytest.mark.parametrize("name", GALLERY)
-def test_evaluation_with_labels_gives_logits_where_they_are_asked_for(name):
-    """A masked model gives them always: its head runs on labelled tokens in training alone."""
-    model, parent = built(name, "variant").eval(), built(name, "parent").eval()
-    expected, found = parent(**given(name)), model(**given(name), skip_logits=False)
-    assert torch.equal(expected.logits, found.logits) and torch.equal(expected.loss, found.loss)
-    torch.testing.assert_close(model(**given(name)).loss, expected.loss)
-    if name in CAUSAL:
-        assert torch.equal(model.train()(**given(name), skip_logits=False).logits, expected.logits)
-        assert len(model.eval()(**given(name)).logits) == 0
+def test_without_labels_the_parents_statements_run(name):
+    models = [built(name, side) for side in ("parent", "variant")]
+    without = {key: value for key, value in given(name).items() if key != "labels"}
+    for mode in (True, False):
+        expected, found = (model.train(mode)(**without).logits for model in models)
+        assert type(found) is torch.Tensor and torch.equal(expected, found)
+
+
+def test_what_engines_do_to_outputs_reads_nothing():
+    """DDP clones outputs, accelerate makes them float32, FSDP2 casts those that float."""
+    out = built("llama", "variant", torch.bfloat16)(**given("llama"))
+    narrow, wide = out.logits.clone(), out.logits.float()
+    assert torch.is_floating_point(narrow) and not narrow.requires_grad and narrow.is_leaf
+    assert (narrow.dtype, wide.dtype) == (torch.bfloat16, torch.float32)
+    assert wide.to(torch.bfloat16).dtype == torch.bfloat16 and wide.device.type == "cpu"
+    assert not any(map(is_read, (out.logits, narrow, wide)))
+    assert (
+        torch.equal(wide, out.logits.float()) and is_read(out.logits) and wide.sum().requires_grad
+    )
+    narrow.zero_()  # a clone is one
+    assert out.logits.any()
+
+
+def test_a_reader_without_gradients_keeps_none_and_a_later_one_has_its_own():
+    model = built("llama", "variant")
+    logits = model(**given("llama")).logits
+    with torch.no_grad():
+        assert not logits.softmax(-1).requires_grad and not logits.read().requires_grad
+    assert logits.sum().requires_grad
+    with torch.no_grad():
+        logits = model(**given("llama")).logits
+    assert logits.numpy().shape == logits.shape
+
+
+def test_copies_and_files_have_the_values(tmp_path):
+    logits = built("llama", "variant").eval()(**given("llama")).logits.detach()
+    for way in (copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each)), on_disk(tmp_path)):
+        with torch.no_grad():
+            out = built("llama", "variant").eval()(**given("llama"))
+        found = way({"logits": out.logits})["logits"]
+        assert type(found) is torch.Tensor and torch.equal(found, logits)
+
+
+def on_disk(folder):
+    def way(saved):
+        torch.save(saved, folder / "saved.pt")
+        return torch.load(folder / "saved.pt")
+
+    return way
 
 
 @pytest.mark.parametrize("name", ["llama", "bert"])
-def test_code_that_reads_logits_is_told_what_brings_them(name):
-    logits = built(name, "variant")(**given(name)).logits
-    for read in (lambda: logits[:, :-1], lambda: logits.argmax(-1), lambda: logits.shape):
-        with pytest.raises(AttributeError, match="loss_chunk_size = 0"):
-            read()
+def test_logits_of_other_weights_are_an_error(name):
+    model = built(name, "variant")
+    out = model(**given(name))
+    out.loss.backward()
+    torch.optim.SGD(model.parameters(), 0.1).step()
+    with pytest.raises(RuntimeError, match="after the weights of their head have changed"):
+        out.logits.argmax(-1)
+
+
+@pytest.mark.parametrize("name", ["llama", "bert"])
+def test_autocast_is_that_of_the_forward_pass(name):
+    parent, variant = (built(name, side) for side in ("parent", "variant"))
+    with torch.autocast("cpu", torch.bfloat16):
+        expected, found = parent(**given(name)).logits, variant(**given(name)).logits
+    assert found.dtype == torch.bfloat16 and torch.equal(expected, found)
+    found = variant(**given(name)).logits
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(found.clone(), parent.float()(**given(name)).logits) is False
+        assert found.sum().dtype == torch.float32
+
+
+@pytest.mark.parametrize("labelled", ["the model", "a function of logits"])
+def test_compiled_models_give_deferred_logits_and_compiled_functions_take_them(labelled):
+    model, read = built("llama", "variant"), lambda logits: logits[:, :-1].logsumexp(-1).sum()
+    torch._dynamo.reset()
+    options = {"backend": "aot_eager", "fullgraph": True}
+    if labelled == "the model":
+        out = torch.compile(model, **options)(**given("llama"), use_cache=False)
+        assert not is_read(out.logits)
+        value = read(out.logits)
+    else:
+        value = torch.compile(read, **options)(model(**given("llama")).logits)
+    parent = built("llama", "parent")
+    expected = read(parent(**given("llama")).logits)
+    for each in (expected, value):
+        each.backward()
+    torch.testing.assert_close(value, expected)
+    for a, b in zip(parent.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad)
 
 
 def test_an_adapter_on_the_head_is_trained():
