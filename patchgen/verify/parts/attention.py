@@ -141,21 +141,25 @@ INTERFACE = part_check.PartCheck(
 
 PADDED = part_check.Scenario(rows="right", train=True, states=False)
 VARLEN = {"attn_implementation": patchgen.runtime.varlen.NAME}
+SOFTCAP = "attn_logit_softcapping"
 
 
 def flash_routes(parent_class: type[PreTrainedModel]) -> tuple[part_check.Route, ...]:
     """An encoder always drops padding, a decoder only if its attention takes text lengths."""
     encodes = hasattr(sys.modules[parent_class.__module__], "create_bidirectional_mask")
+    # The kernels for lengths do not cap scores.  The cases "by flash" do.
+    capped = {SOFTCAP: None} if hasattr(parent_class.config_class, SOFTCAP) else {}
+    eager, sdpa, varlen = _EAGER | capped, _SDPA | capped, VARLEN | capped
     if parent_class.__name__.endswith("ForQuestionAnswering"):
         # It reads padding, where each attention has its own.
-        same = part_check.Route("sdpa", REORDERED, _SDPA, _SDPA)
+        same = part_check.Route("sdpa", REORDERED, sdpa, sdpa)
         if encodes:
             return same, _OF_EAGER
-        return part_check.Route("its kernels", REORDERED, VARLEN, VARLEN), same
-    written_out = part_check.Route("eager", REORDERED, _EAGER, VARLEN)
+        return part_check.Route("its kernels", REORDERED, varlen, varlen), same
+    written_out = part_check.Route("eager", REORDERED, eager, varlen)
     if not parent_class._supports_sdpa:
         return (written_out,)
-    return part_check.Route("sdpa", REORDERED, _SDPA, _SDPA if encodes else VARLEN), written_out
+    return part_check.Route("sdpa", REORDERED, sdpa, sdpa if encodes else varlen), written_out
 
 
 def flash_effect(parent: Evidence, variant: Evidence, facts: part_check.PairFacts) -> Iterator[str]:
