@@ -31,7 +31,7 @@ from patchgen.author.anatomy.code import (
     walk,
 )
 from patchgen.author.anatomy.module import Class
-from patchgen.author.anatomy.steps import CHECKS, Chain, Term
+from patchgen.author.anatomy.steps import CHECKS, Chain, Factor, Term
 from patchgen.author.declare.edits import code, edit
 from patchgen.facts.modules import CAUSAL
 
@@ -347,16 +347,21 @@ def scaling(chain: Chain) -> str:
     """The factors of the scores as one number."""
     text = ""
     for factor in chain.scores.factors:
-        number = ast.unparse(factor.value)
-        if not isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant):
-            number = f"({number})"
-        if factor.condition is not None:
-            number = f"({number} if {ast.unparse(factor.condition)} else 1.0)"
+        operand = number(factor)
         if text:
-            text = f"{text} {factor.operator} {number}"
+            text = f"{text} {factor.operator} {operand}"
         else:
-            text = number if factor.operator == "*" else f"1 / {number}"
+            text = operand if factor.operator == "*" else f"1 / {operand}"
     return text or "1.0"
+
+
+def number(factor: Factor) -> str:
+    """The operand of `factor`, or one if its condition is false."""
+    value = ast.unparse(factor.value)
+    if factor.condition is not None:
+        return f"({value} if {ast.unparse(factor.condition)} else 1.0)"
+    is_plain = isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant)
+    return value if is_plain else f"({value})"
 
 
 def _bias(call: Call, heads: str) -> str:

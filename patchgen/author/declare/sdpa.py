@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from patchgen.author.anatomy.attention import MADE_BY_CONFIG, Attentions, Interface
 from patchgen.author.anatomy.code import called, dotted, names, parameters, parsed, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
-from patchgen.author.anatomy.steps import Chain, Factor, Missed, Term
+from patchgen.author.anatomy.steps import Chain, Missed, Term
 from patchgen.author.declare import interface
 from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.part import Part
@@ -272,14 +272,7 @@ def _call(attns: Attentions, chain: Chain, masks: Sequence[Term]) -> str:
     arguments += [_term(term, followed=False) for term in scores.terms if term not in masks]
     if masks and attns.causal:
         arguments.append("causal=True")
-    scaling = ""
-    for factor in scores.factors:
-        number = _number(factor)
-        if scaling:
-            scaling = f"({scaling}) {factor.operator} {number}"
-        else:
-            scaling = number if factor.operator == "*" else f"1 / {number}"
-    arguments.append(f"scaling={scaling or '1.0'}")
+    arguments.append(f"scaling={interface.scaling(chain)}")
     for keyword, value in (("dropout", scores.dropout), ("heads", scores.heads)):
         if value is not None:
             arguments.append(f"{keyword}={ast.unparse(value)}")
@@ -302,21 +295,12 @@ def _term(term: Term, *, followed: bool) -> str:
     # both by a number.
     factors = () if followed else term.factors
     for factor in factors:
-        text = f"({text}) {factor.operator} {_number(factor)}"
+        text = f"({text}) {factor.operator} {interface.number(factor)}"
     condition = ast.unparse(term.condition) if term.condition is not None else ""
     plain = isinstance(value, ast.Name) and not factors and term.kind == "add"
     if not condition or (plain and condition == f"{text} is not None"):
         return text
     return f"({text} if {condition} else None)"
-
-
-def _number(factor: Factor) -> str:
-    """The operand of `factor`, or one if its condition is false."""
-    value = ast.unparse(factor.value)
-    if factor.condition is not None:
-        return f"({value} if {ast.unparse(factor.condition)} else 1.0)"
-    is_plain = isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant)
-    return value if is_plain else f"({value})"
 
 
 def check() -> PartCheck:

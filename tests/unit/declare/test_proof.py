@@ -14,6 +14,7 @@ from patchgen.author.declare.request import answer
 from patchgen.author.proof import prove
 from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
+from tests.unit.declare.test_request import FAST_OF
 
 pytestmark = [
     pytest.mark.slow,
@@ -80,3 +81,9 @@ def test_the_table_is_written_for_one_model(tmp_path):
     subprocess.run(argv, check=True)
     page = (tmp_path / "coverage.md").read_text(encoding="utf-8")
     assert "| mpnet |  |  | **0.8" in page, page
+
+
+@pytest.mark.parametrize("model", FAST_OF)
+def test_fast_is_verified_for_models_that_people_train(model, tmp_path):
+    proof = prove(draft(model, "fast"), tmp_path)
+    assert proof.status == "verified" and proof.seen, proof.why
