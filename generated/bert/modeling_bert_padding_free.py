@@ -604,7 +604,7 @@ class BertForPreTrainingOutput(ModelOutput):
     attentions: tuple[torch.Tensor] | None = None
 
 
-def first_of_texts(states, first):
+def first_tokens(states, first):
     """The states, or the first of each packed text in a row of its own."""
     if first is None:
         return states
@@ -612,42 +612,42 @@ def first_of_texts(states, first):
     return _index_first_axis(states, first)[:, None]
 
 
-def takes_lengths(config):
-    """Whether attention keeps texts apart by `cu_seq_lens_q`, as FlashAttention does."""
+def takes_cu_seqlens(config):
+    """Whether attention keeps sequences apart by `cu_seq_lens_q`, as FlashAttention does."""
     mask_function = ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation)
     return mask_function is flash_attention_mask
 
 
-def ids_of_texts(batch, attention_mask, position_ids, cu_seqlens=None):
-    """The text of its row that each place of a batch belongs to."""
+def sequence_ids(batch, attention_mask, position_ids, cu_seqlens=None):
+    """The sequence of its row that each place of a batch belongs to."""
     if cu_seqlens is not None:
         places = torch.arange(batch.numel(), device=cu_seqlens.device)
         return torch.bucketize(places, cu_seqlens[1:], right=True).view(batch)
     steps = position_ids.expand(batch).diff()
     is_first = steps != 1
-    if attention_mask is not None:  # behind padding, a text may go on
+    if attention_mask is not None:  # behind padding, a sequence may go on
         is_real = attention_mask[:, -batch[1] :].bool()
         is_first &= is_real[:, 1:] & (is_real[:, :-1] | (steps < 1))
     return nn.functional.pad(is_first.cumsum(-1), (1, 0))
 
 
-def tokens_of_texts(batch, attention_mask, position_ids):
-    """Where real tokens stand in a batch, and the lengths of their texts."""
+def get_unpad_data(batch, attention_mask, position_ids):
+    """Where real tokens stand in a batch, and what FlashAttention is told of their sequences."""
     given = position_ids if attention_mask is None else attention_mask
-    places = torch.arange(batch.numel(), device=given.device)
-    ids = places // batch[1] * batch[1]
+    indices = torch.arange(batch.numel(), device=given.device)
+    ids = indices // batch[1] * batch[1]
     if position_ids is not None:
-        ids = ids + ids_of_texts(batch, attention_mask, position_ids).flatten()
+        ids = ids + sequence_ids(batch, attention_mask, position_ids).flatten()
     if attention_mask is not None:
-        places = attention_mask[:, -batch[1] :].flatten().nonzero().squeeze(1)
-    is_last = nn.functional.pad(ids[places].diff() != 0, (0, 1), value=True)
+        indices = attention_mask[:, -batch[1] :].flatten().nonzero().squeeze(1)
+    is_last = nn.functional.pad(ids[indices].diff() != 0, (0, 1), value=True)
     cu_seqlens = nn.functional.pad(is_last.nonzero().squeeze(1) + 1, (1, 0)).int()
     max_seqlen = int(cu_seqlens.diff().max())
     lengths = dict.fromkeys(("cu_seq_lens_q", "cu_seq_lens_k"), cu_seqlens)
-    return places, lengths | dict.fromkeys(("max_length_q", "max_length_k"), max_seqlen)
+    return indices, lengths | dict.fromkeys(("max_length_q", "max_length_k"), max_seqlen)
 
 
-def rows_of_texts(config, states, cu_seqlens, max_seqlen):
+def rows_of_sequences(config, states, cu_seqlens, max_seqlen):
     """Where tokens stand in a batch with a row for each text, and the mask of its padding."""
     places = torch.arange(states.shape[:2].numel(), device=states.device)
     text_ids = torch.bucketize(places, cu_seqlens[1:], right=True)
@@ -662,9 +662,9 @@ def rows_of_texts(config, states, cu_seqlens, max_seqlen):
     return (indices, *is_real.shape), attention_mask
 
 
-def texts_by_mask(config, states, attention_mask, position_ids):
+def mask_of_sequences(config, states, attention_mask, position_ids):
     """The mask that keeps texts of one row apart, and where they begin."""
-    ids = ids_of_texts(states.shape[:2], attention_mask, position_ids)
+    ids = sequence_ids(states.shape[:2], attention_mask, position_ids)
     attention_mask = create_bidirectional_mask(
         config=config,
         inputs_embeds=states,
@@ -674,7 +674,7 @@ def texts_by_mask(config, states, attention_mask, position_ids):
     return attention_mask, nn.functional.pad(ids.diff() != 0, (1, 0), value=True)
 
 
-def find_texts(config, states, attention_mask, position_ids, kwargs):
+def find_sequences(config, states, attention_mask, position_ids, kwargs):
     """Where tokens stand in a batch, and packed texts begin, and what attention is told of them."""
     batch, cu_seqlens = states.shape[:2], kwargs.get("cu_seq_lens_q")
     is_known = not torch.compiler.is_compiling()  # how many tokens and texts there are
@@ -682,11 +682,11 @@ def find_texts(config, states, attention_mask, position_ids, kwargs):
         if position_ids is None:
             raise ValueError("cu_seq_lens_q is taken together with position_ids")
         indices, is_known = torch.arange(batch.numel(), device=states.device), False
-    elif position_ids is not None and not is_known and not takes_lengths(config):
-        attention_mask, first = texts_by_mask(config, states, attention_mask, position_ids)
+    elif position_ids is not None and not is_known and not takes_cu_seqlens(config):
+        attention_mask, first = mask_of_sequences(config, states, attention_mask, position_ids)
         return None, first, attention_mask, {}
-    elif position_ids is not None or takes_lengths(config):
-        indices, kwargs = tokens_of_texts(batch, attention_mask, position_ids)
+    elif position_ids is not None or takes_cu_seqlens(config):
+        indices, kwargs = get_unpad_data(batch, attention_mask, position_ids)
         cu_seqlens = kwargs["cu_seq_lens_q"]
     else:
         # First places are kept, whatever stands there: poolers read them.
@@ -698,10 +698,10 @@ def find_texts(config, states, attention_mask, position_ids, kwargs):
     if cu_seqlens is None:
         return indices, None, attention_mask, {"rows": (indices, *batch)}
     first = None if position_ids is None else indices[cu_seqlens[:-1]]
-    if takes_lengths(config):
+    if takes_cu_seqlens(config):
         return indices, first, None, kwargs
     tokens = _index_first_axis(states, indices)[None]
-    rows, attention_mask = rows_of_texts(config, tokens, cu_seqlens, kwargs["max_length_q"])
+    rows, attention_mask = rows_of_sequences(config, tokens, cu_seqlens, kwargs["max_length_q"])
     return indices, first, attention_mask, {"rows": rows}
 
 
@@ -787,11 +787,11 @@ class BertModel(BertPreTrainedModel):
 
         batch, indices, first = embedding_output.shape[:2], None, None
         is_encoder = past_key_values is None and encoder_hidden_states is None
-        if is_encoder and self.runs_on_tokens(attention_mask, position_ids, kwargs):
-            indices, first, attention_mask, texts = find_texts(
+        if is_encoder and self.unpads(attention_mask, position_ids, kwargs):
+            indices, first, attention_mask, told = find_sequences(
                 self.config, embedding_output, attention_mask, position_ids, kwargs
             )
-            kwargs.update(texts)
+            kwargs.update(told)
         attention_mask, encoder_attention_mask = self._create_attention_masks(
             attention_mask=attention_mask,
             encoder_attention_mask=encoder_attention_mask,
@@ -816,7 +816,7 @@ class BertModel(BertPreTrainedModel):
             states = encoder_outputs.last_hidden_state[0]
             encoder_outputs.last_hidden_state = _pad_input(states, indices, *batch)
         sequence_output = encoder_outputs.last_hidden_state
-        pooled_output = self.pooler(first_of_texts(sequence_output, first)) if self.pooler is not None else None
+        pooled_output = self.pooler(first_tokens(sequence_output, first)) if self.pooler is not None else None
 
         return BaseModelOutputWithPoolingAndCrossAttentions(
             last_hidden_state=sequence_output,
@@ -856,7 +856,7 @@ class BertModel(BertPreTrainedModel):
 
         return attention_mask, encoder_attention_mask
 
-    def runs_on_tokens(self, attention_mask, position_ids, kwargs):
+    def unpads(self, attention_mask, position_ids, kwargs):
         """Whether a batch has padding, or several texts in a row, and nobody reads padding."""
         if attention_mask is None:
             return position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
@@ -865,8 +865,8 @@ class BertModel(BertPreTrainedModel):
         chunked = getattr(self.config, "chunk_size_feed_forward", 0)
         if self.keeps_padding or recorded or chunked or attention_mask.ndim != 2:
             return False
-        # Poolers read first places, which `find_texts` keeps for other attention.
-        return not takes_lengths(self.config) or attention_mask[:, 0].all()
+        # Poolers read first places, which `find_sequences` keeps for other attention.
+        return not takes_cu_seqlens(self.config) or attention_mask[:, 0].all()
 
 
 @auto_docstring(

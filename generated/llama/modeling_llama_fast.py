@@ -361,53 +361,52 @@ class LlamaPreTrainedModel(PreTrainedModel):
         return False
 
 
-def takes_lengths(config):
-    """Whether attention keeps texts apart by `cu_seq_lens_q`, as FlashAttention does."""
+def takes_cu_seqlens(config):
+    """Whether attention keeps sequences apart by `cu_seq_lens_q`, as FlashAttention does."""
     mask_function = ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation)
     return mask_function is flash_attention_mask
 
 
-def ids_of_texts(batch, attention_mask, position_ids, cu_seqlens=None):
-    """The text of its row that each place of a batch belongs to."""
+def sequence_ids(batch, attention_mask, position_ids, cu_seqlens=None):
+    """The sequence of its row that each place of a batch belongs to."""
     if cu_seqlens is not None:
         places = torch.arange(batch.numel(), device=cu_seqlens.device)
         return torch.bucketize(places, cu_seqlens[1:], right=True).view(batch)
     steps = position_ids.expand(batch).diff()
     is_first = steps != 1
-    if attention_mask is not None:  # behind padding, a text may go on
+    if attention_mask is not None:  # behind padding, a sequence may go on
         is_real = attention_mask[:, -batch[1] :].bool()
         is_first &= is_real[:, 1:] & (is_real[:, :-1] | (steps < 1))
     return nn.functional.pad(is_first.cumsum(-1), (1, 0))
 
 
-def tokens_of_texts(batch, attention_mask, position_ids):
-    """Where real tokens stand in a batch, and the lengths of their texts."""
+def get_unpad_data(batch, attention_mask, position_ids):
+    """Where real tokens stand in a batch, and what FlashAttention is told of their sequences."""
     given = position_ids if attention_mask is None else attention_mask
-    places = torch.arange(batch.numel(), device=given.device)
-    ids = places // batch[1] * batch[1]
+    indices = torch.arange(batch.numel(), device=given.device)
+    ids = indices // batch[1] * batch[1]
     if position_ids is not None:
-        ids = ids + ids_of_texts(batch, attention_mask, position_ids).flatten()
+        ids = ids + sequence_ids(batch, attention_mask, position_ids).flatten()
     if attention_mask is not None:
-        places = attention_mask[:, -batch[1] :].flatten().nonzero().squeeze(1)
-    is_last = nn.functional.pad(ids[places].diff() != 0, (0, 1), value=True)
+        indices = attention_mask[:, -batch[1] :].flatten().nonzero().squeeze(1)
+    is_last = nn.functional.pad(ids[indices].diff() != 0, (0, 1), value=True)
     cu_seqlens = nn.functional.pad(is_last.nonzero().squeeze(1) + 1, (1, 0)).int()
     max_seqlen = int(cu_seqlens.diff().max())
     lengths = dict.fromkeys(("cu_seq_lens_q", "cu_seq_lens_k"), cu_seqlens)
-    return places, lengths | dict.fromkeys(("max_length_q", "max_length_k"), max_seqlen)
+    return indices, lengths | dict.fromkeys(("max_length_q", "max_length_k"), max_seqlen)
 
 
-def same_text_function(config, batch, attention_mask, position_ids, past_key_values, kwargs):
-    """What keeps texts of a row apart in a mask, where neither attention nor transformers does."""
-    cu_seqlens = kwargs.get("cu_seq_lens_q")
+def packed_mask_function(config, batch, attention_mask, position_ids, past_key_values, cu_seqlens):
+    """What keeps packed sequences apart in a mask; None where attention or transformers does."""
     if past_key_values is not None:
-        is_read = attention_mask is None and position_ids is not None
-        if is_read and not torch.compiler.is_compiling() and (position_ids.diff() != 1).any():
+        is_packed = attention_mask is None and position_ids is not None and batch[1] > 1
+        if is_packed and not torch.compiler.is_compiling() and (position_ids.diff() != 1).any():
             raise ValueError("texts in one row need use_cache=False")
         return None
     beside_mask = position_ids is not None and getattr(attention_mask, "ndim", 0) == 2
-    if takes_lengths(config) or not (beside_mask or cu_seqlens is not None):
+    if takes_cu_seqlens(config) or (cu_seqlens is None and not beside_mask):
         return None
-    ids = ids_of_texts(batch, attention_mask, position_ids, cu_seqlens)
+    ids = sequence_ids(batch, attention_mask, position_ids, cu_seqlens)
     return packed_sequence_mask_function(ids)
 
 
@@ -450,14 +449,17 @@ class LlamaModel(LlamaPreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds: torch.Tensor = self.embed_tokens(input_ids)
 
-        if use_cache and past_key_values is None and not self.training and "cu_seq_lens_q" not in kwargs:
+        if use_cache and past_key_values is None and not self.training and kwargs.get("cu_seq_lens_q") is None:
             past_key_values = DynamicCache(config=self.config)
 
         batch, indices = inputs_embeds.shape[:2], None
-        if self.runs_on_tokens(attention_mask, position_ids, past_key_values, kwargs):
-            indices, lengths = tokens_of_texts(batch, attention_mask, position_ids)
+        if self.unpads(attention_mask, position_ids, past_key_values, kwargs):
+            indices, lengths = get_unpad_data(batch, attention_mask, position_ids)
             attention_mask, kwargs = None, kwargs | lengths
-        same_text = same_text_function(self.config, batch, attention_mask, position_ids, past_key_values, kwargs)
+        cu_seqlens = kwargs.get("cu_seq_lens_q")
+        and_mask_function = packed_mask_function(
+            self.config, batch, attention_mask, position_ids, past_key_values, cu_seqlens
+        )
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -471,8 +473,8 @@ class LlamaModel(LlamaPreTrainedModel):
             inputs_embeds=inputs_embeds,
             attention_mask=attention_mask,
             past_key_values=past_key_values,
-            position_ids=None if "cu_seq_lens_q" in kwargs else position_ids,
-            and_mask_function=same_text,
+            position_ids=position_ids if cu_seqlens is None else None,
+            and_mask_function=and_mask_function,
         )
 
         hidden_states = inputs_embeds
@@ -497,20 +499,20 @@ class LlamaModel(LlamaPreTrainedModel):
             past_key_values=past_key_values,
         )
 
-    def runs_on_tokens(self, attention_mask, position_ids, past_key_values, kwargs):
+    def unpads(self, attention_mask, position_ids, past_key_values, kwargs):
         """Whether padding is taken out, and attention is told where texts end."""
         recorded = kwargs.get("output_hidden_states", self.config.output_hidden_states)
         if self.keeps_padding or recorded or past_key_values is not None:
             return False
-        if "cu_seq_lens_q" in kwargs or not takes_lengths(self.config):
+        if kwargs.get("cu_seq_lens_q") is not None or not takes_cu_seqlens(self.config):
             return False
         if attention_mask is None:
             return position_ids is not None and position_ids.shape[-1] > 1
         return getattr(attention_mask, "ndim", 0) == 2
 
 
-def labels_within_texts(labels, position_ids):
-    """`labels` without those of first tokens, which nothing of their text is before."""
+def labels_within_sequences(labels, position_ids):
+    """`labels` without those of first tokens, which nothing of their sequence is before."""
     if labels is None or getattr(position_ids, "ndim", 0) != 2:
         return labels
     positions = position_ids[:, -labels.shape[-1] :].expand_as(labels)  # some may keep no logits
@@ -728,7 +730,7 @@ class LlamaForCausalLM(LlamaPreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
-        labels = labels_within_texts(labels, position_ids)
+        labels = labels_within_sequences(labels, position_ids)
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         loss_function, logits = self.loss_from_states(
             self.lm_head, hidden_states, labels, partial(self.lm_head, hidden_states)

@@ -6,10 +6,10 @@ from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_
 # mypy: disable-error-code="no-untyped-call, no-any-return, misc"
 from patchgen.edits import Hole, after, edit, new, old
 from patchgen.parts.flash.lengths import (
-    labels_within_texts,
-    same_text_function,
-    takes_lengths,
-    tokens_of_texts,
+    get_unpad_data,
+    labels_within_sequences,
+    packed_mask_function,
+    takes_cu_seqlens,
 )
 
 
@@ -19,18 +19,20 @@ class NoCacheInTraining:
         with old:
             use_cache and cache is None
         with new:
-            use_cache and cache is None and not self.training and "cu_seq_lens_q" not in kwargs
+            use_cache and cache is None and not self.training and kwargs.get(
+                "cu_seq_lens_q"
+            ) is None
 
 
 class TakesPaddingOut(NoCacheInTraining):
     keeps_padding = False  # a head that reads states at padding sets it
 
-    def runs_on_tokens(self, attention_mask, position_ids, past_key_values, kwargs):
+    def unpads(self, attention_mask, position_ids, past_key_values, kwargs):
         """Whether padding is taken out, and attention is told where texts end."""
         recorded = kwargs.get("output_hidden_states", self.config.output_hidden_states)
         if self.keeps_padding or recorded or past_key_values is not None:
             return False
-        if "cu_seq_lens_q" in kwargs or not takes_lengths(self.config):
+        if kwargs.get("cu_seq_lens_q") is not None or not takes_cu_seqlens(self.config):
             return False
         if attention_mask is None:
             return position_ids is not None and position_ids.shape[-1] > 1
@@ -46,11 +48,12 @@ class TakesPaddingOut(NoCacheInTraining):
                 ...
         with new:
             batch, indices = inputs_embeds.shape[:2], None
-            if self.runs_on_tokens(attention_mask, position_ids, cache, kwargs):
-                indices, lengths = tokens_of_texts(batch, attention_mask, position_ids)
+            if self.unpads(attention_mask, position_ids, cache, kwargs):
+                indices, lengths = get_unpad_data(batch, attention_mask, position_ids)
                 attention_mask, kwargs = None, kwargs | lengths
-            same_text = same_text_function(
-                self.config, batch, attention_mask, position_ids, cache, kwargs
+            cu_seqlens = kwargs.get("cu_seq_lens_q")
+            and_mask_function = packed_mask_function(
+                self.config, batch, attention_mask, position_ids, cache, cu_seqlens
             )
             if position_ids is None:
                 seen = cache.get_seq_length() if cache is not None else 0
@@ -75,40 +78,40 @@ class PutsPaddingBack(TakesPaddingOut):
 class PaddingFreeDecoder(PutsPaddingBack):
     # Lengths that are told spare transformers a look at positions, which waits for the device.
     @edit("forward")
-    def keep_texts_apart(self, create_causal_mask, position_ids, kwargs, same_text):
+    def keep_texts_apart(self, create_causal_mask, position_ids, cu_seqlens, and_mask_function):
         with old:
             create_causal_mask(..., position_ids=position_ids)
         with new:
             create_causal_mask(
                 ...,
-                position_ids=None if "cu_seq_lens_q" in kwargs else position_ids,
-                and_mask_function=same_text,
+                position_ids=position_ids if cu_seqlens is None else None,
+                and_mask_function=and_mask_function,
             )
 
 
 class PaddingFreeWindowDecoder(PutsPaddingBack):
     # A window decides which function makes the mask.
     @edit("forward")
-    def keep_texts_apart(self, mask_function, position_ids, kwargs, same_text):
+    def keep_texts_apart(self, mask_function, position_ids, cu_seqlens, and_mask_function):
         with old:
             mask_function(..., position_ids=position_ids)
         with new:
             mask_function(
                 ...,
-                position_ids=None if "cu_seq_lens_q" in kwargs else position_ids,
-                and_mask_function=same_text,
+                position_ids=position_ids if cu_seqlens is None else None,
+                and_mask_function=and_mask_function,
             )
 
 
 class PaddingFreeLayerTypesDecoder(PutsPaddingBack):
     # Layers with a window and others have a mask each.
     @edit("forward")
-    def keep_texts_apart(self, mask_kwargs, position_ids, kwargs, same_text, arguments: Hole):
+    def keep_texts_apart(self, mask_kwargs, cu_seqlens, and_mask_function, arguments: Hole):
         with old:
             mask_kwargs = arguments
         with after:
-            mask_kwargs["and_mask_function"] = same_text
-            if "cu_seq_lens_q" in kwargs:
+            mask_kwargs["and_mask_function"] = and_mask_function
+            if cu_seqlens is not None:
                 mask_kwargs["position_ids"] = None
 
 
@@ -119,4 +122,4 @@ class LabelsWithinTexts:
         with old:
             hidden_states = outputs.last_hidden_state
         with after:
-            labels = labels_within_texts(labels, position_ids)
+            labels = labels_within_sequences(labels, position_ids)

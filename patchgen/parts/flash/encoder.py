@@ -6,8 +6,8 @@ from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg, misc"
 # mypy: disable-error-code="no-untyped-call"
 from patchgen.edits import Hole, after, edit, new, old
-from patchgen.parts.flash.lengths import takes_lengths
-from patchgen.parts.flash.rows import attend_in_rows, find_texts
+from patchgen.parts.flash.lengths import takes_cu_seqlens
+from patchgen.parts.flash.rows import attend_in_rows, find_sequences
 
 
 class AttendsInRows:
@@ -22,7 +22,7 @@ class AttendsInRows:
 class FindsTexts:
     keeps_padding = False  # a head that reads the states of padding sets it
 
-    def runs_on_tokens(self, attention_mask, position_ids, kwargs):
+    def unpads(self, attention_mask, position_ids, kwargs):
         """Whether a batch has padding, or several texts in a row, and nobody reads padding."""
         if attention_mask is None:
             return position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
@@ -31,8 +31,8 @@ class FindsTexts:
         chunked = getattr(self.config, "chunk_size_feed_forward", 0)
         if self.keeps_padding or recorded or chunked or attention_mask.ndim != 2:
             return False
-        # Poolers read first places, which `find_texts` keeps for other attention.
-        return not takes_lengths(self.config) or attention_mask[:, 0].all()
+        # Poolers read first places, which `find_sequences` keeps for other attention.
+        return not takes_cu_seqlens(self.config) or attention_mask[:, 0].all()
 
     @edit("forward")
     def take_padding_out(
@@ -56,11 +56,11 @@ class FindsTexts:
 
             batch, indices, first = embedding_output.shape[:2], None, None
             is_encoder = cache is None and encoder_hidden_states is None
-            if is_encoder and self.runs_on_tokens(attention_mask, position_ids, kwargs):
-                indices, first, attention_mask, texts = find_texts(
+            if is_encoder and self.unpads(attention_mask, position_ids, kwargs):
+                indices, first, attention_mask, told = find_sequences(
                     self.config, embedding_output, attention_mask, position_ids, kwargs
                 )
-                kwargs.update(texts)
+                kwargs.update(told)
             attention_mask, encoder_attention_mask = self._create_attention_masks(...)
 
 
@@ -86,10 +86,10 @@ class PoolsEachText:
         with old:
             self.pooler(sequence_output)
         with new:
-            self.pooler(first_of_texts(sequence_output, first))
+            self.pooler(first_tokens(sequence_output, first))
 
 
-def first_of_texts(states, first):
+def first_tokens(states, first):
     """The states, or the first of each packed text in a row of its own."""
     if first is None:
         return states

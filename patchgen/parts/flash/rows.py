@@ -7,9 +7,9 @@ from torch import nn
 from transformers.masking_utils import create_bidirectional_mask, packed_sequence_mask_function
 from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_input
 
-from patchgen.parts.flash.lengths import ids_of_texts, takes_lengths, tokens_of_texts
+from patchgen.parts.flash.lengths import get_unpad_data, sequence_ids, takes_cu_seqlens
 
-__all__ = ["attend_in_rows", "find_texts"]
+__all__ = ["attend_in_rows", "find_sequences"]
 
 
 def attend_in_rows(interface, module, query, key, value, attention_mask, rows=None, **kwargs):
@@ -22,7 +22,7 @@ def attend_in_rows(interface, module, query, key, value, attention_mask, rows=No
     return _index_first_axis(attn_output, rows[0])[None], attn_weights
 
 
-def rows_of_texts(config, states, cu_seqlens, max_seqlen):
+def rows_of_sequences(config, states, cu_seqlens, max_seqlen):
     """Where tokens stand in a batch with a row for each text, and the mask of its padding."""
     places = torch.arange(states.shape[:2].numel(), device=states.device)
     text_ids = torch.bucketize(places, cu_seqlens[1:], right=True)
@@ -37,9 +37,9 @@ def rows_of_texts(config, states, cu_seqlens, max_seqlen):
     return (indices, *is_real.shape), attention_mask
 
 
-def texts_by_mask(config, states, attention_mask, position_ids):
+def mask_of_sequences(config, states, attention_mask, position_ids):
     """The mask that keeps texts of one row apart, and where they begin."""
-    ids = ids_of_texts(states.shape[:2], attention_mask, position_ids)
+    ids = sequence_ids(states.shape[:2], attention_mask, position_ids)
     attention_mask = create_bidirectional_mask(
         config=config,
         inputs_embeds=states,
@@ -49,7 +49,7 @@ def texts_by_mask(config, states, attention_mask, position_ids):
     return attention_mask, nn.functional.pad(ids.diff() != 0, (1, 0), value=True)
 
 
-def find_texts(config, states, attention_mask, position_ids, kwargs):
+def find_sequences(config, states, attention_mask, position_ids, kwargs):
     """Where tokens stand in a batch, and packed texts begin, and what attention is told of them."""
     batch, cu_seqlens = states.shape[:2], kwargs.get("cu_seq_lens_q")
     is_known = not torch.compiler.is_compiling()  # how many tokens and texts there are
@@ -57,11 +57,11 @@ def find_texts(config, states, attention_mask, position_ids, kwargs):
         if position_ids is None:
             raise ValueError("cu_seq_lens_q is taken together with position_ids")
         indices, is_known = torch.arange(batch.numel(), device=states.device), False
-    elif position_ids is not None and not is_known and not takes_lengths(config):
-        attention_mask, first = texts_by_mask(config, states, attention_mask, position_ids)
+    elif position_ids is not None and not is_known and not takes_cu_seqlens(config):
+        attention_mask, first = mask_of_sequences(config, states, attention_mask, position_ids)
         return None, first, attention_mask, {}
-    elif position_ids is not None or takes_lengths(config):
-        indices, kwargs = tokens_of_texts(batch, attention_mask, position_ids)
+    elif position_ids is not None or takes_cu_seqlens(config):
+        indices, kwargs = get_unpad_data(batch, attention_mask, position_ids)
         cu_seqlens = kwargs["cu_seq_lens_q"]
     else:
         # First places are kept, whatever stands there: poolers read them.
@@ -73,8 +73,8 @@ def find_texts(config, states, attention_mask, position_ids, kwargs):
     if cu_seqlens is None:
         return indices, None, attention_mask, {"rows": (indices, *batch)}
     first = None if position_ids is None else indices[cu_seqlens[:-1]]
-    if takes_lengths(config):
+    if takes_cu_seqlens(config):
         return indices, first, None, kwargs
     tokens = _index_first_axis(states, indices)[None]
-    rows, attention_mask = rows_of_texts(config, tokens, cu_seqlens, kwargs["max_length_q"])
+    rows, attention_mask = rows_of_sequences(config, tokens, cu_seqlens, kwargs["max_length_q"])
     return indices, first, attention_mask, {"rows": rows}

@@ -11,8 +11,8 @@ pytest.importorskip("transformers")
 from transformers import DataCollatorWithFlattening
 
 import patchgen.runtime  # noqa: F401  (registers "varlen")
-from patchgen.parts.flash.lengths import same_text_function, tokens_of_texts
-from patchgen.parts.flash.rows import find_texts
+from patchgen.parts.flash.lengths import get_unpad_data, packed_mask_function
+from patchgen.parts.flash.rows import find_sequences
 from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.inputs.arguments import batch
 from patchgen.verify.models.build import draw_weights
@@ -72,7 +72,7 @@ class TestTexts:
         shape = mask.shape if mask is not None else torch.Size([rows, position_ids.shape[1]])
         config = tiny_config("bert")
         config._attn_implementation = "sdpa"
-        return find_texts(config, torch.zeros(*shape, 1), mask, position_ids, told)
+        return find_sequences(config, torch.zeros(*shape, 1), mask, position_ids, told)
 
     def test_the_rows_of_a_mask_stay_in_attention(self):
         indices, first, mask, told = self.found(self.MASK, None)
@@ -103,7 +103,7 @@ class TestTexts:
 
     def test_rows_of_packed_texts_end_texts(self):
         positions = torch.tensor([[0, 1, 2, 0], [5, 6, 7, 8]])
-        indices, lengths = tokens_of_texts(positions.shape, None, positions)
+        indices, lengths = get_unpad_data(positions.shape, None, positions)
         assert indices.tolist() == list(range(8))
         assert lengths["cu_seq_lens_q"].tolist() == [0, 3, 4, 8]
         assert lengths["max_length_q"] == lengths["max_length_k"] == 4
@@ -112,9 +112,11 @@ class TestTexts:
         mask = torch.tensor([[1, 1, 0, 1, 1, 1]])
         for row in ([0, 1, 1, 2, 0, 1], [0, 1, 2, 3, 0, 1]):
             positions = torch.tensor([row])
-            _, lengths = tokens_of_texts(mask.shape, mask, positions)
+            _, lengths = get_unpad_data(mask.shape, mask, positions)
             assert lengths["cu_seq_lens_q"].tolist() == [0, 3, 5]
-            same = same_text_function(tiny_config("llama"), mask.shape, mask, positions, None, {})
+            same = packed_mask_function(
+                tiny_config("llama"), mask.shape, mask, positions, None, None
+            )
             texts = [[bool(same(0, 0, one, other)) for other in (0, 3, 4)] for one in (0, 3, 4)]
             assert texts == [[True, True, False], [True, True, False], [False, False, True]]
 
@@ -321,6 +323,10 @@ class TestPackedRows:
         found = variant(ids[:1], position_ids=positions, use_cache=False, **told).logits[0]
         exact = "fast" not in kind and not (kind in CAUSAL and attention == "eager")
         torch.testing.assert_close(found, expected, rtol=0, atol=EXACT if exact else 1e-5)
+        if kind in CAUSAL:
+            nothing = dict.fromkeys(told)
+            found = variant(ids[:1], position_ids=positions, use_cache=False, **nothing).logits[0]
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
         if kind in CAUSAL:  # rotation knows distances alone
             found = variant(ids[:1], use_cache=False, **told).logits[0]
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
