@@ -647,23 +647,32 @@ def get_unpad_data(batch, attention_mask, position_ids):
     return indices, lengths | dict.fromkeys(("max_length_q", "max_length_k"), max_seqlen)
 
 
-def rows_of_sequences(config, states, cu_seqlens, max_seqlen):
-    """Where tokens stand in a batch with a row for each text, and the mask of its padding."""
-    places = torch.arange(states.shape[:2].numel(), device=states.device)
-    text_ids = torch.bucketize(places, cu_seqlens[1:], right=True)
-    indices = places - cu_seqlens[text_ids] + text_ids * max_seqlen
-    is_real = torch.arange(max_seqlen, device=states.device) < cu_seqlens.diff()[:, None]
+def rows_of_a_mask(batch, attention_mask):
+    """Where tokens stand in a batch whose rows attention keeps; None where none is padding."""
+    # First places are kept, whatever stands there: poolers read them.
+    is_kept = nn.functional.pad(attention_mask[:, 1:].bool(), (1, 0), value=True)
+    indices = is_kept.flatten().nonzero().squeeze(1)
+    if not torch.compiler.is_compiling() and len(indices) == batch.numel():
+        return None, None, attention_mask, {}
+    return indices, None, attention_mask, {"rows": (indices, *batch)}
+
+
+def rows_of_sequences(config, tokens, cu_seqlens, max_seqlen):
+    """Where tokens stand in a batch with a row for each sequence, and the mask of its padding."""
+    places = torch.arange(tokens.shape[1], device=tokens.device)
+    ids = torch.bucketize(places, cu_seqlens[1:], right=True)
+    is_real = torch.arange(max_seqlen, device=tokens.device) < cu_seqlens.diff()[:, None]
     attention_mask = create_bidirectional_mask(
         config=config,
-        inputs_embeds=states.new_empty(*is_real.shape, 0),
+        inputs_embeds=tokens.new_empty(*is_real.shape, 0),
         attention_mask=is_real,
         allow_is_bidirectional_skip=False,  # a look at the mask would wait for the device
     )
-    return (indices, *is_real.shape), attention_mask
+    return (places - cu_seqlens[ids] + ids * max_seqlen, *is_real.shape), attention_mask
 
 
 def mask_of_sequences(config, states, attention_mask, position_ids):
-    """The mask that keeps texts of one row apart, and where they begin."""
+    """The mask that keeps sequences of one row apart, and where they begin."""
     ids = sequence_ids(states.shape[:2], attention_mask, position_ids)
     attention_mask = create_bidirectional_mask(
         config=config,
@@ -675,33 +684,29 @@ def mask_of_sequences(config, states, attention_mask, position_ids):
 
 
 def find_sequences(config, states, attention_mask, position_ids, kwargs):
-    """Where tokens stand in a batch, and packed texts begin, and what attention is told of them."""
+    """Where tokens stand in a batch, where packed sequences begin, and what attention is told."""
     batch, cu_seqlens = states.shape[:2], kwargs.get("cu_seq_lens_q")
-    is_known = not torch.compiler.is_compiling()  # how many tokens and texts there are
+    in_rows, is_compiling = not takes_cu_seqlens(config), torch.compiler.is_compiling()
     if cu_seqlens is not None:
         if position_ids is None:
             raise ValueError("cu_seq_lens_q is taken together with position_ids")
-        indices, is_known = torch.arange(batch.numel(), device=states.device), False
-    elif position_ids is not None and not is_known and not takes_cu_seqlens(config):
+        indices = torch.arange(batch.numel(), device=states.device)
+    elif position_ids is None and in_rows:
+        return rows_of_a_mask(batch, attention_mask)
+    elif is_compiling and in_rows:  # a graph cannot branch on the lengths
         attention_mask, first = mask_of_sequences(config, states, attention_mask, position_ids)
         return None, first, attention_mask, {}
-    elif position_ids is not None or takes_cu_seqlens(config):
+    else:
         indices, kwargs = get_unpad_data(batch, attention_mask, position_ids)
         cu_seqlens = kwargs["cu_seq_lens_q"]
-    else:
-        # First places are kept, whatever stands there: poolers read them.
-        is_kept = nn.functional.pad(attention_mask[:, 1:].bool(), (1, 0), value=True)
-        indices = is_kept.flatten().nonzero().squeeze(1)
-    texts = batch[0] if cu_seqlens is None else len(cu_seqlens) - 1
-    if is_known and len(indices) == batch.numel() and texts == batch[0]:
-        return None, None, attention_mask, {}  # each row is a text
-    if cu_seqlens is None:
-        return indices, None, attention_mask, {"rows": (indices, *batch)}
+        if not is_compiling and len(indices) == batch.numel() and len(cu_seqlens) == batch[0] + 1:
+            return None, None, attention_mask, {}  # each row is a sequence
     first = None if position_ids is None else indices[cu_seqlens[:-1]]
-    if takes_cu_seqlens(config):
+    if not in_rows:
         return indices, first, None, kwargs
+    max_seqlen = kwargs.get("max_length_q") or int(cu_seqlens.diff().max())
     tokens = _index_first_axis(states, indices)[None]
-    rows, attention_mask = rows_of_sequences(config, tokens, cu_seqlens, kwargs["max_length_q"])
+    rows, attention_mask = rows_of_sequences(config, tokens, cu_seqlens, max_seqlen)
     return indices, first, attention_mask, {"rows": rows}
 
 
