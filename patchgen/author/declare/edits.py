@@ -145,3 +145,15 @@ def edit(
     for word, texts in (("old", old), ("new", new)):
         lines += [f"    with {word}:", *(textwrap.indent(text, " " * 8) for text in texts)]
     return "\n".join(lines)
+
+
+def init_lines(init: ast.FunctionDef) -> list[str]:
+    """The first lines of an `__init__` that goes on after the parent's `init`."""
+    names = [arg.arg for arg in (*init.args.posonlyargs, *init.args.args)][1:]
+    defaults = dict(zip(names[::-1], init.args.defaults[::-1], strict=False))
+    signature = ["self"]
+    for name in names:
+        default = f"={ast.unparse(defaults[name])}" if name in defaults else ""
+        signature.append(name + default)
+    head = f"def __init__({', '.join(signature)}):"
+    return [head, f"    super().__init__({', '.join(names)})"]

@@ -15,7 +15,7 @@ from patchgen.author.anatomy.attention import Layers, experts
 from patchgen.author.anatomy.code import called, dotted, last, parameters, walk
 from patchgen.author.anatomy.ffn import FeedForward, feed_forwards, role_of
 from patchgen.author.anatomy.module import Class, Module, Unfit
-from patchgen.author.declare.edits import edit
+from patchgen.author.declare.edits import edit, init_lines
 from patchgen.author.declare.loss import Head, heads
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, NewModel, refusing
@@ -175,14 +175,8 @@ def _layer(
     if dropout:
         kept = f"{own}.{dropout}" if "drop" in names else f"nn.Dropout({own}.{dropout})"
         mixture = f"nn.Sequential({mixture}, {kept})"
-    arguments = _parameters(init)
-    defaults = dict(zip(arguments[::-1], init.args.defaults[::-1], strict=False))
-    signature = [
-        f"{name}={ast.unparse(defaults[name])}" if name in defaults else name for name in arguments
-    ]
     lines = [
-        f"def __init__(self, {', '.join(signature)}):",
-        f"    super().__init__({', '.join(arguments)})",
+        *init_lines(init),
         f"    if has_experts(config, {index}):",
         f"        {own} = {mixture}",
         *idle,

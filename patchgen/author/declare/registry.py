@@ -16,6 +16,7 @@ from patchgen.author.declare import (
     loss,
     moe,
     norm,
+    replay,
     sdpa,
 )
 from patchgen.author.declare.part import Part
@@ -34,6 +35,7 @@ OFFERED = (
     kernels.PART,
     liger.PART,
     bidirectional.PART,
+    replay.PART,
     fast.PART,
 )
 PARTS: dict[str, Part] = {part.name: part for part in (*OFFERED, *by_hand.PARTS)}

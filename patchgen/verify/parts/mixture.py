@@ -7,7 +7,8 @@ experts that differ, beside a formula that runs every expert on every token in f
 grouped GEMMs run the experts, and give each token what the parent's loop gives it.  This is no part
 of patchgen: it is checked if a diff uses transformers' grouped experts. stacked: weights have
 another layout, and checkpoints stay the parent's.  Gradients are compared in the parent's terms:
-they are split as transformers splits weights that it saves.
+they are split as transformers splits weights that it saves.  replay: routers take the experts of
+another forward pass if these are given, and those of the parent if not.
 """
 
 from __future__ import annotations
@@ -23,10 +24,19 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.core_model_loading import revert_weight_conversion
 
-from patchgen.verify.differences import NARROW, REFORMULATED, REORDERED
+from patchgen.verify.differences import EQUAL, NARROW, REFORMULATED, REORDERED
+from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import GAIN, draw_weights
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import DoesNotLoad, Observation, PairFacts, PartCheck, Route
+from patchgen.verify.observe.step import outputs
+from patchgen.verify.parts.part_check import (
+    DoesNotLoad,
+    Observation,
+    PairFacts,
+    PartCheck,
+    Route,
+    beside_eager,
+)
 
 _LOOP = {"experts_implementation": "eager"}
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
@@ -261,4 +271,46 @@ STACKED = PartCheck(
     routes=lambda parent_class: (Route("its weights", REORDERED),),
     effect=stacked_effect,
     terms=stacked_terms,
+)
+
+
+# --- replay
+
+
+def replay_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    """Routers take the experts that they are given, in a recompute too, and others without them."""
+    model: Any = variant.paths[0][0]
+    given = {name: tensor for name, tensor in facts.inputs.items() if name != "labels"}
+    with torch.no_grad(), model.record_routing() as forwards:
+        own = _states(model, given)
+    if not any(hasattr(module, "replayed") for module in model.modules()):
+        raise CannotBuild("no layer of its tiny model has a router")
+    if not forwards:
+        yield "no router was recorded"
+        return
+    experts = forwards[0].roll(1, 0)  # each token takes those of another
+    with torch.no_grad(), model.record_routing() as replayed:
+        others = _states(model, {**given, "routed_experts": experts})
+    if not torch.equal(replayed[0], experts):
+        yield "routers took other experts than they were given"
+    if torch.allclose(own, others):
+        yield "nothing depends on the experts that are given"
+    with torch.no_grad():
+        again = _states(model, {**given, "routed_experts": forwards[0]})
+        chosen = _states(model, {**given, "routed_experts": torch.full_like(experts, -1)})
+    if not (torch.equal(own, again) and torch.equal(own, chosen)):
+        yield "the experts that a router chose are not the same when they are replayed"
+
+
+def _states(model: Any, given: Mapping[str, Any]) -> Tensor:
+    out = model.eval()(**given, use_cache=False, return_dict=True)
+    return next(tensor for _, tensor in outputs(out))
+
+
+REPLAY = PartCheck(
+    part="replay",
+    routes=lambda parent_class: beside_eager("its routers", EQUAL, {}, {}),
+    effect=replay_effect,
+    # Else a tiny DeepSeek has no mixture in its layers.
+    effect_changes={"first_k_dense_replace": 1},
 )

@@ -32,6 +32,7 @@ OF_TRAINED = {
     "flash": (16, 0),
     "liger": (23, 0),
     "bidirectional": (20, 4),
+    "replay": (5, 0),
 }
 # Checkpointing is redundant in nearly 300 more, which transformers checkpoints.
 AT_LEAST = {"sdpa": 81, "checkpoint": 141, "loss": 249, "norm": 432, "moe": 53}
