@@ -31,11 +31,7 @@ def test_what_is_written_by_hand_says_why(name):
     assert "Written by hand: " in docstring
 
 
-FAST = pytest.mark.xfail(strict=True, reason="the parts do not write Liger's kernels by positions")
-UNLIKE = [pytest.param(name, marks=FAST) if "_fast" in name else name for name in BY_HAND]
-
-
-@pytest.mark.parametrize("name", UNLIKE)
+@pytest.mark.parametrize("name", BY_HAND)
 def test_no_name_is_also_that_of_what_new_writes(name):
     model = FILES[name].parent.name
     parts = name.removeprefix(f"{model}_").split("_")
