@@ -107,7 +107,10 @@ def _may_bind(module: str, name: str, env: Environment) -> bool:
     if _stands_at_margin(text, name) or env.path(f"{module}.{name}") is not None:
         return True
     index = env.index(module, Location(module))
-    if Bindings(env, Transformers("")).meaning(index, name) or index.definition("__getattr__"):
+    if index.blocks_that_bind(name) or index.definition("__getattr__"):
+        return True
+    # Else a star may bring it.
+    if Bindings(env, Transformers("")).meaning(index, name):
         return True
     # What a lazy package imports stands under `TYPE_CHECKING` too, or in a table.
     if "_LazyModule(" in text:

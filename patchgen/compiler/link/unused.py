@@ -191,6 +191,16 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
     # What cannot be read may have any method.
     if inherited is None:
         return
+    # A class that is written out has the methods of the one whose place it takes.
+    known = set(inherited)
+    for parent in naming.plan.parents:
+        replaced = outputs.builder.index(parent).definition(name)
+        if replaced is not None and replaced.kind == "class":
+            known.update(bound_names(parse_class(replaced.text).body))
+    unnamed = [node for node in unnamed if node.name not in known]
+    # Files of bases are read where something is left.
+    if not unnamed and attributes.keys() <= inherited:
+        return
     called = bases.texts_of_bases(naming.plan)
     for attribute, statement in attributes.items():
         # One that is new may be read from outside.
@@ -200,23 +210,16 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
         if declaration.kind != MODELING and not is_misspelt(attribute, [near]):
             continue
         if near:
-            yield _warn_of_member(
-                attribute, statement, declaration, f"did you mean {near}? ", outputs
-            )
-    # A class that is written out has the methods of the one whose place it takes.
-    for parent in naming.plan.parents:
-        if (
-            replaced := outputs.builder.index(parent).definition(name)
-        ) and replaced.kind == "class":
-            inherited |= frozenset(bound_names(parse_class(replaced.text).body))
+            hint = f"did you mean {near}? "
+            yield _warn_of_member(attribute, statement, declaration, hint, outputs)
     # Those who import a model call what is public.
     is_for_users = outputs.is_for_users(declaration)
     for node in unnamed:
-        if node.name in inherited or count_words(node.name, called):
+        if count_words(node.name, called):
             continue
         is_public = is_for_users and not node.name.startswith("_")
-        if not is_public or is_misspelt(node.name, inherited):
-            near = _suggest(node.name, inherited)
+        if not is_public or is_misspelt(node.name, known):
+            near = _suggest(node.name, known)
             yield _warn_of_member(node.name, node, declaration, near, outputs)
 
 
