@@ -67,8 +67,8 @@ MORE_SIZES = {
     "qk_nope_head_dim": 16,
     "v_head_dim": 24,
     "rotary_dim": 4,
-    # By default a group would have more experts than the tiny model has.
-    **dict.fromkeys(("n_group", "topk_group"), 1),
+    # Layers before the first mixture: by default more than the tiny model has.
+    **dict.fromkeys(("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"), 1),
     # With three layers, no layer would be left to compute the keys that others share.
     "num_kv_shared_layers": 0,
     # What another model hands to the text model.
@@ -78,8 +78,12 @@ MORE_SIZES = {
     # State spaces: heads times head size is the expanded hidden size, twice `hidden_size`.
     **dict.fromkeys(("mamba_n_heads", "mamba_d_state"), 4),
     "mamba_d_head": 16,
+    "mamba_n_groups": 2,
     "mamba_d_ssm": 64,
 }
+# Where experts come in groups: three of two, of which a token chooses among two groups.
+GROUPED = {"n_group": 3, "topk_group": 2}
+EXPERTS_IN_GROUPS = 6
 # Names of optimum, and the key of `SIZES` that each stands for.
 NORMALIZED = {
     "VOCAB_SIZE": "vocab_size",
@@ -141,7 +145,7 @@ SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
         {"max_source_positions": 12},
     ),
     "glm5_next_text": {"qk_rope_head_dim": 0},
-    "mamba2": {"head_dim": 16, "n_groups": 1},
+    "mamba2": {"head_dim": 16, "n_groups": 2},
     **dict.fromkeys(
         ("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), {"vision_start_token_id": 151652}
     ),

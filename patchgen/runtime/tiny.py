@@ -15,6 +15,8 @@ except ImportError:
 
 from patchgen.facts.families import FAMILIES
 from patchgen.facts.sizes import (
+    EXPERTS_IN_GROUPS,
+    GROUPED,
     LARGE,
     MORE_SIZES,
     NORMALIZED,
@@ -171,7 +173,20 @@ def _find_sizes(default: PreTrainedConfig) -> Changes:
             # As often as there are entries, if the configuration has a list there.
             is_list = isinstance(values.get(name), list | tuple) and not isinstance(size, list)
             sizes[name] = [size] * len(values[name]) if is_list else size
-    return sizes
+    return {**sizes, **_find_groups(default, sizes)}
+
+
+def _find_groups(default: PreTrainedConfig, sizes: Changes) -> Changes:
+    """Groups of experts, and as many experts as they hold, where a router chooses groups first."""
+    groups = {name: size for name, size in GROUPED.items() if _has(default, name)}
+    if len(groups) < len(GROUPED):
+        return {}
+    experts = [
+        name
+        for name, size in sizes.items()
+        if name.endswith("experts") and size == SIZES["num_local_experts"]
+    ]
+    return {**groups, **dict.fromkeys(experts, EXPERTS_IN_GROUPS)}
 
 
 def _find_optimum_sizes(default: PreTrainedConfig) -> Changes:

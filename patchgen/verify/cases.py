@@ -156,7 +156,7 @@ class _Selection:
                     yield from self.numbers(dtype, (rows,), f"{{}} {called}", route)
             for rows in EVAL_ROWS:
                 yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
-        to_train = (self.placed, self.ways_to_train, self.calls, self.interface)
+        to_train = (self.placed, self.guarded, self.ways_to_train, self.calls, self.interface)
         to_set = (self.dropout, self.settings, self.lengths_and_heads, self.together)
         for select in (self.planted, *to_train, *to_set, self.usage, self.itself, self.declared):
             yield from select()
@@ -196,6 +196,17 @@ class _Selection:
         evaluated = Scenario(rows="left", ways=(way,))
         yield compare_numbers(head, "float64", f"left eval with {way}", evaluated)
         yield compare_numbers(head, "float64", f"left eval with {way}, both eager", evaluated, 2)
+
+    def guarded(self) -> Iterator[Case]:
+        """Configurations without which a changed class is never made."""
+        for made, setting in read.find_guards(self.variant):
+            head = read.find_head_of(self.variant, made)
+            for dtype in self.plan.dtypes:
+                for rows in ROWS[:2] if dtype == "float64" else ROWS[:1]:
+                    label = f"{rows} train, for {made}: {setting.name}"
+                    changes = tuple(setting.changes.items())
+                    how: Any = {"changes": changes, "drawn": True}
+                    yield compare_numbers(head, dtype, label, self.training(rows), **how)
 
     def loading(self, head: str) -> Iterator[Case]:
         """Checkpoints load in both directions; a new model draws its weights like the parent."""

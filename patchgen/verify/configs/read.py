@@ -276,16 +276,87 @@ def text_of(variant: Variant) -> str:
 
 @functools.cache
 def changed_heads(variant: Variant) -> tuple[str, ...]:
-    """Heads that are changed, or use a changed class that is no whole model."""
+    """Heads that are changed, use a changed class that is no whole model, or alone reach one."""
     changed = set(read_of(variant).classes)
-    text = read_flat_text(variant).text if changed else ""
-    classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
-    used = {
-        node.name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-        for node in classes
-    }
+    uses = _uses_of(variant)
     inner = {name for name in changed if not name.endswith("Model")}
-    return tuple(h for h in variant.heads if h in changed or inner & used.get(h, set()))
+    chosen = {h for h in variant.heads if h in changed or inner & uses.get(h, set())}
+    chosen.update(find_head_of(variant, name) for name in inner)
+    return tuple(head for head in variant.heads if head in chosen)
+
+
+def find_head_of(variant: Variant, name: str) -> str:
+    """The main head, or the first one that is made of class `name`, if the main one is not."""
+    uses = _uses_of(variant)
+    heads = (head for head in variant.heads if name in _reached_from(head, uses))
+    return next(heads, variant.heads[0])
+
+
+def _reached_from(head: str, uses: Mapping[str, set[str]]) -> set[str]:
+    reached, left = set[str](), [head]
+    while left:
+        name = left.pop()
+        if name not in reached:
+            reached.add(name)
+            left.extend(uses.get(name, ()))
+    return reached
+
+
+@functools.cache
+def _uses_of(variant: Variant) -> dict[str, set[str]]:
+    """The names in each class and function of its output."""
+    nodes = (node for node in ast.parse(text_of(variant)).body if isinstance(node, Definition))
+    return {
+        node.name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        for node in nodes
+    }
+
+
+# --- settings without which a class is never made
+
+
+@functools.cache
+def find_guards(variant: Variant) -> tuple[tuple[str, Setting], ...]:
+    """Settings under which a changed class is made, with the class.
+
+    `self.mlp = SparseMLP(config) if layer_idx >= config.first_dense else MLP(config)`
+    """
+    changed = set(read_of(variant).classes)
+    defaults, found = defaults_of(variant), dict[str, tuple[str, Setting]]()
+    for node in ast.parse(text_of(variant)).body if changed else ():
+        for test, branch in _branches(_Aliases().visit(node)):
+            names = {each.id for each in ast.walk(branch) if isinstance(each, ast.Name)}
+            for made in sorted(names & changed):
+                for name, value in _values_in(test, defaults):
+                    setting = Setting(f"{name}={value!r}", {name: value}, drawn=True)
+                    found.setdefault(setting.name, (made, setting))
+    return tuple(found.values())
+
+
+def _branches(node: ast.AST) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """Each test in a definition, and what runs under it."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.If):
+            for statement in (*each.body, *each.orelse):
+                yield each.test, statement
+        elif isinstance(each, ast.IfExp):
+            yield each.test, each.body
+            yield each.test, each.orelse
+
+
+def _values_in(test: ast.expr, defaults: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What a test reads of the configuration, with other values for each."""
+    for each in ast.walk(test):
+        match each:
+            case ast.Compare(
+                left=ast.Subscript(value=listed), comparators=[ast.Constant(value=str(word))]
+            ) if (config := _of_config(listed)) is not None:
+                yield config[0], [word] * SIZES["num_hidden_layers"]
+    holder = ast.If(test=test, body=[], orelse=[])
+    for name, others in _reads(holder):
+        default = defaults.get(name.rpartition(".")[2], others.default)
+        for value in _values(name, default, others):
+            yield name, value
 
 
 def head_for(variant: Variant, setting: Setting) -> str:

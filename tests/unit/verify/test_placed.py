@@ -100,3 +100,17 @@ def test_what_is_wrong_with_images_alone_is_seen(model, head, owner, name, bug):
             _, wrong = observed(module, head, scenario)
         same = all(torch.allclose(right[each], wrong[each], atol=1e-5) for each in right)
         assert same != is_seen, ways
+
+
+def test_experts_come_in_groups_behind_a_dense_layer():
+    module = module_of("deepseek_v3")
+    config = tiny_config("deepseek_v3")
+    kinds = [type(layer.mlp).__name__ for layer in module.DeepseekV3Model(config).layers]
+    assert kinds == ["DeepseekV3MLP", "DeepseekV3MoE", "DeepseekV3MoE"]
+    inputs = make_inputs(module.DeepseekV3Model, config, Scenario()).to("cpu", torch.float32)
+    found = []
+    for groups in (config.topk_group, config.n_group):  # of all groups each expert may be chosen
+        config.topk_group = groups
+        model = build_parent(module.DeepseekV3Model, config, torch.float32)
+        found.append(observe_step(model, inputs, Scenario())["last_hidden_state"])
+    assert not torch.allclose(*found)

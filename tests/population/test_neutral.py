@@ -1,0 +1,48 @@
+"""A variant that changes nothing never fails: `python -m tests.population.neutral` counts all models."""
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.verify.configs.read import changed_heads, find_guards, find_head_of
+from patchgen.verify.variants import Variant
+from tests.population import neutral
+from tests.population.models import find_models
+
+BY_NAME = {model.name: model for model in find_models()}
+
+
+def variant_of(name: str, folder) -> Variant:
+    return neutral.make_variant(BY_NAME[name], folder)
+
+
+GUARDS = [
+    ("wav2vec2", "Wav2Vec2LayerNormConvLayer", "feat_extract_norm='layer'"),
+    ("wav2vec2", "Wav2Vec2EncoderStableLayerNorm", "do_stable_layer_norm=True"),
+    ("deepseek_v3", "DeepseekV3MoE", "first_k_dense_replace=0"),
+]
+
+
+@pytest.mark.parametrize(("model", "made", "setting"), GUARDS, ids=[each[1] for each in GUARDS])
+def test_what_makes_a_class_is_set(model, made, setting, tmp_path):
+    guards = find_guards(variant_of(model, tmp_path))
+    assert (made, setting) in [(name, each.name) for name, each in guards]
+
+
+def test_a_head_is_run_that_a_class_is_part_of(tmp_path):
+    clip = variant_of("clip", tmp_path)
+    assert clip.heads[0] == "CLIPForImageClassification"
+    assert find_head_of(clip, "CLIPVisionEmbeddings") == "CLIPForImageClassification"
+    assert find_head_of(clip, "CLIPTextEmbeddings") == "CLIPModel"
+    # Its text model is built by way of AutoModel, which no name says.
+    gemma = variant_of("gemma3", tmp_path)
+    assert find_head_of(gemma, "Gemma3MultiModalProjector") == "Gemma3Model"
+    assert {"Gemma3Model", "Gemma3TextModel"} <= {*changed_heads(gemma)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(BY_NAME)[::32])
+def test_a_variant_that_changes_nothing_does_not_fail(name, tmp_path):
+    found = neutral.judge(BY_NAME[name], tmp_path, seconds=15)
+    assert found["verdict"] != "fails", found["fails"]
