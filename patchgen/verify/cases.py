@@ -161,8 +161,8 @@ class _Selection:
         for select in (self.planted, *to_train, *to_set, self.usage, self.itself, self.declared):
             yield from select()
         changed = {*self.variant.heads[1:2], *read.changed_heads(self.variant)}
-        for head in self.variant.heads[1:]:
-            if self.plan.full or head in changed:
+        for head in dict.fromkeys((*self.variant.heads[1:], *sorted(changed))):
+            if head != self.head and (self.plan.full or head in changed):
                 yield from self.other_head(head)
         for head in self.variant.heads:  # models on the meta device take no memory
             yield Case(f"{head} plans", "plans", head)

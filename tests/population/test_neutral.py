@@ -35,6 +35,7 @@ def test_a_head_is_run_that_a_class_is_part_of(tmp_path):
     assert clip.heads[0] == "CLIPForImageClassification"
     assert find_head_of(clip, "CLIPVisionEmbeddings") == "CLIPForImageClassification"
     assert find_head_of(clip, "CLIPTextEmbeddings") == "CLIPModel"
+    assert find_head_of(clip, "CLIPTextModelWithProjection") == "CLIPTextModelWithProjection"
     # Its text model is built by way of AutoModel, which no name says.
     gemma = variant_of("gemma3", tmp_path)
     assert find_head_of(gemma, "Gemma3MultiModalProjector") == "Gemma3Model"

@@ -23,7 +23,7 @@ from patchgen import disk
 from patchgen.facts.published import OF_PARTS, PUBLISHED, YARN, Setting
 from patchgen.facts.sizes import MORE_SIZES, SIZES
 from patchgen.verify.mutation.lines import read_flat_text, source_of
-from patchgen.verify.variants import Variant, find_touched_lines
+from patchgen.verify.variants import Variant, find_touched_lines, find_towers
 
 Definition = ast.ClassDef | ast.FunctionDef
 # Shorter ones the usual texts are longer than; longer ones take too long.
@@ -281,23 +281,26 @@ def changed_heads(variant: Variant) -> tuple[str, ...]:
     uses = _uses_of(variant)
     inner = {name for name in changed if not name.endswith("Model")}
     chosen = {h for h in variant.heads if h in changed or inner & uses.get(h, set())}
-    chosen.update(find_head_of(variant, name) for name in inner)
-    return tuple(head for head in variant.heads if head in chosen)
+    chosen.update(find_head_of(variant, name) for name in changed)
+    every = (*variant.heads, *find_towers(text_of(variant)))
+    return tuple(head for head in every if head in chosen)
 
 
 def find_head_of(variant: Variant, name: str) -> str:
-    """The main head, or the first one that is made of class `name`, if the main one is not."""
+    """The first head or tower that is made of class `name`; the main head, if none is."""
     uses = _uses_of(variant)
-    heads = (head for head in variant.heads if name in _reached_from(head, uses))
-    return next(heads, variant.heads[0])
+    every = (*variant.heads, *find_towers(text_of(variant)))
+    return next((head for head in every if name in _reached_from(head, uses)), every[0])
 
 
 def _reached_from(head: str, uses: Mapping[str, set[str]]) -> set[str]:
     reached, left = set[str](), [head]
     while left:
         name = left.pop()
-        if name not in reached:
-            reached.add(name)
+        if name in reached:
+            continue
+        reached.add(name)
+        if not name.endswith("PreTrainedModel"):  # which names all that it initialises
             left.extend(uses.get(name, ()))
     return reached
 
