@@ -8,7 +8,7 @@ read.
 # Not imported from `typing`: with `python -m patchgen`, the current folder could have one.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from patchgen.runtime.load import load as load
+    from patchgen.loading import load as load
     from patchgen.runtime.register import register as register
     from patchgen.unpatching.unpatch import unpatch as unpatch
 
@@ -17,7 +17,7 @@ __version__ = "0.2.0"
 
 def __getattr__(name: str) -> object:
     if name == "load":
-        from patchgen.runtime.load import load
+        from patchgen.loading import load
 
         return load
     if name == "register":

@@ -35,11 +35,16 @@ def find_published(env: Environment, model: str, home: Path) -> str:
         what = f"has no {CONFIG} at hand: neither in a folder here nor in the Hub's cache"
         raise PatchgenError("PG801", Location(model), what, _guess(env, model))
     kind = _type_in(config)
-    found = _module_of_type(env, kind)
-    if found is None:
+    return find_type(env, kind, str(config))
+
+
+def find_type(env: Environment, kind: str, said_in: str = "") -> str:
+    """The dotted name of the modeling module of a model type.  Raises PatchgenError PG801."""
+    module = _module_of_type(env, kind)
+    if module is None:
         what = f"is of the type {kind!r}, which the installed transformers has not"
-        raise PatchgenError("PG801", Location(str(config)), what)
-    return found
+        raise PatchgenError("PG801", Location(said_in or kind), what)
+    return module
 
 
 def _find_config(model: str, home: Path) -> Path | None:

@@ -23,7 +23,7 @@ from patchgen.runtime.classes import (
     model_classes,
     module_of,
 )
-from patchgen.runtime.load import chosen_class, load
+from patchgen.runtime.load import chosen_class, load_into
 from patchgen.runtime.release import release_check
 from patchgen.runtime.variants import Variant, find_variant
 
@@ -200,7 +200,7 @@ def _checkpoint_into(folder: Path, variant: Variant, source: Path) -> dict[str, 
     if configuration.get("model_type") == model.config_class.model_type:
         _copy(source, folder, (*BESIDE, *WEIGHTS))
     else:  # a dense checkpoint in a mixture: other weights, under other names
-        load(variant.module, source).save_pretrained(folder)
+        load_into(variant, source, None, {}).save_pretrained(folder)
         _copy(source, folder, BESIDE)
         configuration = disk.read_json(folder / CONFIG)
     return {**_without_code(configuration), "architectures": [model.__name__]}

@@ -1,4 +1,4 @@
-"""`patchgen.load`: a checkpoint in the class of a variant that its configuration names."""
+"""A checkpoint in the class of a variant that its configuration names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from patchgen.runtime.inert import (
     warn_where_adapters_miss_experts,
     warn_where_the_loss_is_inert,
 )
-from patchgen.runtime.variants import Variant, find_variant, known_variants
+from patchgen.runtime.variants import Variant, known_variants
 from patchgen.syntax.errors import did_you_mean
 
 # Arguments that say where to look for a checkpoint; all others go to the model.
@@ -28,28 +28,31 @@ _WHERE = (
 )
 
 
-def load(
-    variant: str, checkpoint: str | os.PathLike[str], *, head: str | None = None, **kwargs: Any
+def load_into(
+    variant: Variant,
+    checkpoint: str | os.PathLike[str],
+    head: str | None,
+    kwargs: Mapping[str, Any],
 ) -> PreTrainedModel:
-    """Load `checkpoint` (a folder, or an id on the Hub) into the variant of that name.
+    """Load `checkpoint` (a folder, or an id on the Hub) into a class of `variant`.
 
-    The class is the one that `architectures` of the checkpoint's configuration names, or `head`,
-    such as "LlamaForSequenceClassification".  `kwargs` are those of `from_pretrained`.
-
-    ValueError where there is no such variant or class, and for a checkpoint of another kind of
-    model, which `from_pretrained` would take with a warning.
+    `kwargs` are those of `from_pretrained`.  ValueError where there is no such class, and for a
+    checkpoint of another kind of model, which `from_pretrained` would take with a warning.
     """
-    source = find_variant(variant)
-    configuration = _configuration(checkpoint, kwargs)
-    model = chosen_class(source, configuration, head)
-    loaded = model.from_pretrained(checkpoint, **kwargs)
-    loaded_model, text = loaded[0] if isinstance(loaded, tuple) else loaded, source.text()
+    configuration = read_configuration(checkpoint, kwargs)
+    model = chosen_class(variant, configuration, head)
+    loaded: Any = model.from_pretrained(checkpoint, **kwargs)
+    loaded_model = loaded[0] if isinstance(loaded, tuple) else loaded
+    text = variant.text()
     warn_where_the_loss_is_inert(loaded_model, text)
     warn_where_adapters_miss_experts(loaded_model, text)
     return loaded
 
 
-def _configuration(checkpoint: str | os.PathLike[str], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def read_configuration(
+    checkpoint: str | os.PathLike[str], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the configuration of a checkpoint says, or that which `kwargs` gives in its place."""
     given = kwargs.get("config")
     if isinstance(given, PreTrainedConfig):
         return given.to_dict()
@@ -65,7 +68,7 @@ def chosen_class(
 ) -> ModelClass:
     """The variant's class for a configuration: `head`, or that of its first known architecture.
 
-    ValueError as `load` says.
+    ValueError as `load_into` says.
     """
     wanted = (head,) if head is not None else tuple(configuration.get("architectures") or ())
     if not wanted:

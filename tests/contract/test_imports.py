@@ -183,6 +183,17 @@ TABLE = COMPILER | {
         "compiler.flat",
     },
     "pages": {"syntax.errors", "disk", "syntax", "project", *ALL_OF_THE_COMPILER},
+    # `patchgen.load` writes what it loads.
+    "loading": {
+        "syntax.errors",
+        "disk",
+        "syntax",
+        "project",
+        "runtime",
+        "author",
+        "author.declare",
+        "compiler.settings",
+    },
     "cli": {
         "syntax.errors",
         "disk",
@@ -212,7 +223,16 @@ FOR_PARTS = {"verify.differences", "verify.inputs", "verify.models.build", "veri
 FOR_PARTS |= {"verify.reached"}
 # The statements of a class, which `edits` changes before `merge` goes on with them.
 ON_THEIR_OWN |= {"compiler.merge.text", "compiler.merge.members", "verify.parts"}
-RUN_MODELS = {"author", "parts", "rescuing", "runtime", "training", "unpatching", "verify"}
+RUN_MODELS = {
+    "author",
+    "loading",
+    "parts",
+    "rescuing",
+    "runtime",
+    "training",
+    "unpatching",
+    "verify",
+}
 # Packages from outside the standard library, and the parts that may import them.
 OUTSIDE = {
     "accelerate": {"training"},
