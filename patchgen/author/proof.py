@@ -24,7 +24,7 @@ from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from patchgen import disk
-from patchgen.author.declare.registry import find_part_checks
+from patchgen.author.declare.registry import PARTS, find_part_checks
 from patchgen.author.declare.variant import Draft, flatten_draft
 from patchgen.project.lock import Record
 from patchgen.project.outcome import variant_diff
@@ -37,6 +37,7 @@ from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.prove import MutationTest
 from patchgen.verify.observe.evidence import gather_evidence
 from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import Scenario
 from patchgen.verify.report import Result
 from patchgen.verify.variants import Plan, Variant, describe_variant, find_towers
@@ -71,7 +72,8 @@ class Proof:
         A part of the layers is counted in the base model: the logits of a default configuration,
         whose layers may be narrower than those of any checkpoint, would hide what it saves.
         """
-        head = self.heads[0] if "loss" in parts else self.heads[-1]
+        of_heads = any(PARTS[name].of_heads for name in parts)
+        head = self.heads[0] if of_heads else self.heads[-1]
         ours, theirs = (getattr(sys.modules[name], head) for name in self.modules)
         return ours, theirs
 
@@ -124,7 +126,7 @@ def prove(draft: Draft, home: Path) -> Proof:
 
 def _trials(variant: Variant, draft: Draft, text: str) -> Iterator[_Trial]:
     heads = [name for name in variant.heads if f"\nclass {name}(" in text]
-    if draft.parts == ("loss",):  # each head has a loss of its own
+    if all(PARTS[name].of_heads for name in draft.parts):
         yield from (_of_head(variant, head, draft) for head in heads if head in draft.declared)
         return
     # Rows of multiple choice are no texts: attention then runs over lengths of its own.
@@ -171,7 +173,7 @@ def _of_head(variant: Variant, head: str, draft: Draft, *, errors: bool = True) 
     alone = replace(variant, heads=(head,))
     runner, results = CaseRunner(alone), list[Result]()
     mutation = MutationTest(alone, runner.pair, SECONDS)
-    for case in _short(alone, draft.parts):
+    for case in _short(alone):
         if not errors and case.kind != "numbers":
             continue
         result = mutation.note(case, partial(_decided, runner))
@@ -271,9 +273,10 @@ def _runs(pair: Pair, declared: Sequence[str]) -> bool:
     return any(isinstance(module, layers) for path in evidence.paths for module in path)
 
 
-def _short(variant: Variant, parts: Sequence[str]) -> Iterator[Case]:
+def _short(variant: Variant) -> Iterator[Case]:
     """Effects, loading and the usual rows; then each planted error, and the same without it."""
     checks, head = find_part_checks(variant.checked_parts), variant.heads[0]
+    runs_again = training_scenario(checks).checkpointing is not None
     wide: tuple[str, ...] = SHORT
     if any(check.effect_scenario.autocast for check in checks):  # alike without it
         wide += (AUTOCAST,)
@@ -287,7 +290,7 @@ def _short(variant: Variant, parts: Sequence[str]) -> Iterator[Case]:
         if case.dtype == "bfloat16":
             is_wanted = is_narrow
         else:
-            is_wanted = is_first or ("checkpoint" in parts and recomputes)
+            is_wanted = is_first or (runs_again and recomputes)
         if is_wanted or by_each:
             yield case
     errors = {repr(error.scenario): error for check in checks for error in check.planted_errors}

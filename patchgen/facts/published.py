@@ -4,8 +4,6 @@ They are listed by the model's folder in transformers.  Each makes a model compu
 its tiny configuration does not, and is taken from the `config.json` of a well-known checkpoint:
 DeBERTa-v3 attends by content and position, for example, which no default says.  Numbers are small
 enough for a text of 13 tokens to meet both sides of each: a window, a bucket, a scaled frequency.
-
-`OF_PARTS` are settings that parts of patchgen read and transformers does not know.
 """
 
 from __future__ import annotations
@@ -202,18 +200,5 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         Setting("one direction", {"attn_type": "uni", "same_length": True}),
         Setting("clamped", {"clamp_len": 4, "same_length": True}),
         Setting("both directions of data", {"bi_data": True}),
-    ),
-}
-
-# By the name that changed lines read.
-OF_PARTS: Mapping[str, tuple[Setting, ...]] = {
-    "loss_chunk_size": (
-        Setting("several chunks", {"loss_chunk_size": 5}, ("full", "right")),
-        Setting("no chunks", {"loss_chunk_size": 0}, ("right",)),
-    ),
-    "max_labelled_fraction": (
-        # 37 of 39 tokens have one.
-        Setting("a place for each label", {"max_labelled_fraction": 0.94}, ("full", "right")),
-        Setting("too few places", {"max_labelled_fraction": 0.5}),
     ),
 }

@@ -8,6 +8,7 @@ where it changes in place what `topk` gave.
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,10 @@ from patchgen.author.declare.variant import Contribution, Declared, Missing, ref
 from patchgen.facts.modules import CACHES, CHECKPOINTED
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from transformers import PreTrainedModel
+
+    from patchgen.verify.observe.evidence import Evidence
+    from patchgen.verify.parts.part_check import PairFacts, PartCheck, Route
 
 FLAG, SWITCH = "supports_gradient_checkpointing", "_set_gradient_checkpointing"
 # An old method for switching it on, which reaches no layer, is removed.
@@ -162,10 +166,63 @@ def _choice(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[D
         yield Declared(owner.name, members=(edit(name, method, [old], [new]),))
 
 
-def check() -> PartCheck:
-    from patchgen.verify.parts.layers import CHECKPOINT
+# --- what `verify` checks, wherever a diff turns checkpointing on
 
-    return CHECKPOINT
+
+def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+    """Bit for bit what the parent computes without checkpointing, with its default attention."""
+    from patchgen.verify.differences import EQUAL, REORDERED
+    from patchgen.verify.parts.part_check import Route
+
+    # No attention is named: a model with SDPA can have a backbone without, and refuses the name.
+    # XLM computes with an empty cache that it makes itself; a layer that is run again gets none.
+    makes_a_cache = "cache" in inspect.signature(parent_class.forward).parameters
+    same = Route("its own attention", REORDERED if makes_a_cache else EQUAL)
+    eager = Route("eager", REORDERED, {"attn_implementation": "eager"})
+    return (same, eager) if parent_class._supports_sdpa else (same,)
+
+
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    """Every attention of a layer ran twice, and fewer bytes were saved."""
+    from transformers import modeling_layers
+
+    ran = [path[-1] for path in variant.paths]
+    checkpointed = getattr(modeling_layers, CHECKPOINTED)
+    layers = len({layer for layer in ran if isinstance(layer, checkpointed)})
+    once = _attentions_in(parent)
+    again = _attentions_in(variant) - once
+    # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
+    if again < min(once, layers) or len(ran) <= len(parent.paths):
+        more = len(ran) - len(parent.paths)
+        yield f"{again} of {once} attentions in {layers} layers ran again, and {more} modules"
+    yield from variant.saves_less_than(parent)
+
+
+def _attentions_in(evidence: Evidence) -> int:
+    """How many attentions ran, and softmaxes of routers, recomputation included.
+
+    By kernels: what Python calls in the backward pass is not traced.  SDPA takes a softmax where a
+    mask has a gradient, which the bias of T5 has under checkpointing alone.
+    """
+    softmaxes = ("aten._softmax", "aten._safe_softmax")
+    return sum(
+        count
+        for name, count in evidence.kernels.items()
+        if name in softmaxes or ("backward" not in name and "_scaled_dot_product_" in name)
+    )
+
+
+def check() -> PartCheck:
+    from patchgen.runtime.checkpointing import keep_products
+    from patchgen.verify.parts.part_check import PartCheck, Scenario
+
+    return PartCheck(
+        part="checkpoint",
+        routes=routes,
+        effect=effect,
+        effect_scenario=Scenario(train=True, checkpointing={}),
+        checkpointing=({}, {"context_fn": keep_products}, {"use_reentrant": True}),
+    )
 
 
 PART = Part(

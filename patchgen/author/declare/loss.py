@@ -18,6 +18,7 @@ from patchgen.author.declare.edits import mixins
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.compiler.edits.pattern import find
+from patchgen.facts.published import Setting
 
 if TYPE_CHECKING:
     from patchgen.verify.parts.part_check import PartCheck
@@ -152,11 +153,24 @@ def check() -> PartCheck:
     return LOSS
 
 
+# 37 of 39 tokens have a label.
+PLACES = Setting("a place for each label", {"max_labelled_fraction": 0.94}, ("full", "right"))
 PART = Part(
     "loss",
     check,
     "no logits in training: the loss is taken in chunks",
     loss,
     counted=("checkpointing", "full rows"),
+    settings={
+        "loss_chunk_size": (
+            Setting("several chunks", {"loss_chunk_size": 5}, ("full", "right")),
+            Setting("no chunks", {"loss_chunk_size": 0}, ("right",)),
+        ),
+        "max_labelled_fraction": (
+            PLACES,
+            Setting("too few places", {"max_labelled_fraction": 0.5}),
+        ),
+    },
+    of_heads=True,
     lends=("heads.",),
 )

@@ -5,11 +5,12 @@ Each part ends a file of this folder; `registry.py` lists them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.author.declare.variant import Writer
+from patchgen.facts.published import Setting
 
 if TYPE_CHECKING:
     from patchgen.verify.parts.part_check import PartCheck
@@ -34,5 +35,8 @@ class Part:
     # How an added line begins by which a variant has it without its code, as a regular expression.
     mark: str = ""
     covers: tuple[str, ...] = ()  # the marked parts that its own check is enough for
+    # Settings that its code reads and transformers does not know, each with values to try.
+    settings: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
+    of_heads: bool = False  # it changes heads, each by itself, and no layer
     # What other parts use of its code, as names begin: alone they do not make it a part.
     lends: tuple[str, ...] = ()

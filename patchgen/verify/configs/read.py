@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patchgen import disk
-from patchgen.facts.published import OF_PARTS, PUBLISHED, YARN, Setting
+from patchgen.author.declare.registry import PARTS
+from patchgen.facts.published import PUBLISHED, YARN, Setting
 from patchgen.facts.sizes import MORE_SIZES, SIZES
 from patchgen.verify.mutation.lines import read_flat_text, source_of
 from patchgen.verify.variants import Variant, find_touched_lines, find_towers
@@ -250,8 +251,10 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
     """All known settings, those of checkpoints first, and what changed lines read beside them."""
     family = variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
     text = text_of(variant)
-    named = (name for name in OF_PARTS if re.search(rf"\b{name}\b", text))
-    known = [*PUBLISHED.get(family, ()), *(each for name in named for each in OF_PARTS[name])]
+    known = list(PUBLISHED.get(family, ()))
+    of_parts = (named for part in PARTS.values() for named in part.settings.items())
+    for name, settings in of_parts:
+        known += settings if re.search(rf"\b{name}\b", text) else ()
     met, drawn = {name for setting in known for name in setting.changes}, []
     for name, values in read_of(variant).values.items():
         last = name.rpartition(".")[2]

@@ -174,6 +174,11 @@ class Evidence(Listener):
     def saved_bytes(self) -> int:
         return sum(each.bytes for each in self.saved_storages)
 
+    def saves_less_than(self, parent: Evidence) -> Iterator[str]:
+        """A sentence that says it does not, or nothing."""
+        if self.saved_bytes >= parent.saved_bytes:
+            yield f"{self.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+
     def runs_of(self, class_name: str) -> int:
         """How many times a module of this class ran its forward, recomputation included."""
         return len(self.forwards.get(class_name, ()))

@@ -4,24 +4,19 @@ norm: each RMSNorm is one call of torch's, and each LayerNorm works in the dtype
 kernels: norms are so too, and on CUDA with Liger's kernels also rotation and gate.
 gelu: the tanh form of GELU is one operation; the function is the parent's.
 tiles: MLPs compute some tokens at a time, and keep the input of each tile alone.
-checkpoint: layers run again in the backward pass, and compute the same as before.  This is checked
-if a diff turns checkpointing on, written by `patchgen new` or by hand.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
 from torch import nn
-from transformers import PreTrainedModel, modeling_layers
+from transformers import PreTrainedModel
 
-from patchgen.facts.modules import CHECKPOINTED
-from patchgen.runtime.checkpointing import keep_products
 from patchgen.runtime.interpreter import is_interpreted
-from patchgen.verify.differences import EQUAL, IN_FLOAT32, REFORMULATED, REORDERED
+from patchgen.verify.differences import IN_FLOAT32, REFORMULATED, REORDERED
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import (
     PairFacts,
@@ -70,17 +65,12 @@ def norm_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
         yield f"{ours} bytes of rows were saved where the parent saves {theirs}"
 
 
-def saves_less(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    if variant.saved_bytes >= parent.saved_bytes:
-        yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
-
-
 def gelu_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     ours = variant.trace.functions["gelu"] - parent.trace.functions["gelu"]
     theirs = parent.trace.functions["tanh"] - variant.trace.functions["tanh"]
     if ours != theirs or not ours:
         yield f"{ours} GELUs by one operation, where the parent writes out {theirs}"
-    yield from saves_less(parent, variant, facts)
+    yield from variant.saves_less_than(parent)
 
 
 NORM = PartCheck(
@@ -100,57 +90,7 @@ GELU = PartCheck(
 TILES = PartCheck(
     part="tiles",
     routes=lambda parent_class: beside_eager("its MLPs", REORDERED, {}, {"mlp_tile_size": 5}),
-    effect=saves_less,
-)
-
-
-# --- checkpoint
-
-
-def checkpoint_routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """Bit for bit what the parent computes without checkpointing, with its default attention."""
-    # No attention is named: a model with SDPA can have a backbone without, and refuses the name.
-    # XLM computes with an empty cache that it makes itself; a layer that is run again gets none.
-    makes_a_cache = "cache" in inspect.signature(parent_class.forward).parameters
-    same = Route("its own attention", REORDERED if makes_a_cache else EQUAL)
-    eager = Route("eager", REORDERED, {"attn_implementation": "eager"})
-    return (same, eager) if parent_class._supports_sdpa else (same,)
-
-
-def checkpoint_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """Every attention of a layer ran twice, and fewer bytes were saved."""
-    ran = [path[-1] for path in variant.paths]
-    layers = len(
-        {layer for layer in ran if isinstance(layer, getattr(modeling_layers, CHECKPOINTED))}
-    )
-    once, again = _attentions(parent), _attentions(variant) - _attentions(parent)
-    # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
-    if again < min(once, layers) or len(ran) <= len(parent.paths):
-        more = len(ran) - len(parent.paths)
-        yield f"{again} of {once} attentions in {layers} layers ran again, and {more} modules"
-    yield from saves_less(parent, variant, facts)
-
-
-def _attentions(evidence: Evidence) -> int:
-    """How many attentions ran, and softmaxes of routers, recomputation included.
-
-    By kernels: what Python calls in the backward pass is not traced.  SDPA takes a softmax where a
-    mask has a gradient, which the bias of T5 has under checkpointing alone.
-    """
-    softmaxes = ("aten._softmax", "aten._safe_softmax")
-    return sum(
-        count
-        for name, count in evidence.kernels.items()
-        if name in softmaxes or ("backward" not in name and "_scaled_dot_product_" in name)
-    )
-
-
-CHECKPOINT = PartCheck(
-    part="checkpoint",
-    routes=checkpoint_routes,
-    effect=checkpoint_effect,
-    effect_scenario=Scenario(train=True, checkpointing={}),
-    checkpointing=({}, {"context_fn": keep_products}, {"use_reentrant": True}),
+    effect=lambda parent, variant, facts: variant.saves_less_than(parent),
 )
 
 

@@ -50,6 +50,7 @@ def test_a_folder_is_of_the_type_that_it_says(env, kind, module, checkpoint, tmp
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_every_type_of_transformers_is_found(env, checkpoint, tmp_path):
     auto = pytest.importorskip("transformers.models.auto.modeling_auto")
     missing = set()

@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from patchgen.author.declare.registry import find_part_checks
-from patchgen.facts.published import OF_PARTS, PUBLISHED
+from patchgen.author.declare.registry import PARTS, find_part_checks
+from patchgen.facts.published import PUBLISHED
 from patchgen.verify.cases import select_cases
 from tests.gallery import BY_NAME
 from tests.toytree import REPOSITORY
@@ -38,13 +38,13 @@ def test_every_family_of_the_gallery_is_there():
     assert {variant.parent.split(".")[-2] for variant in BY_NAME.values()} <= set(PUBLISHED)
 
 
-@pytest.mark.parametrize("part", OF_PARTS)
-def test_parts_read_what_is_said_of_them(part):
+@pytest.mark.parametrize("name", [name for part in PARTS.values() for name in part.settings])
+def test_parts_read_what_is_said_of_them(name):
     texts = [
         path.read_text(encoding="utf-8")
         for path in sorted((REPOSITORY / "patchgen/parts").rglob("*.py"))
     ]
-    assert any(f'"{part}"' in text for text in texts)
+    assert any(f'"{name}"' in text for text in texts)
 
 
 def test_disentangled_attention_runs():
