@@ -197,6 +197,11 @@ def is_other_head_of_tokens(head: str, is_main: bool) -> bool:
     return head.endswith(("Model", "ForMaskedLM", "ForCausalLM")) and not is_main
 
 
+def is_decoder(head: str, is_main: bool) -> bool:
+    """Whether texts in one row are apart in the parent too, which decoders alone keep so."""
+    return is_main and head.endswith(("LMHeadModel", "ForCausalLM"))
+
+
 FLASH = part_check.PartCheck(
     part="flash",
     routes=flash_routes,
@@ -219,6 +224,14 @@ FLASH = part_check.PartCheck(
             "float64",
             "packed rows",
             fits=is_other_head_of_tokens,
+        ),
+        part_check.Promise(
+            "float64 packed by flash",
+            "interface",
+            "float64",
+            "flash",
+            part_check.Scenario(rows="packed", train=True),
+            fits=is_decoder,
         ),
     ),
     keeps_texts_apart=True,

@@ -58,9 +58,8 @@ def test_settings_of_several_values_have_cases():
     ("part", "asked", "left_out"),
     [
         ("loss", "bfloat16 loss beside logits", "bfloat16 norms alone"),
-        ("loss", "float64 trained with logits that are asked for", "float64 packed by flash"),
         ("norm", "bfloat16 norms alone", "bfloat16 loss beside logits"),
-        ("fast", "float64 packed by flash", "float64 right by flash"),
+        ("flash", "float64 packed by flash", "float64 right by flash"),
         ("sdpa", "work", "bfloat16 norms alone"),
         ("moe", "float64 of few logits", "work"),
         ("moe", "float64 trained long", "bfloat16 of many tokens"),
