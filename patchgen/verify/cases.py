@@ -121,7 +121,8 @@ def select_cases(
     own = [case for case in every if case.kind != "planted"]
     telling, rest = order_cases(own, [frozenset[int]()] * len(own))
     planted = [case for case in every if case.kind == "planted"]
-    return (*(own[at] for at in telling), *planted, *(own[at] for at in rest))
+    first, others = [own[at] for at in telling], [own[at] for at in rest]
+    return (*first, *planted, *(replace(case, combines=True) for case in others))
 
 
 @dataclass(frozen=True, slots=True)

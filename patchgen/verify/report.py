@@ -27,7 +27,7 @@ Status = Literal["PASS", "WARN", "FAIL", "NONE"]
 LINES = "changed lines"
 MUTANTS = "mutants"
 MISSING, LEFT_OUT = "never run", "left out"  # what makes a variant not proven
-UNPLANTED = "not planted"
+MORE = "left for --full"
 NAMED = 6  # of what is missing, in a note
 
 
@@ -146,16 +146,15 @@ def make_mutants_result(
 
 
 def make_open_results(
-    variant: str, missing: Sequence[str], cases: int, mutants: int
+    variant: str, missing: Sequence[str], late: Mapping[str, int]
 ) -> Iterator[Result]:
-    """What no case has run, and how many cases and errors to plant did not fit into the time."""
+    """What no case has run, and how many of each kind did not fit into the time."""
     for what in missing:
         yield Result(variant, MISSING, "NONE", note=what)
-    late = "did not fit into the time of this run: --full runs all"
-    if cases:
-        yield Result(variant, LEFT_OUT, "NONE", note=f"{cases} cases {late}")
-    if mutants:
-        yield Result(variant, UNPLANTED, "NONE", note=f"{mutants} planted errors {late}")
+    for kind, count in late.items():
+        note = f"{count} {kind} did not fit into the time of this run: --full runs all"
+        if count:
+            yield Result(variant, LEFT_OUT if kind == "cases" else MORE, "NONE", note=note)
 
 
 def describe(variant: Variant) -> Iterator[Result]:

@@ -154,12 +154,12 @@ def run_work(
                     return
                 case {"fault": fault}:
                     pass
-                case {"left_out": cases, "unplanted": mutants, "missing": missing}:
+                case {"late": late, "missing": missing}:
                     if lines is not None:
                         yield report.make_lines_result(variant, lines)
                     if fates:
                         yield report.make_mutants_result(variant, tuple(fates), lines)
-                    yield from report.make_open_results(variant, missing, cases, mutants)
+                    yield from report.make_open_results(variant, missing, late)
                     return
         if stopped.is_set():
             return
@@ -250,7 +250,7 @@ def run_cases(work: Work, say: Callable[..., None]) -> None:
     runner = CaseRunner(variant, work.device, plan.seed)
     say(todo=len(todo))
     compared, happened = set(work.compared), set(work.happened)
-    left_out = unplanted = 0
+    left_out = combinations = unplanted = 0
     proof: MutationTest | None = None
     if plan.lines or plan.mutants != 0:  # it always runs on a CPU
         on_cpu = runner if work.device == "cpu" else CaseRunner(variant, seed=plan.seed)
@@ -258,7 +258,8 @@ def run_cases(work: Work, say: Callable[..., None]) -> None:
         proof = MutationTest(variant, on_cpu.pair, FOR_ONE * limit, lambda: say(alive=True))
     for case in (case for case in todo if case.name not in work.skip):
         if _is_late(plan, FOR_CASES):
-            left_out += 1
+            combinations += case.combines
+            left_out += not case.combines
             continue
         say(begun=case.name)
         # Of a case on another device no lines are noted.
@@ -271,7 +272,8 @@ def run_cases(work: Work, say: Callable[..., None]) -> None:
     missing = _find_missing(runner, todo, happened)
     if proof is not None:
         unplanted = _prove(work, proof, compared, say)
-    say(left_out=left_out, unplanted=unplanted, missing=missing)
+    late = {"cases": left_out, "combinations": combinations, "planted errors": unplanted}
+    say(late=late, missing=missing)
 
 
 def _run_case(

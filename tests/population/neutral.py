@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from patchgen.verify import report, run
 from patchgen.verify.variants import Plan, Variant, find_heads
@@ -82,12 +83,12 @@ def judge(model: Model, home: Path, seconds: float) -> dict[str, object]:
     """The verdict of the neutral variant of `model`, within the time that its cases may take."""
     variant, results = make_variant(model, home), list[report.Result]()
 
-    def hear(**said: object) -> None:
+    def hear(**said: Any) -> None:
         match said:
             case {"result": result}:
                 results.append(result)
-            case {"left_out": cases, "unplanted": mutants, "missing": missing}:
-                results.extend(report.make_open_results(variant.name, missing, cases, mutants))
+            case {"late": late, "missing": missing}:
+                results.extend(report.make_open_results(variant.name, missing, late))
             case {"refused": why}:
                 results.append(report.Result(variant.name, "all", "NONE", note=str(why)))
 

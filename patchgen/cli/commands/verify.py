@@ -203,7 +203,7 @@ def _show(
     about: RunDescription,
     form: str,
 ) -> None:
-    from patchgen.verify.report import UNPLANTED, as_json, causes
+    from patchgen.verify.report import MORE, as_json, causes
 
     if form == "json":
         terminal.write_json(as_json(results, about))
@@ -217,7 +217,7 @@ def _show(
         terminal.say(f"FAIL {cause}; {how_many} {failed[0].case}")
     terminal.write(_table(chosen, results))
     for result in results:
-        if result.case == UNPLANTED:
+        if result.case == MORE:
             terminal.say(f"{result.variant}: {result.note}")
 
 

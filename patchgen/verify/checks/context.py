@@ -60,6 +60,8 @@ class Case:
     attention: str = ""
     # Beside the parent itself, at the neutral point that the modular file names.
     neutral: bool = False
+    # It has in one case what others have alone: a verdict does not wait for it.
+    combines: bool = False
     # Nothing says that the model takes `changes`: if it refuses them, there is nothing to compare.
     drawn: bool = False
 

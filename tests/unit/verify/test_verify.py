@@ -140,8 +140,8 @@ PLANTED = Result(
 LOADED = Result("llama", "LlamaModel checkpoints", "PASS")
 
 
-NEVER_RUN = tuple(make_open_results("llama", ["no image was fed"], 0, 0))
-LATE = tuple(make_open_results("llama", [], 78, 3))
+NEVER_RUN = tuple(make_open_results("llama", ["no image was fed"], {}))
+LATE = tuple(make_open_results("llama", [], {"cases": 78, "planted errors": 3}))
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_a_variant_is_proven_only_where_all_that_it_needs_has_run(results, words
     assert str(proofs["other"]).startswith("not proven: nothing was compared")
 
 
-def test_errors_that_are_not_planted_leave_a_variant_proven():
-    unplanted = make_open_results("llama", [], 0, 3)
-    assert str(find_proofs(["llama"], [RESULTS[0], *unplanted])["llama"]) == "proven"
+def test_combinations_and_planted_errors_that_are_left_out_change_no_verdict():
+    late = make_open_results("llama", [], {"cases": 0, "combinations": 90, "planted errors": 3})
+    assert str(find_proofs(["llama"], [RESULTS[0], *late])["llama"]) == "proven"
 
 
 def test_fails_of_one_cause_are_one_line_the_most_first():
