@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.link.strings import quote_own_name
 from patchgen.compiler.plan.bindings import PARTS, is_kept
-from patchgen.compiler.plan.declare import Declaration
+from patchgen.compiler.plan.declare import Declaration, find_index
 from patchgen.compiler.plan.gate import check_language
 from patchgen.compiler.plan.lineage import Lineages, bases_of
 from patchgen.compiler.plan.model import ClassPlan, MergedClass, RewrittenBlock, Symbol
@@ -29,7 +29,7 @@ from patchgen.compiler.plan.naming import NameClash, Naming
 from patchgen.compiler.plan.outside import outside
 from patchgen.compiler.plan.same import is_same_definition
 from patchgen.syntax.blocks import Block, ModuleIndex, references_in
-from patchgen.syntax.errors import Location
+from patchgen.syntax.kept import per_object
 from patchgen.syntax.statements import changed_names
 from patchgen.syntax.trees import parse_class
 
@@ -176,18 +176,12 @@ class Builder:
     @functools.cached_property
     def layers(self) -> frozenset[str]:
         """The names of the modular files: the one that is converted, and those that it extends."""
-        return frozenset(layer.source.module for layer in self.naming.plan.layers)
+        return frozenset(self.naming.plan.modules)
 
-    @functools.cached_property
-    def _indexes(self) -> dict[str, ModuleIndex]:
-        return {layer.source.module: layer for layer in self.naming.plan.layers}
-
+    @per_object  # The environment records once what is read, which is enough.
     def index(self, module: str) -> ModuleIndex:
         """The blocks of `module`, a modular file or a module below the roots."""
-        # The environment records once what is read, which is enough.
-        if module not in self._indexes:
-            self._indexes[module] = self.naming.bindings.env.index(module, Location(module))
-        return self._indexes[module]
+        return find_index(module, self.naming.plan.layers, self.naming.bindings)
 
     def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""

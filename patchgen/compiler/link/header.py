@@ -40,13 +40,13 @@ def render_header(gathered: Gathered, builder: Builder) -> str:
 
 def find_origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ...]:
     """The modules of others that `blocks` were copied from."""
-    layers = {layer.source.module for layer in plan.layers}
     modules = [rewritten.symbol.module for block in blocks for rewritten in block.rewritten]
     # The licence of a part is that of patchgen, whose output belongs to its user.
     return tuple(
         module
         for module in dict.fromkeys(modules)
-        if module not in layers and (module in plan.parents or module.startswith("transformers."))
+        if module not in plan.modules
+        and (module in plan.parents or module.startswith("transformers."))
     )
 
 

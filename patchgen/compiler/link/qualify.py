@@ -77,8 +77,7 @@ class _Qualifier:
         self._lines = tuple(block.text.split("\n"))
         self._needs: dict[str, Symbol] = {}
         self._changes: set[TextChange] = set()
-        self._layers = {layer.source.module for layer in naming.plan.layers}
-        self._is_modular = module.source.module in self._layers
+        self._is_modular = module.source.module in naming.plan.modules
         # A modular file names its new classes as they will be called.  Only in the strings of
         # parents do the names of classes have to change.
         self._renamed = {} if self._is_modular else dict(naming.renamed_classes(module))
@@ -273,7 +272,7 @@ class _Qualifier:
         at = self._locate(reference)
         if self._bindings.require(symbol, at).kind != "class":
             # Of modular files that are combined, one may define a function of another again.
-            if symbol.module in self._layers:
+            if symbol.module in self._naming.plan.modules:
                 return
         elif reference.quoted or self._means_heir(symbol, reference, used):
             return

@@ -121,10 +121,11 @@ class ModulePlan:
 
     def layer(self, module: str) -> int:
         """How far `module` is from the modular file, which is 0; others come behind all layers."""
-        return self._places.get(module, len(self.layers))
+        return self.modules.get(module, len(self.layers))
 
     @functools.cached_property
-    def _places(self) -> dict[str, int]:
+    def modules(self) -> dict[str, int]:
+        """The names of the layers, each with how far it is."""
         return {layer.source.module: place for place, layer in enumerate(self.layers)}
 
 

@@ -29,19 +29,22 @@ def check_language(index: ModuleIndex, bindings: Bindings) -> None:
     if module in bindings.checked:
         return
 
+    def find(item: Import) -> Symbol:
+        if not item.name and not item.level:
+            return Symbol(item.module)
+        at = index.source.at(item.line, item.column)
+        return bindings.canonical(bindings.imported_symbol(index, item), at)
+
     def is_carried(item: Import) -> bool:
-        symbol = Symbol(item.module, "")
-        if item.name or item.level:
-            at = index.source.at(item.line, item.column)
-            symbol = bindings.canonical(bindings.imported_symbol(index, item), at)
-        return scope.flattens(symbol.module) and bindings.env.path(symbol.module) is not None
+        module = find(item).module
+        return scope.flattens(module) and bindings.env.path(module) is not None
 
     problems = [*check_file(index, is_carried)]
     read = {name for block in index.blocks for name in block.uses}.union(index.exports or ())
     for block in index.blocks:
         for item in block.imports if block.kind == "import" else ():
             at = index.source.at(item.line, item.column)
-            symbol = bindings.canonical(bindings.imported_symbol(index, item), at)
+            symbol = find(item)
             owner = symbol.module
             # An import may say which model is followed; what other modules do is not carried.
             is_helper = scope.is_own(owner) and kind_of_module(owner) is None

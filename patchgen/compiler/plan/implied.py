@@ -50,8 +50,7 @@ class _Finder:
             return declaration
         symbol, at = declaration.symbol, declaration.at
         lineages = Lineages(self._lineages.bindings, {symbol: bases})
-        layers = [layer.source.module for layer in self._plan.layers]
-        chain, rest, obstacle = split(symbol, bases, lineages, layers, at)
+        chain, rest, obstacle = split(symbol, bases, lineages, self._plan.modules, at)
         if obstacle:
             raise PatchgenError("PG107", at, obstacle, "change the order of the bases")
         return replace(declaration, bases=bases, chain=chain, rest=rest, parents=chain[1:])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -162,7 +162,11 @@ def check_class_statement(bindings: Bindings, base: Base) -> Problem | None:
 
 
 def split(
-    symbol: Symbol, bases: tuple[Base, ...], lineages: Lineages, layers: Sequence[str], at: Location
+    symbol: Symbol,
+    bases: tuple[Base, ...],
+    lineages: Lineages,
+    layers: Collection[str],
+    at: Location,
 ) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...], str]:
     """The part of an MRO that is merged, itself first; the bases that stay; why it cannot be.
 

@@ -8,7 +8,6 @@ output of some kind, or imported.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 from patchgen.compiler.plan.bindings import Bindings, is_kept
@@ -61,7 +60,7 @@ class Naming:
         # Code that is written on top of the parent may mean the parent itself.
         above = self.plan.layer(home) < self.plan.layer(symbol.module)
         # Only these facts about `home` matter, so few results are computed.
-        return self._resolve(symbol, home in self._layer_modules, home == symbol.module, above)
+        return self._resolve(symbol, home in self.plan.modules, home == symbol.module, above)
 
     def meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
         """The definition that code of `module` finds under its global `name` in the flat files."""
@@ -103,7 +102,7 @@ class Naming:
     def _may_be_apart(self, symbol: Symbol) -> bool:
         module = symbol.module
         # What the modular file defines, and the file that it changes, have the first right.
-        is_followed = module in {*self._layer_modules, *self.plan.bases.values()}
+        is_followed = module in {*self.plan.modules, *self.plan.bases.values()}
         is_carried = self.bindings.flatten_scope.flattens(module) and symbol not in self.apart
         if is_followed or not is_carried:
             return False
@@ -136,7 +135,7 @@ class Naming:
         if not is_of_parent and self.plan.subclass_of(symbol) is None:
             return None
         # Without the subclass, this is what code of its own module would find.
-        place = self._find(symbol, symbol.module in self._layer_modules, True)
+        place = self._find(symbol, symbol.module in self.plan.modules, True)
         if place.key is None or place.key == symbol:
             return None
         return self._private(symbol, place.name)
@@ -153,7 +152,7 @@ class Naming:
     def _private(self, symbol: Symbol, name: str) -> str:
         """`_LlamaMLPParent`, `_rotate_half_parent`, numbered where that is something else."""
         # The name must be free in every text that the flat file can carry.
-        modules = sorted({*self._layer_modules, *self.plan.parents, symbol.module})
+        modules = sorted({*self.plan.modules, *self.plan.parents, symbol.module})
         indexes = [find_index(module, self.plan.layers, self.bindings) for module in modules]
         text = "".join(index.source.text for index in indexes)
         ending = "_PARENT" if name.isupper() else "_parent" if name.islower() else "Parent"
@@ -198,10 +197,6 @@ class Naming:
         places = {item.bound: self._declared(item.bound) for item in module.imports}
         return {name: place.key for name, place in places.items() if place and place.key}
 
-    @functools.cached_property
-    def _layer_modules(self) -> frozenset[str]:
-        return frozenset(layer.source.module for layer in self.plan.layers)
-
     def _find(self, symbol: Symbol, from_layer: bool, from_its_own: bool) -> Resolution:
         """As `resolve`, where no parent is put aside."""
         module, name = symbol.module, symbol.name
@@ -209,7 +204,7 @@ class Naming:
         # A module itself is always imported.
         if not name:
             return imported
-        if module in self._layer_modules:
+        if module in self.plan.modules:
             return self._declared(name) or Resolution(symbol, name)
         for kind, followed in self.plan.bases.items():
             if module == followed:

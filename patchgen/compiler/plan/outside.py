@@ -116,7 +116,7 @@ class Outside:
         What is left of the parents' own files stands in the outputs.
         """
         modules = {symbol.module for mro in self._mros_of(plan) for symbol in mro}
-        modules -= {*plan.parents, *(layer.source.module for layer in plan.layers)}
+        modules -= {*plan.parents, *plan.modules}
         files = sorted(module for module in modules if self._env.path(module) is not None)
         return "\n".join(self._env.index(module, _NOWHERE).source.text for module in files)
 
@@ -135,8 +135,7 @@ class Outside:
 
     def _mros_of(self, plan: ModulePlan) -> Iterator[tuple[Symbol, ...]]:
         """The MRO of each class of the modular files and of the parents' modules."""
-        layers = [layer.source.module for layer in plan.layers]
-        for module in (*layers, *plan.parents):
+        for module in (*plan.modules, *plan.parents):
             for name in self._env.index(module, _NOWHERE).classes:
                 yield self.lineages.mro(Symbol(module, name), _NOWHERE)
 
