@@ -134,11 +134,13 @@ def _by_name(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     """Two calls of the same with `...` for all but the keywords of which only one has the like."""
     if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
         return None
-    if [*map(key, (old.func, *old.args))] != [*map(key, (new.func, *new.args))]:
+    said = list(map(key, (old.func, *old.args)))
+    if said != list(map(key, (new.func, *new.args))):
         return None
     dots = ast.Constant(...)
-    gone, new_ones = _differing(old.keywords, new.keywords), _differing(new.keywords, old.keywords)
-    return ast.Call(old.func, [dots], gone), ast.Call(new.func, [dots], new_ones)
+    gone = _differing(old.keywords, new.keywords)
+    added = _differing(new.keywords, old.keywords)
+    return ast.Call(old.func, [dots], gone), ast.Call(new.func, [dots], added)
 
 
 def _differing(keywords: Sequence[ast.keyword], others: Sequence[ast.keyword]) -> list[ast.keyword]:

@@ -64,11 +64,7 @@ def align_methods(old: Function, new: Function) -> Rows:
 
 def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
     """Two suites: equal statements first, then alike ones between them."""
-    pairs: dict[int, int] = {}
-    texts = [*map(key, old)], [*map(key, new)]
-    for tag, i, k, j, m in difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes():
-        equal = zip(range(k - i), range(m - j), strict=True) if tag == "equal" else ()
-        pairs |= {i + a: j + b for a, b in equal or _best_pairs(old[i:k], new[j:m])}
+    pairs = _pair(old, new)
     rows: list[Row] = []
     i = j = 0
     for a, b in [*pairs.items(), (len(old), len(new))]:
@@ -83,6 +79,21 @@ def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
     return tuple(rows)
 
 
+def _pair(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> dict[int, int]:
+    """The places of statements of `old` that stand in `new` too, and where."""
+    texts = list(map(key, old))
+    others = list(map(key, new))
+    matcher = difflib.SequenceMatcher(None, texts, others, autojunk=False)
+    pairs: dict[int, int] = {}
+    for tag, i, old_end, j, new_end in matcher.get_opcodes():
+        if tag == "equal":
+            pairs.update(zip(range(i, old_end), range(j, new_end), strict=True))
+        else:
+            for a, b in _best_pairs(old[i:old_end], new[j:new_end]):
+                pairs[i + a] = j + b
+    return pairs
+
+
 def _best_pairs(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Places:
     """The places of compound statements that are alike, in order: those that sum to most."""
     # best[i][j] is the sum and the pairs of the first i old and the first j new statements.
@@ -93,8 +104,9 @@ def _best_pairs(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Places:
             choices = [best[i][j + 1], line[j]]
             if isinstance(before, _OPENED) and type(before) is type(other):
                 alike = measure_similarity(before, other)
-                score, pairs = best[i][j]
-                choices += [(score + alike, (*pairs, (i, j)))] if alike >= _ALIKE else []
+                if alike >= _ALIKE:
+                    score, pairs = best[i][j]
+                    choices.append((score + alike, (*pairs, (i, j))))
             line.append(max(choices, key=lambda choice: choice[0]))
         best.append(line)
     return best[-1][-1][1]

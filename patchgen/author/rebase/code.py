@@ -150,14 +150,18 @@ def around(method: ast.AST, node: ast.AST) -> list[ast.AST]:
 
 def beside(node: ast.AST, inner: ast.AST) -> list[str]:
     """What a node says beside one that is in it."""
-    others = [n for n in ast.iter_child_nodes(node) if n is not inner]
-    words = [str(v) for _, v in ast.iter_fields(node) if not isinstance(v, ast.AST | list)]
-    match node:
-        case ast.Assign(value=value) if value is inner:
-            others = []
-        case ast.Call(func=func) if func is not inner or isinstance(func, ast.Attribute):
-            others = [] if func is inner else [func]
-    return [type(node).__name__, *words, *map(key, others)]
+    others = [child for child in ast.iter_child_nodes(node) if child is not inner]
+    if isinstance(node, ast.Assign) and node.value is inner:
+        others = []
+    elif isinstance(node, ast.Call) and node.func is not inner:
+        others = [node.func]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        others = []
+    words = [type(node).__name__]
+    for _, value in ast.iter_fields(node):
+        if not isinstance(value, ast.AST | list):
+            words.append(str(value))
+    return [*words, *map(key, others)]
 
 
 # Statements in order, and what gives a name its value
@@ -200,24 +204,38 @@ def binder(flow: Flow, name: str, number: int) -> Spot | None:
 
 def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()) -> Iterator[Spot]:
     for node in suite:
-        inner = [] if isinstance(node, Function | ast.ClassDef) else suites_of(node)
-        heads = heads_of(node) if inner else [node]
-        inside = [n for head in heads for n in ast.walk(head)]
-        names = [n for n in inside if isinstance(n, ast.Name)]
-        reads = {n.id for n in names if isinstance(n.ctx, ast.Load)}
+        suites = [] if isinstance(node, Function | ast.ClassDef) else suites_of(node)
+        heads = heads_of(node) if suites else [node]
+        inside = [part for head in heads for part in ast.walk(head)]
+        reads, stores = _names_in(inside)
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             reads.add(node.target.id)
-        binds = {*bound_names([node])}
-        if inner:
-            handlers = node.handlers if isinstance(node, ast.Try) else []
-            binds = {handler.name for handler in handlers if handler.name}
-            binds |= {n.id for n in names if isinstance(n.ctx, ast.Store)}
+        reads.difference_update(own_names(inside))
+        if not suites:
+            binds = set(bound_names([node]))
+        elif isinstance(node, ast.Try):
+            binds = stores | {handler.name for handler in node.handlers if handler.name}
+        else:
+            binds = stores
         text = f"{type(node).__name__} {' '.join(map(plain_text, heads))}"
-        reads -= {*own_names(inside)}
         yield Spot(node, tuple(heads), text, frozenset(reads), frozenset(binds), branches)
-        for number, inner_suite in enumerate(inner):
-            branch = ((id(node), number),) if isinstance(node, ast.If) else ()
-            yield from _spots(inner_suite, (*branches, *branch))
+        for number, inner_suite in enumerate(suites):
+            is_branch = isinstance(node, ast.If)
+            inner_branches = (*branches, (id(node), number)) if is_branch else branches
+            yield from _spots(inner_suite, inner_branches)
+
+
+def _names_in(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
+    """The names that nodes themselves read, and those that they store."""
+    reads: set[str] = set()
+    stores: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                reads.add(node.id)
+            elif isinstance(node.ctx, ast.Store):
+                stores.add(node.id)
+    return reads, stores
 
 
 # What gives a name its value, and whether two values are the same

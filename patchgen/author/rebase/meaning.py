@@ -121,17 +121,26 @@ def _origins(spot: Spot, side: Flow) -> list[int]:
 
 def _alikeness(old: ast.stmt, new: ast.stmt) -> float:
     """How much two statements say the same, from 0 to 1.3."""
-    kinds = [ast.Assign if isinstance(n, ast.AnnAssign) else type(n) for n in (old, new)]
-    if kinds[0] is not kinds[1]:
+    if _kind(old) is not _kind(new):
         return 0.0
     if suites_of(old):
         return measure_similarity(old, new)
-    words = [Counter(_WORD.findall(ast.unparse(node))) for node in (old, new)]
-    share = (words[0] & words[1]).total() * 2 / max(words[0].total() + words[1].total(), 1)
+    before = ast.unparse(old)
+    after = ast.unparse(new)
+    words = Counter(_WORD.findall(before))
+    others = Counter(_WORD.findall(after))
+    common = (words & others).total()
+    share = common * 2 / max(words.total() + others.total(), 1)
     # Two assignments to the same names are versions of one more often than not.
-    targets = [ast.unparse(node).partition(" = ") for node in (old, new)]
-    is_named = targets[0][1] and targets[0][0] == targets[1][0]
-    return share + 0.3 if is_named else share
+    target, is_assigned, _ = before.partition(" = ")
+    if is_assigned and target == after.partition(" = ")[0]:
+        return share + 0.3
+    return share
+
+
+def _kind(node: ast.stmt) -> type[ast.stmt]:
+    """The type of a statement; an annotation makes no other assignment."""
+    return ast.Assign if isinstance(node, ast.AnnAssign) else type(node)
 
 
 def _is_same(before: Spot | None, now: Spot | None) -> bool:
@@ -240,12 +249,17 @@ def _is_same_use(old: ast.stmt, new: ast.stmt) -> bool:
     """Whether an attribute has the same value, or a function takes what it took."""
     if isinstance(old, Function) and isinstance(new, Function):
         return takes_the_same(old, new)
-    was, other = assigned(old), assigned(new)
-    if was is None or other is None:
+    was = assigned(old)
+    now = assigned(new)
+    if was is None or now is None:
         return type(old) is type(new)
-    # Two calls of one class make the same kind of module.
-    calls = [plain_text(node.func) for _, node in (was, other) if isinstance(node, ast.Call)]
-    return (len(calls) == 2 and calls[0] == calls[1]) or is_same_value(was[1], other[1])
+    before = was[1]
+    after = now[1]
+    if isinstance(before, ast.Call) and isinstance(after, ast.Call):
+        # Two calls of one class make the same kind of module.
+        if plain_text(before.func) == plain_text(after.func):
+            return True
+    return is_same_value(before, after)
 
 
 def takes_the_same(old: Function, new: Function) -> bool:

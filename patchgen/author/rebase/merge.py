@@ -133,14 +133,16 @@ def _by_one_name(three: Three) -> tuple[Three, Renames]:
 
 def _renames(base: Function, side: Function, other: Function) -> Renames:
     """What `side` calls otherwise than `base`; `other` is the version that would have to follow."""
-    keywords = _keywords(base) - _keywords(side), _keywords(side) - _keywords(base)
+    keywords = (_keywords(base) - _keywords(side), _keywords(side) - _keywords(base))
     variables = _changed_variables(base, side, other)
-    every = _changed_attributes(base, side, other), variables, keywords
+    attributes = _changed_attributes(base, side, other)
+    every = (attributes, variables, keywords)
     if not any(left and came for left, came in every):
         return Renames()
-    left, came = [pair[0] for pair in every], [pair[1] for pair in every]
-    before = [_masked(spot.text, left) for spot in flow_of(base)]
-    after = [_masked(spot.text, came) for spot in flow_of(side)]
+    all_left = [left for left, _ in every]
+    all_came = [came for _, came in every]
+    before = [_masked(spot.text, all_left) for spot in flow_of(base)]
+    after = [_masked(spot.text, all_came) for spot in flow_of(side)]
     votes = Counter(_paired(before, after))
     votes.update(_renamed_parameters(base, side, *variables))
     return Renames(*(_elected(votes, kind) for kind in ("variable", "keyword", "attribute")))
@@ -203,11 +205,15 @@ def _renamed_parameters(
     base: Function, side: Function, gone: Collection[str], new: Collection[str]
 ) -> Iterator[tuple[str, str, str]]:
     """The parameters that stand in the place of others, where nothing else of them changed."""
-    mine, theirs = ([a.arg for a in f.args.args] for f in (base, side))
-    if len(mine) == len(theirs):
-        pairs = [(a, b) for a, b in zip(mine, theirs, strict=True) if a != b]
-        if all(a in gone and b in new for a, b in pairs):
-            yield from (("variable", a, b) for a, b in pairs)
+    if len(base.args.args) != len(side.args.args):
+        return
+    renamed = []
+    for mine, theirs in zip(base.args.args, side.args.args, strict=True):
+        if mine.arg != theirs.arg:
+            renamed.append((mine.arg, theirs.arg))
+    if all(name in gone and other in new for name, other in renamed):
+        for name, other in renamed:
+            yield "variable", name, other
 
 
 def _elected(votes: Mapping[tuple[str, str, str], int], wanted: str) -> dict[str, str]:
@@ -328,15 +334,18 @@ def _misplaced(draft: Draft, base: Function, theirs: ast.stmt) -> Clash | None:
 
     Other arguments of calls and another name for what a statement assigns say nothing of it.
     """
-    old, new = (find(draft.body, method)[0] for method in (base, theirs))
-    before, after = around(base, old.nodes[0]), around(theirs, new.nodes[0])
+    old = find(draft.body, base)[0]
+    new = find(draft.body, theirs)[0]
+    before = around(base, old.nodes[0])
+    after = around(theirs, new.nodes[0])
     if _branches(before) != _branches(after):
         return clash("upstream has it in another branch", old.nodes, draft.code, new.nodes)
     if isinstance(old.place, Run) or isinstance(new.place, Run):
         return None
     if _innermost(before) != _innermost(after):
-        statements = _statements(before)[-1], _statements(after)[-1]
-        return clash("both changed this", statements[0], draft.new, statements[1])
+        mine = _statements(before)[-1]
+        upstream = _statements(after)[-1]
+        return clash("both changed this", mine, draft.new, upstream)
     return _unpacked(draft, old, new)
 
 
@@ -410,11 +419,11 @@ def _changes_of(edit: Fragment, base: Function, theirs: Function) -> Changes | C
 def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, there: Collection[str]) -> str:
     """Code of the declaration below a `with`, with the comments that are not `known`."""
     nodes = part if isinstance(part, tuple) else (part,)
-    text = "\n".join(map(ast.unparse, nodes)) or "pass"
     first = nodes[0] if nodes else None
     if isinstance(first, ast.stmt) and not any(map(is_made_up, nodes)):
         comments = [line for line in code.comments(first) if line.strip() not in there]
-        last = nodes[-1].end_lineno or 0
-        lines = [*comments, *code.lines(first_line(first), last)]
-        text = textwrap.dedent("\n".join(lines))
+        statements = code.lines(first_line(first), nodes[-1].end_lineno or 0)
+        text = textwrap.dedent("\n".join([*comments, *statements]))
+    else:
+        text = "\n".join(map(ast.unparse, nodes)) or "pass"
     return textwrap.indent(text, " " * 12)

@@ -83,15 +83,18 @@ class Writer:
         It has the name and the docstring of the first that was there.
         """
         words, new = self._words(change, merged, parent)
-        first, old = change.nodes[0], parent.member(change.member).method
+        first = change.nodes[0]
+        old = parent.member(change.member).method
         if not isinstance(first, Function) or new.method is None or old is None:
             return None
         lines = declare_edits(new.method, old, words, set(), first.name)
         if not lines:
             return None
         if is_docstring(first.body[0]):
-            top = next(n for n, line in enumerate(lines) if "def " in line and line[4] != "@") + 1
-            text = self.modular.source.slice(first.body[0].lineno, first.body[0].end_lineno or 0)
+            docstring = first.body[0]
+            text = self.modular.source.slice(docstring.lineno, docstring.end_lineno or 0)
+            heads = (n for n, line in enumerate(lines) if "def " in line and line[4] != "@")
+            top = next(heads) + 1
             lines[top:top] = text.rstrip("\n").split("\n")
         return self._formatted(lines, words, change.owner)
 
@@ -106,18 +109,22 @@ class Writer:
 
     def _words(self, change: Declared, merged: Code, parent: Parent) -> tuple[Words, Member]:
         """The words of the modular file for the new parent with the merged member, and that."""
-        file, module = parent.forked.parent, change.module
+        file = parent.forked.parent
+        module = change.module
         nodes = parent.member(change.member).nodes
         lines = merged.member.rstrip("\n").split("\n")
         cut = of_lines(first_line(nodes[0]), nodes[-1].end_lineno or 0, lines)
-        source = make_source(with_cuts(file.source.text, [cut]), file.source.path, module)
-        pairs = {**{name: name for name in file.definitions}, **parent.forked.pairs}
-        forked = replace(parent.forked, fork=read_file(source), pairs=pairs, alone=frozenset())
-        said = {
-            n for n in pairs if self.tree.names.meaning(self.modular, ast.Name(n)) == (module, n)
-        }
-        names = Names(forked, frozenset({*self.modular.definitions, *said}), self._alias(module))
-        return Words(names), parent.member(change.member, forked.fork)
+        with_member = with_cuts(file.source.text, [cut])
+        fork = read_file(make_source(with_member, file.source.path, module))
+        pairs = {name: name for name in file.definitions}
+        pairs.update(parent.forked.pairs)
+        forked = replace(parent.forked, fork=fork, pairs=pairs, alone=frozenset())
+        said = set(self.modular.definitions)
+        for name in pairs:
+            if self.tree.names.meaning(self.modular, ast.Name(name)) == (module, name):
+                said.add(name)
+        names = Names(forked, frozenset(said), self._alias(module))
+        return Words(names), parent.member(change.member, fork)
 
     def _alias(self, module: str) -> str:
         """What the modular file calls the parent's module, or may call it."""
