@@ -50,6 +50,7 @@ from patchgen.weights.values import (
     list_classes,
     list_elements,
     list_modules,
+    list_tensors,
     numbered,
     select,
 )
@@ -179,6 +180,16 @@ class Machine:
         """What a test says below some statements; None where that is not known."""
         self._run(before, frame)
         return decide(self._evaluate(test, frame))
+
+    def fills(self, body: Sequence[ast.stmt], module: Object, frame: Frame) -> bool:
+        """Whether statements may fill a tensor that a module has, at any depth."""
+        tensors = [tensor for tensor, _ in list_tensors(module)]
+        for tensor in tensors:
+            tensor.is_filled = False
+        self.is_filling = True
+        self._run(body, frame)
+        self.is_filling = False
+        return any(tensor.is_filled for tensor in tensors)
 
     def make(self, kind: Kind, call: Call) -> Object:
         """An object of a class."""

@@ -215,6 +215,11 @@ def list_tensors(owner: Object, above: Steps = ()) -> Iterator[tuple[Tensor, Ste
                 yield value, steps
 
 
+def is_filled(owner: Object) -> bool:
+    """Whether every tensor of a module is."""
+    return all(tensor.is_filled for tensor, _ in list_tensors(owner))
+
+
 def path_of(steps: Steps) -> str:
     """The name of a tensor in a checkpoint."""
     return ".".join(name for _, name in steps)

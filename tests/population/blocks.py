@@ -1,15 +1,17 @@
-"""Blocks of every model, taken by Llama: are they initialised as their own model does it?
+"""Blocks of every model, taken by another: are they initialised as their own model does it?
 
-Each module of a tiny model is initialised anew by its model's `_init_weights`, by that of the flat file that takes it,
-and by transformers' general one.  Where the first and the last differ, the flat file has to do as the model does.
+A block is a module of a tiny model with all within it.  It is initialised anew by its own model, the inner modules
+first as transformers does, and by the flat file that takes it: both have to fill each tensor with the same.
 """
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
-import re
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -22,85 +24,198 @@ from patchgen.compiler.settings import Settings
 from patchgen.runtime.tiny import tiny_config
 from patchgen.syntax.locate import make_environment
 from patchgen.verify.oracle.judge import imported
-from tests.population.models import Model
+from tests.population.models import Model, find_models
 
-TEXT = """
-from transformers.models.llama import modeling_llama as hf
-from {module} import {block}
+LAYER = """
 
-
-class LlamaDecoderLayer(hf.LlamaDecoderLayer):
+class {prefix}DecoderLayer(hf.LlamaDecoderLayer):
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
-        self.taken = {block}({arguments})
+        self.taken = {taken}({arguments})
+"""
+IMPORT = (
+    "from transformers.models.llama import modeling_llama as hf\nfrom {module} import {block}\n"
+)
+# How Llama takes a block: as it stands, as a class of its own, and in a new model.
+FORMS = {
+    "taken": IMPORT + LAYER,
+    "subclass": IMPORT + "\n\nclass LlamaTaken({block}):\n    pass\n" + LAYER,
+    "new": IMPORT
+    + "from transformers.models.llama import configuration_llama as cf\n"
+    + '\n\nclass TinyConfig(cf.LlamaConfig):\n    model_type = "tiny"\n'
+    + LAYER
+    + "\n\nclass TinyModel(hf.LlamaModel):\n    pass\n",
+}
+# What each model takes: the file, the class and its arguments.
+GIVEN = (
+    ("qwen3", "Qwen3RMSNorm", "4"),
+    ("llama", "LlamaMLP", "config"),
+    ("mixtral", "MixtralSparseMoeBlock", "config"),
+    ("bert", "BertEmbeddings", "config"),
+    ("siglip", "SiglipMLP", "config"),
+)
+HEAD = """
+from {own} import {head} as Parent
+
+
+class {head}(Parent):
+    def __init__(self, config):
+        super().__init__(config)
 """
 
 
+UNTOUCHED = "untouched"
+
+
+@lru_cache(8)  # models take memory
+def build(model: Model) -> Any:
+    """A tiny model of a file: of its head, or of the first class for which the tiny sizes fit."""
+    module = importlib.import_module(model.module)
+    refusals = []
+    for name in dict.fromkeys([model.head, model.base, *model.public]):
+        head = getattr(module, name, None)
+        if inspect.isclass(head) and issubclass(head, PreTrainedModel):
+            torch.manual_seed(0)
+            try:
+                return head._from_config(tiny_config(head.config_class))
+            except Exception as error:  # tiny sizes do not fit every model
+                refusals.append(error)
+    raise refusals[0]
+
+
 def find_blocks(model: Model) -> Iterator[tuple[Any, nn.Module]]:
-    """A module of each class of a model's file that its `_init_weights` treats in a way of its own, with its model."""
-    head = getattr(importlib.import_module(model.module), model.head)
-    torch.manual_seed(0)
-    made = head._from_config(tiny_config(head.config_class))
+    """A module of each class of a file in which its model treats something in a way of its own, with this model."""
+    made = build(model)
     seen = set()
-    owner: dict[str, Any] = {}
+    owners: dict[str, Any] = {"": made}
     for place, module in made.named_modules():
-        above = place.rpartition(".")[0]
-        owner[place] = (
-            module if isinstance(module, PreTrainedModel) else owner[above] if place else made
-        )
+        owner = owners[place.rpartition(".")[0]]
+        owners[place] = owner = module if isinstance(module, PreTrainedModel) else owner
         kind = type(module)
         if kind in seen or kind.__module__ != model.module or isinstance(module, PreTrainedModel):
             continue
         seen.add(kind)
-        if initialise(owner[place], type(owner[place]), module) != initialise(
-            owner[place], PreTrainedModel, module
-        ):
-            yield owner[place], module
+        # What is below a class of the file is told of this class too.
+        others = [each for each in module.children() if type(each).__module__ != model.module]
+        own = fill(owner, type(owner), module, [*others, module])
+        if own != fill(owner, PreTrainedModel, module, [*others, module]):
+            yield owner, module
 
 
-def initialise(model: Any, kind: Any, module: nn.Module) -> list[tuple[str, str]]:
-    """What `_init_weights` of a class makes of a module, as text; the module alone, without those within it."""
+def list_inside(module: nn.Module) -> list[nn.Module]:
+    """A block and what is in it but for other models, the innermost first."""
+    below = [
+        each
+        for child in module.children()
+        if not isinstance(child, PreTrainedModel)
+        for each in list_inside(child)
+    ]
+    return [*below, module]
+
+
+def fill(model: Any, kind: Any, block: nn.Module, inside: list[nn.Module]) -> dict[str, str]:
+    """What `_init_weights` of a class makes of the tensors of a block."""
     with torch.no_grad():
-        for tensor in module.parameters():
+        for tensor in block.parameters():
             tensor.fill_(7.0)
             tensor.__dict__.pop("_is_hf_initialized", None)
-        torch.manual_seed(1)
         try:
-            kind._init_weights(model, module)
+            for module in inside:
+                torch.manual_seed(1)
+                kind._init_weights(model, module)
         except Exception as error:
-            return [("error", repr(error)[:100])]
-    return [(name, str(tensor.sum().item())) for name, tensor in module.named_parameters()]
+            return {"error": repr(error)[:100]}
+    return {
+        name: UNTOUCHED if bool((tensor == 7.0).all()) else str(tensor.sum().item())
+        for name, tensor in block.named_parameters()
+    }
 
 
 def judge_blocks(model: Model, folder: Path) -> dict[str, str]:
-    """By class: equal, told (by a note or a warning), refused, or how it is wrong."""
+    """How Llama initialises the blocks of a model, each taken in another form."""
     results = {}
-    for number, (owner, module) in enumerate(find_blocks(model)):
-        name = type(module).__name__
+    forms = cycle(FORMS.items())
+    for owner, block in find_blocks(model):
+        form, text = next(forms)
+        name, prefix = type(block).__name__, "Tiny" if form == "new" else "Llama"
         required = [
             p
-            for p in inspect.signature(type(module)).parameters.values()
+            for p in inspect.signature(type(block)).parameters.values()
             if p.default is p.empty and p.kind < 2
         ]
-        arguments = ", ".join("config" if "config" in p.name else "4" for p in required)
-        path = folder / f"modular_llama_{model.name}{number}.py"
-        path.write_text(TEXT.format(module=model.module, block=name, arguments=arguments))
-        result = flatten(path, make_environment(folder), Settings())
-        if result.problems:
-            results[name] = f"refused: {result.problems[0]}"
-            continue
-        (file,) = result.files
-        said = " ".join(map(str, [*file.notes, *file.warnings]))
-        with imported({file.name: file.text}) as modules:
-            assert not isinstance(modules, str), modules
-            pretrained = modules[file.name].LlamaPreTrainedModel
-        made = pretrained.__new__(pretrained)
-        nn.Module.__init__(made)
-        made.config = owner.config
-        wanted = initialise(owner, type(owner), module)
-        given = initialise(made, pretrained, module)
-        is_told = "cannot be written here" in said or bool(re.search(r"PG421", said))
-        results[name] = (
-            "equal" if wanted == given else "told" if is_told else f"wrong: {wanted} {given}"
+        written = text.format(
+            module=model.module,
+            block=name,
+            arguments=", ".join("config" if "config" in p.name else "4" for p in required),
+            prefix=prefix,
+            taken="LlamaTaken" if form == "subclass" else name,
         )
+        path = folder / f"modular_{prefix.lower()}_{model.name}{len(results)}.py"
+        path.write_text(written)
+        (found,) = judge(path, f"{prefix}PreTrainedModel", tiny_config("llama"), [(owner, block)])
+        results[f"{name} {form}"] = found
     return results
+
+
+def judge_receiver(model: Model, folder: Path) -> dict[str, str]:
+    """How a model initialises a few blocks of others."""
+    made = build(model)
+    head = type(made).__name__
+    written = HEAD.format(own=model.module, head=head)
+    taken = []
+    for number, (name, kind, argument) in enumerate(GIVEN):
+        (giver,) = [each for each in find_models() if each.name == name]
+        written = f"from {giver.module} import {kind}\n{written}"
+        written += f"        self.taken_{number} = {kind}({argument})\n"
+        owner = build(giver)
+        blocks = [each for each in owner.modules() if type(each).__name__ == kind]
+        taken.append((owner, blocks[0]))
+    path = folder / f"modular_{model.name}_taking.py"
+    path.write_text(written)
+    results = judge(path, head, made.config, taken)
+    return dict(zip([kind for _, kind, _ in GIVEN], results, strict=True))
+
+
+def judge(path: Path, name: str, config: Any, taken: list[tuple[Any, nn.Module]]) -> Iterator[str]:
+    """Of each block: equal, told (by a note or a warning), refused, or how it is wrong.
+
+    `taken` has the blocks with their models; the class `name` of the flat file initialises them, as
+    a model of `config`.
+    """
+    result = flatten(path, make_environment(path.parent), Settings())
+    if result.problems:
+        yield from [f"refused: {result.problems[0]}"] * len(taken)
+        return
+    (file,) = [each for each in result.files if each.name.startswith("modeling")]
+    with imported({each.name: each.text for each in result.files}) as modules:
+        assert not isinstance(modules, str), modules
+        flat = modules[file.name]
+    said = [str(each) for each in [*file.notes, *file.warnings]]
+    for owner, block in taken:
+        wanted = fill(owner, type(owner), block, list_inside(block))
+        given = fill_flat(block, flat, getattr(flat, name), owner.config, config)
+        module = type(block).__module__
+        is_noted = any(f"of {module} are initialised as" in each for each in said)
+        is_named = any("PG421" in each for each in said)
+        wrong = {each: value for each, value in given.items() if value != wanted.get(each)}
+        if given == wanted:
+            yield "equal"
+        elif is_noted or (is_named and {*wrong.values()} == {UNTOUCHED}):
+            yield "told"
+        else:
+            yield f"wrong: {wrong} {[wanted.get(each) for each in wrong]}"
+
+
+def fill_flat(block: nn.Module, flat: Any, kind: Any, theirs: Any, config: Any) -> dict[str, str]:
+    """What a model of a flat file makes of the tensors of a block, with what its configuration lets it know."""
+    copied = copy.deepcopy(block)
+    own = {name: each for name, each in vars(flat).items() if inspect.isclass(each)}
+    own |= {type(block).__name__: own.get("LlamaTaken", type(block))}
+    for module in copied.modules():
+        module.__class__ = own.get(type(module).__name__, type(module))
+    made = kind.__new__(kind)
+    nn.Module.__init__(made)
+    made.config = copy.deepcopy(config)
+    # The sizes of a tiny model, and the spread of its weights, are no difference.
+    vars(made.config).update({k: v for k, v in vars(theirs).items() if hasattr(config, k)})
+    return fill(made, kind, copied, list_inside(copied))
