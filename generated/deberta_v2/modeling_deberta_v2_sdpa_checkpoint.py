@@ -276,7 +276,9 @@ class DisentangledSelfAttention(nn.Module):
                 attention_mask,
                 dropout=self.dropout.p if self.training else 0.0,
                 scaling=1.0,
-                position_bias=rel_att.unflatten(0, (-1, self.num_attention_heads)) if rel_att is not None else None,
+                position_bias=rel_att.unflatten(0, (-1, self.num_attention_heads))
+                if isinstance(rel_att, torch.Tensor)
+                else None,
             )
         new_context_layer_shape = context_layer.size()[:-2] + (-1,)
         context_layer = context_layer.view(new_context_layer_shape)

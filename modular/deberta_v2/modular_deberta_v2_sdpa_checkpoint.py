@@ -85,7 +85,7 @@ class DisentangledSelfAttention(deberta_v2.DisentangledSelfAttention):
                     dropout=self.dropout.p if self.training else 0.0,
                     scaling=1.0,
                     position_bias=rel_att.unflatten(0, (-1, self.num_attention_heads))
-                    if rel_att is not None
+                    if isinstance(rel_att, torch.Tensor)
                     else None,
                 )
 

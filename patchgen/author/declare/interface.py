@@ -375,9 +375,11 @@ def _bias(call: Call, heads: str) -> str:
         values = owner.attributes.get(last(ast.unparse(factor.value)), ())
         if [constant(value) for value in values] != [1.0]:
             text = f"{text} {factor.operator} {ast.unparse(factor.value)}"
-    if (
-        call.bias.condition is not None
-        and ast.unparse(call.bias.condition) != f"{text} is not None"
-    ):
-        text = f"({text} if {ast.unparse(call.bias.condition)} else None)"
-    return text
+    condition = ast.unparse(call.bias.condition) if call.bias.condition is not None else ""
+    if condition == f"{text} is not None":
+        return text
+    name = ast.unparse(call.bias.value)
+    if condition == f"{name} is not None":
+        # DeBERTa's may be a number, which is the same for every key.
+        condition = f"isinstance({name}, torch.Tensor)"
+    return f"({text} if {condition} else None)" if condition else text

@@ -110,7 +110,7 @@ def test_what_is_added_to_the_scores_is_passed_on(env, model, call):
 
 FLASH, FLEX, BOTH = "_supports_flash_attn = True", "_supports_flex_attn = True", "is_causal=self."
 CONNECTED = {
-    "deberta_v2": ("position_bias=rel_att.unflatten(0, (-1, self.num_attention_heads))", ""),
+    "deberta_v2": ("self.num_attention_heads)) if isinstance(rel_att, torch.Tensor) else None", ""),
     "bloom": (f"is_causal = True|allow_is_causal_skip=False|alibi = None|{FLEX}", FLASH),
     "mpnet": (f"is_causal = False|position_bias = None|{FLEX}", FLASH),
     "gptj": (f"scaling=1 / self.scale_attn|{FLASH}|{FLEX}", "is_causal = "),
