@@ -249,27 +249,48 @@ ELSEWHERE = re.compile(
 
 def find_settings(variant: Variant) -> tuple[Setting, ...]:
     """All known settings, those of checkpoints first, and what changed lines read beside them."""
-    family = variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
     text = text_of(variant)
-    known = list(PUBLISHED.get(family, ()))
-    of_parts = (named for part in PARTS.values() for named in part.settings.items())
-    for name, settings in of_parts:
-        known += settings if re.search(rf"\b{name}\b", text) else ()
-    met, drawn = {name for setting in known for name in setting.changes}, []
+    known = _find_known(variant, text)
+    met = {name for setting in known for name in setting.changes}
+    drawn = []
     for name, values in read_of(variant).values.items():
-        last = name.rpartition(".")[2]
-        is_size = (last in SIZES or last in MORE_SIZES) and last not in VALUES
-        if not (is_size or name in met or ELSEWHERE.search(name)):
-            drawn += [Setting(f"{name}={each!r}", {name: each}, drawn=True) for each in values]
-    together = {name: value for each in drawn[::-1] for name, value in each.changes.items()}
+        if name not in met and _is_drawn(name):
+            drawn += [_draw(name, value) for value in values]
+    together: dict[str, Any] = {}
+    for each in reversed(drawn):
+        together |= each.changes
     if len(together) > 1:  # one may do nothing without another
         drawn.append(Setting("all of these", together, drawn=True))
-    several = (each.changes for each in known if len(each.changes) > 1)  # one may hide another
-    alone = {n: v for changes in several for n, v in changes.items() if n not in DECODING}
-    drawn += [Setting(f"{n}={v!r}", {n: v}, drawn=True) for n, v in alone.items()]
-    if text and "." not in "".join(read_of(variant).values):  # sizes inside have to fit
+    alone: dict[str, Any] = {}
+    for each in known:
+        if len(each.changes) > 1:  # one may hide another
+            alone |= each.changes
+    drawn += [_draw(name, value) for name, value in alone.items() if name not in DECODING]
+    has_inner = any("." in name for name in read_of(variant).values)
+    if text and not has_inner:  # sizes inside have to fit
         drawn.append(Setting("other sizes", OTHER_SIZES, drawn=True))
     return (*known, *drawn)
+
+
+def _find_known(variant: Variant, text: str) -> list[Setting]:
+    """Those of published checkpoints, and of the parts that are named in the output's text."""
+    family = variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
+    known = [*PUBLISHED.get(family, ())]
+    for part in PARTS.values():
+        for name, settings in part.settings.items():
+            if re.search(rf"\b{name}\b", text):
+                known += settings
+    return known
+
+
+def _is_drawn(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    is_size = (last in SIZES or last in MORE_SIZES) and last not in VALUES
+    return not (is_size or ELSEWHERE.search(name))
+
+
+def _draw(name: str, value: Any) -> Setting:
+    return Setting(f"{name}={value!r}", {name: value}, drawn=True)
 
 
 def text_of(variant: Variant) -> str:
@@ -283,17 +304,23 @@ def changed_heads(variant: Variant) -> tuple[str, ...]:
     changed = set(read_of(variant).classes)
     uses = _uses_of(variant)
     inner = {name for name in changed if not name.endswith("Model")}
-    chosen = {h for h in variant.heads if h in changed or inner & uses.get(h, set())}
-    chosen.update(find_head_of(variant, name) for name in changed)
-    every = (*variant.heads, *find_towers(text_of(variant)))
-    return tuple(head for head in every if head in chosen)
+    chosen = {find_head_of(variant, name) for name in changed}
+    for head in variant.heads:
+        if head in changed or inner & uses.get(head, set()):
+            chosen.add(head)
+    return tuple(head for head in _heads_of(variant) if head in chosen)
+
+
+def _heads_of(variant: Variant) -> tuple[str, ...]:
+    """Its heads, and what is public besides: towers."""
+    return (*variant.heads, *find_towers(text_of(variant)))
 
 
 def find_head_of(variant: Variant, name: str) -> str:
     """The first head or tower that is made of class `name`; the main head, if none is."""
     uses = _uses_of(variant)
-    every = (*variant.heads, *find_towers(text_of(variant)))
-    return next((head for head in every if name in _reached_from(head, uses)), every[0])
+    heads = _heads_of(variant)
+    return next((head for head in heads if name in _reached_from(head, uses)), heads[0])
 
 
 def _reached_from(head: str, uses: Mapping[str, set[str]]) -> set[str]:
@@ -328,13 +355,14 @@ def find_guards(variant: Variant) -> tuple[tuple[str, Setting], ...]:
     `self.mlp = SparseMLP(config) if layer_idx >= config.first_dense else MLP(config)`
     """
     changed = set(read_of(variant).classes)
-    defaults, found = defaults_of(variant), dict[str, tuple[str, Setting]]()
+    defaults = defaults_of(variant)
+    found: dict[str, tuple[str, Setting]] = {}
     for node in ast.parse(text_of(variant)).body if changed else ():
         for test, branch in _branches(_Aliases().visit(node)):
             names = {each.id for each in ast.walk(branch) if isinstance(each, ast.Name)}
+            settings = [_draw(*read) for read in _values_in(test, defaults)]
             for made in sorted(names & changed):
-                for name, value in _values_in(test, defaults):
-                    setting = Setting(f"{name}={value!r}", {name: value}, drawn=True)
+                for setting in settings:
                     found.setdefault(setting.name, (made, setting))
     return tuple(found.values())
 

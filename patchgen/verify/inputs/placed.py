@@ -40,6 +40,7 @@ IMAGE = 32  # pixels each way where a configuration does not say how many
 # In time, height and width; heights and widths can be merged by two or by four.
 FRAMES_OF_VIDEO = 2
 GRIDS = {"image": (1, 4, 4), "video": (FRAMES_OF_VIDEO, 4, 4)}
+SHORT = {"start": "bo", "end": "eo"}  # "boi_token_id": the beginning of an image
 # Where forwards take the numbers of `TYPES`.
 TYPED = ("mm_token_type_ids", "token_type_ids")
 MANY = 128  # placeholders in a row
@@ -105,13 +106,13 @@ def put_into(text: Batch, placed: Placed, config: PreTrainedConfig) -> dict[str,
     types = torch.zeros_like(ids)
     places = [int(real.nonzero()[0]) + 1 for real in text.real]
     for block in placed.blocks:
-        row, at = block.row, places[block.row]
-        last = at + 1 + block.count
-        begin, end = _find_borders(config, block.kind)
-        ids[row, at], ids[row, last] = begin, end
-        ids[row, at + 1 : last] = block.token
-        types[row, at + 1 : last] = TYPES[block.kind]
-        places[row] = last + 1
+        row, begin = block.row, places[block.row]
+        end = begin + 1 + block.count
+        ids[row, begin] = _find_border(config, block.kind, "start")
+        ids[row, begin + 1 : end] = block.token
+        ids[row, end] = _find_border(config, block.kind, "end")
+        types[row, begin + 1 : end] = TYPES[block.kind]
+        places[row] = end + 1
     return {"input_ids": ids, "mm_token_type_ids": types, "token_type_ids": types}
 
 
@@ -127,15 +128,18 @@ def _find_token(config: PreTrainedConfig, kind: str) -> int | None:
     return next((each for each in named if each is not None), None)
 
 
-def _find_borders(config: PreTrainedConfig, kind: str) -> list[int]:
-    """The tokens before and behind an image: words, where the model has none for it."""
-    called = (kind, "vision") if kind != "audio" else (kind,)
-    found = []
-    for place, short in (("start", f"bo{kind[0]}"), ("end", f"eo{kind[0]}")):
-        names = [*(f"{each}_{place}_token_id" for each in called), f"{short}_token_id"]
-        values = (getattr(config, name, None) for name in names)
-        found.append(next((each for each in values if isinstance(each, int)), FIRST_WORD))
-    return found
+def _find_border(config: PreTrainedConfig, kind: str, place: str) -> int:
+    """The token at the start or the end of an image; a word, where the model has none for it."""
+    names = [
+        f"{kind}_{place}_token_id",
+        f"vision_{place}_token_id",
+        f"{SHORT[place]}{kind[0]}_token_id",
+    ]
+    for name in names:
+        token = getattr(config, name, None)
+        if isinstance(token, int) and not (kind == "audio" and name.startswith("vision")):
+            return token
+    return FIRST_WORD
 
 
 # --- the features
