@@ -341,10 +341,10 @@ def _escape(text: str, more: str = "") -> str:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns aligned by spaces; columns of numbers, or `-`, are aligned to the right."""
-    pads = []
+    columns = []
     for column in zip(heads, *rows, strict=True):
         is_numeric = all(cell.replace(",", "").isdigit() or cell == "-" for cell in column[1:])
         width = max(map(len, column))
-        pads.append(f"{{:{'>' if is_numeric else '<'}{width}}}" if width else "{}")
-    line = "  ".join(pads)
-    return "".join(f"{line.format(*cells).rstrip()}\n" for cells in [heads, *rows])
+        columns.append([cell.rjust(width) if is_numeric else cell.ljust(width) for cell in column])
+    lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+    return "".join(f"{line}\n" for line in lines)

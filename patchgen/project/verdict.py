@@ -195,15 +195,19 @@ def _changed_parents(record: Record, output: Output, same_modular: bool) -> list
     """The parents' definitions that changed."""
     before = {used.symbol: used.digest for used in record.parents}
     after = {used.symbol: used.digest for used in output.parents}
-    both = sorted(before.keys() & after.keys())
-    changed = [symbol for symbol in both if before[symbol] != after[symbol]]
+    changed = []
+    for symbol in sorted(before.keys() & after.keys()):
+        if before[symbol] != after[symbol]:
+            changed.append(symbol)
     # Another modular file uses other definitions, of which none need have changed.
     if not changed and same_modular:
         changed = sorted(before.keys() ^ after.keys())
     # A statement without a name ("<import 2>") tells a reader little; where named ones changed too,
     # it is left out.
     with_names = [symbol for symbol in changed if not symbol.endswith(">")]
-    return [f"the parent changed: {named(with_names or changed)}"] if changed else []
+    if not changed:
+        return []
+    return [f"the parent changed: {named(with_names or changed)}"]
 
 
 def named(symbols: Sequence[str]) -> str:

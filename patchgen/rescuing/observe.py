@@ -44,13 +44,21 @@ GREEDY = {"do_sample": False, "pad_token_id": 0, "eos_token_id": 95}
 def tiny(config_class: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """A small configuration of a class, by the names of its arguments."""
     usual = config_class(**given).to_dict()
-    sizes = {k: v for k, v in SIZES.items() if isinstance(usual.get(k), int) and usual[k] > v}
-    sizes |= {k: SIZES[k] for k in ("num_key_value_heads",) if k in usual and usual[k] is None}
-    sizes |= {k: v for k, v in ENDS.items() if k in usual}
-    rates = {k: 0.0 for k, v in usual.items() if "drop" in k and isinstance(v, float)}
+    small = dict(given)
+    for name, value in usual.items():
+        if "drop" in name and isinstance(value, float):
+            small[name] = 0.0
+    sizes = {}
+    for name, size in SIZES.items():
+        value = usual.get(name)
+        if isinstance(value, int) and value > size:
+            sizes[name] = size
+    if "num_key_value_heads" in usual and usual["num_key_value_heads"] is None:
+        sizes["num_key_value_heads"] = SIZES["num_key_value_heads"]
     if "num_key_value_heads" in sizes and "kv_lora_rank" in sizes:
         sizes["num_key_value_heads"] = 4
-    return {**given, **rates, **sizes}
+    ends = {name: token for name, token in ENDS.items() if name in usual}
+    return {**small, **sizes, **ends}
 
 
 def load_class(repository: Path, reference: str, side: str) -> Any:
@@ -184,21 +192,28 @@ def load_checkpoint(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str
     """Load weights, and say which names are missing or unexpected, as `from_pretrained` does."""
     state = model.state_dict()
     for name in state.keys() & weights.keys():
-        there, wanted = tuple(weights[name].shape), tuple(state[name].shape)
-        if there != wanted:
-            raise SystemExit(f"the checkpoint's {name} is {there}, the model's {wanted}")
+        shape = tuple(weights[name].shape)
+        wanted = tuple(state[name].shape)
+        if shape != wanted:
+            raise SystemExit(f"the checkpoint's {name} is {shape}, the model's {wanted}")
     loaded = model.load_state_dict(weights, strict=False)
     # A tied weight is in a checkpoint once.
-    has = {tensor.data_ptr() for name, tensor in state.items() if name in weights}
-    missing = [k for k in loaded.missing_keys if state[k].data_ptr() not in has]
-    keys = {"missing": missing, "unexpected": list(loaded.unexpected_keys)}
-    for kind, names in keys.items():
-        ignored = getattr(model, f"_keys_to_ignore_on_load_{kind}", None) or ()
-        keys[kind] = [k for k in names if not any(re.search(pattern, k) for pattern in ignored)]
+    filled = {tensor.data_ptr() for name, tensor in state.items() if name in weights}
+    missing = [name for name in loaded.missing_keys if state[name].data_ptr() not in filled]
+    keys = {
+        "missing": _without_ignored(missing, model, "missing"),
+        "unexpected": _without_ignored(loaded.unexpected_keys, model, "unexpected"),
+    }
     if all(keys.values()):
-        said = [f"{kind} {len(k)}, such as {k[0]}" for kind, k in keys.items()]
+        said = [f"{kind} {len(names)}, such as {names[0]}" for kind, names in keys.items()]
         raise SystemExit(f"the checkpoint has other names: {'; '.join(said)}")
     return keys
+
+
+def _without_ignored(names: Iterable[str], model: Any, kind: str) -> list[str]:
+    """The names that the model does not say are to be ignored."""
+    patterns = getattr(model, f"_keys_to_ignore_on_load_{kind}", None) or ()
+    return [name for name in names if not any(re.search(each, name) for each in patterns)]
 
 
 def load_saved(folder: Path, side: str, plan: Mapping[str, Any], model: Any) -> Any:

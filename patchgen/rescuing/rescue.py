@@ -62,13 +62,21 @@ class Rescue:
 
     def data(self) -> dict[str, Any]:
         """The result as data for JSON."""
-        notes = {name: ported.notes for name, ported in self.files.items()}
-        changes = {k: [f"{n.line}: {n.what}: {n.why}" for n in v] for k, v in notes.items()}
-        copied = {name: dict(ported.copied) for name, ported in self.files.items()}
+        changes = {}
+        copied = {}
+        for name, ported in self.files.items():
+            changes[name] = [f"{note.line}: {note.what}: {note.why}" for note in ported.notes]
+            copied[name] = dict(ported.copied)
         return {
-            "from": self.release, "to": self.newest, "auto_map": self.auto_map, "loads": self.loads,
-            "verified": self.verified, "left": self.left, "changes": changes, "copied": copied,
-        }  # fmt: skip
+            "from": self.release,
+            "to": self.newest,
+            "auto_map": self.auto_map,
+            "loads": self.loads,
+            "verified": self.verified,
+            "left": self.left,
+            "changes": changes,
+            "copied": copied,
+        }
 
 
 def read_repository(path: Path) -> Repository:
@@ -156,26 +164,37 @@ def auto_map_of(
 
     Models are those of the given files; a configuration may be one that was copied.
     """
-    classes, places = Classes(), dict[str, str]()
+    classes = Classes()
+    places: dict[str, str] = {}
     for file, text in sorted(texts.items()):
         classes.read(cst.parse_module(text))
-        names = [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
-        places |= {name: f"{file.removesuffix('.py')}.{name}" for name in names}
-    tops = [node for text in given_texts.values() for node in ast.parse(text).body]
+        for name in _classes_in(text):
+            places[name] = f"{file.removesuffix('.py')}.{name}"
     models: dict[str, list[str]] = {}  # by auto class
-    for name in (node.name for node in tops if isinstance(node, ast.ClassDef)):
-        auto = next((auto for part, auto in AUTO.items() if part in name), None)
-        if auto is not None and classes.is_model(name) and "PreTrained" not in name:
-            models.setdefault(auto, []).append(name)
-    stated = [
-        classes.value(n, "config_class") for auto in AUTO.values() for n in models.get(auto, ())
-    ]
-    configs = [name for name in places if classes.is_config(name) and "Onnx" not in name]
-    config = next((name for name in (*stated, *configs) if name in places), None)
-    result = {"AutoConfig": places[config]} if config is not None else {}
-    result |= {auto: places[names[0]] for auto, names in models.items()}
-    stated_map = (settings.get("auto_map") or {}).items()  # perhaps `owner/name--module.Class`
-    return result | {k: v.split("--")[-1] if isinstance(v, str) else v for k, v in stated_map}
+    for text in given_texts.values():
+        for name in _classes_in(text):
+            auto = next((auto for part, auto in AUTO.items() if part in name), None)
+            if auto is not None and classes.is_model(name) and "PreTrained" not in name:
+                models.setdefault(auto, []).append(name)
+    configs = []
+    for auto in AUTO.values():
+        configs += [classes.value(name, "config_class") for name in models.get(auto, ())]
+    configs += [name for name in places if classes.is_config(name) and "Onnx" not in name]
+    auto_map: dict[str, str] = {}
+    config = next((name for name in configs if name in places), None)
+    if config is not None:
+        auto_map["AutoConfig"] = places[config]
+    for auto, names in models.items():
+        auto_map[auto] = places[names[0]]
+    stated = settings.get("auto_map") or {}
+    for auto, reference in stated.items():
+        is_text = isinstance(reference, str)  # perhaps `owner/name--module.Class`
+        auto_map[auto] = reference.split("--")[-1] if is_text else reference
+    return auto_map
+
+
+def _classes_in(text: str) -> list[str]:
+    return [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
 
 
 def rescue(

@@ -123,16 +123,21 @@ def layers_of(model: nn.Module) -> list[nn.Module]:
 def make_batch(case: Case, entry: Entry, rows: int, words: int) -> dict[str, Tensor]:
     """Return the inputs of a step; the same text has the same words and labels in every layout."""
     lengths = case.texts(rows * entry.times)
-    ids, labels = zip(*(_text(n, words, case.task, i) for i, n in enumerate(lengths)), strict=True)
+    texts = [_text(length, words, case.task, seed) for seed, length in enumerate(lengths)]
     if entry.layout == "packed":
-        places = torch.cat([torch.arange(length) for length in lengths])
-        whole = {"input_ids": torch.cat(ids), "position_ids": places, "labels": torch.cat(labels)}
-        return {name: values.view(-1, case.length) for name, values in whole.items()}
-    shape = case.shape(entry, rows)
-    ids_BL = torch.zeros(shape, dtype=torch.long)
-    labels_BL, mask_BL = torch.full_like(ids_BL, NO_LABEL), torch.zeros_like(ids_BL)
-    for row, length in enumerate(lengths):
-        ids_BL[row, :length], labels_BL[row, :length] = ids[row], labels[row]
+        packed = {
+            "input_ids": torch.cat([ids_L for ids_L, _ in texts]),
+            "position_ids": torch.cat([torch.arange(length) for length in lengths]),
+            "labels": torch.cat([labels_L for _, labels_L in texts]),
+        }
+        return {name: values.view(-1, case.length) for name, values in packed.items()}
+    ids_BL = torch.zeros(case.shape(entry, rows), dtype=torch.long)
+    labels_BL = torch.full_like(ids_BL, NO_LABEL)
+    mask_BL = torch.zeros_like(ids_BL)
+    for row, (ids_L, labels_L) in enumerate(texts):
+        length = len(ids_L)
+        ids_BL[row, :length] = ids_L
+        labels_BL[row, :length] = labels_L
         mask_BL[row, :length] = 1
     if case.task == "classify":
         labels_BL = torch.arange(len(lengths)) % 2

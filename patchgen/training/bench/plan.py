@@ -92,11 +92,17 @@ def peaks_of(case: Case, entry: Entry) -> Peaks:
     stored = _stored().get(case.id, {}).get(eager_name(entry))
     if stored is not None and not case.tiny:
         return [(first, more) for first, more in stored]
-    part = max(2, case.rows * entry.times // entry.accumulate)
-    eager, half = replace(entry, compiled=""), part // 2
-    few, many = (predict(case, eager, rows) for rows in (half, part))
-    slopes = [(b - a) // (part - half) for a, b in zip(few, many, strict=True)]
-    return [(a - slope * (half - 1), slope) for a, slope in zip(few, slopes, strict=True)]
+    eager = replace(entry, compiled="")
+    most_rows = max(2, case.rows * entry.times // entry.accumulate)
+    half_of_them = most_rows // 2
+    with_half = predict(case, eager, half_of_them)
+    with_most = predict(case, eager, most_rows)
+    peaks = []
+    for half, most in zip(with_half, with_most, strict=True):
+        slope = (most - half) // (most_rows - half_of_them)
+        first = half - slope * (half_of_them - 1)
+        peaks.append((first, slope))
+    return peaks
 
 
 def _stored() -> dict[str, dict[str, list[list[int]]]]:

@@ -153,11 +153,15 @@ def _operations(func: Any, args: Args, kwargs: Given, out: Any) -> float:
     if "scaled_dot_product" in func._opname and "backward" not in func._opname:
         query, key, value = args[:3]
         scores = query.shape[:-1].numel() * key.shape[-2]
-        return 2.0 * scores * (query.shape[-1] + value.shape[-1])
+        width = query.shape[-1] + value.shape[-1]
+        return 2.0 * scores * width
     if func is aten._grouped_mm.default:
-        return 2.0 * args[0].shape.numel() * args[1].shape[-1]
+        rows, weights = args[:2]
+        return 2.0 * rows.shape.numel() * weights.shape[-1]
     count = flop_registry.get(func._overloadpacket)
-    return float(count(*args, **kwargs, out_val=out)) if count is not None else 0.0
+    if count is None:
+        return 0.0
+    return float(count(*args, **kwargs, out_val=out))
 
 
 def _place(tensor: Tensor) -> int:
