@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from transformers.activations import ACT2FN
+from transformers.activations import ACT2FN, SiLUActivation
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub, use_kernelized_func
@@ -166,10 +166,10 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     return q_embed, k_embed
 
 
-def gated(mlp, gate, up):
-    if uses_liger(gate) and mlp.config.hidden_act in ("silu", "swish"):
+def gated_by_silu(act_fn, gate, up):
+    if uses_liger(gate) and isinstance(act_fn, (SiLUActivation, nn.SiLU)):
         return liger.liger_swiglu(gate, up)
-    return mlp.act_fn(gate) * up
+    return act_fn(gate) * up
 
 
 class LlamaMLP(nn.Module):
@@ -184,7 +184,7 @@ class LlamaMLP(nn.Module):
         self.act_fn = ACT2FN[config.hidden_act]
 
     def forward(self, x):
-        down_proj = self.down_proj(gated(self, self.gate_proj(x), self.up_proj(x)))
+        down_proj = self.down_proj(gated_by_silu(self.act_fn, self.gate_proj(x), self.up_proj(x)))
         return down_proj
 
 

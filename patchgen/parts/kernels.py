@@ -9,7 +9,7 @@ Results are the parent's up to rounding; without Liger's kernels they are its bi
 Nothing is patched at run time.
 
     class LlamaRMSNorm(FastRMSNorm, llama.LlamaRMSNorm): ...
-    class LlamaMLP(FastSwiGLU, llama.LlamaMLP): ...
+    class LlamaMLP(FastSwiGLU, llama.LlamaMLP): ...  # FastGeGLU: Gemma's
     class LlamaAttention(FastRotary, llama.LlamaAttention): ...
 
 `FastScaledRMSNorm`, `FastScaledEpsRMSNorm` and `FastOffsetRMSNorm` are for the norms that are named
@@ -18,6 +18,7 @@ so in `patchgen.parts.norm`.  What Liger's kernels change: see `patchgen.parts.l
 
 import torch
 from torch import nn
+from transformers.activations import GELUTanh, NewGELUActivation, SiLUActivation
 
 from patchgen.edits import Hole, edit, new, old
 
@@ -75,13 +76,28 @@ class FastSwiGLU:
         with old:
             self.act_fn(gate) * up
         with new:
-            gated(self, gate, up)
+            gated_by_silu(self.act_fn, gate, up)
 
 
-def gated(mlp, gate, up):
-    if uses_liger(gate) and mlp.config.hidden_act in ("silu", "swish"):
+def gated_by_silu(act_fn, gate, up):
+    if uses_liger(gate) and isinstance(act_fn, (SiLUActivation, nn.SiLU)):
         return liger.liger_swiglu(gate, up)
-    return mlp.act_fn(gate) * up
+    return act_fn(gate) * up
+
+
+class FastGeGLU:
+    @edit("forward")
+    def multiply_in_one_kernel(self, gate: Hole, up: Hole):
+        with old:
+            self.act_fn(gate) * up
+        with new:
+            gated_by_gelu(self.act_fn, gate, up)
+
+
+def gated_by_gelu(act_fn, gate, up):
+    if uses_liger(gate) and isinstance(act_fn, (GELUTanh, NewGELUActivation)):
+        return liger.liger_geglu(gate, up)
+    return act_fn(gate) * up
 
 
 class FastRotary:

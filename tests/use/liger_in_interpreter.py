@@ -1,6 +1,7 @@
 """Compare `modeling.py` in the current folder with its parent, with Liger's kernels run by Triton's interpreter.
 
 python liger_in_interpreter.py PARENT CLASS TINY: the parent's module, a class, its configuration's values as JSON.
+A variant with the part `kernels` is told that its tensors are on a GPU.
 Prints the largest difference of logits, loss and gradients, relative to the parent's largest entry, as JSON.
 """
 
@@ -42,10 +43,14 @@ def differences(parent, variant) -> dict[str, float]:
         theirs, ours = step(parent, tokens, labels, **given), step(variant, tokens, labels, **given)
         assert theirs.keys() == ours.keys()
         found |= {f"{case} {name}": compare(ours[name], theirs[name]) for name in theirs}
-    trained = variant(tokens, labels=labels.fill_(-100), return_dict=False)
+    return found
+
+
+def train_on_nothing(variant) -> None:
+    tokens = torch.arange(3)[None]
+    trained = variant(tokens, labels=torch.full_like(tokens, -100), return_dict=False)
     assert trained[0] == 0, "Liger's mean of nothing"
     assert trained[1] is None, "the place of the logits"
-    return found
 
 
 def refusals(variant_class, config) -> list[str]:
@@ -75,7 +80,8 @@ def main() -> None:
     complete_interpreter()
     sys.path.insert(0, os.getcwd())
     parent_class = getattr(importlib.import_module(parent_name), class_name)
-    variant_class = getattr(importlib.import_module("modeling"), class_name)
+    modeling = importlib.import_module("modeling")
+    variant_class = getattr(modeling, class_name)
     torch.manual_seed(0)
     config = parent_class.config_class(**json.loads(tiny))
     parent, variant = parent_class(config), variant_class(config)
@@ -83,7 +89,12 @@ def main() -> None:
         for parameter in parent.parameters():
             parameter.add_(torch.randn_like(parameter) / 10)  # norms begin with ones
     variant.load_state_dict(parent.state_dict())
-    print(json.dumps([differences(parent, variant), refusals(variant_class, config)]))
+    if hasattr(modeling, "uses_liger"):
+        modeling.uses_liger = lambda states: True
+        print(json.dumps([differences(parent, variant), []]))
+    else:
+        train_on_nothing(variant.train())
+        print(json.dumps([differences(parent, variant), refusals(variant_class, config)]))
 
 
 if __name__ == "__main__":

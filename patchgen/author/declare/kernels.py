@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchgen.author.anatomy.module import Class, Module, Unfit
+from patchgen.author.anatomy.module import Module, Unfit
 from patchgen.author.declare.edits import mixin
 from patchgen.author.declare.liger import gates_of, rotations_of
 from patchgen.author.declare.norm import norm
@@ -22,7 +21,8 @@ SAYS = (
 )
 # The norms of the part `norm` that Liger has a kernel for.
 NORMS = {f"Fused{n}RMSNorm": f"Fast{n}RMSNorm" for n in ("", "Scaled", "ScaledEps", "Offset")}
-GATE, ROTARY = "FastSwiGLU", "FastRotary"
+GATES = {"LigerSwiGLU": "FastSwiGLU", "LigerGeGLU": "FastGeGLU"}
+ROTARY = "FastRotary"
 
 
 @refusing
@@ -30,24 +30,16 @@ def kernels(module: Module) -> Contribution:
     """What the part declares for `module`."""
     of_norm = norm(module)
     norms = [_by_liger(declared) for declared in of_norm.declared]
-    gates = [name for name, kernel in gates_of(module) if _is_swiglu(module.classes[name], kernel)]
-    rotating = [owner.name for owner, why in rotations_of(module) if not why]
-    if not any(declared not in of_norm.declared for declared in norms) and not gates + rotating:
-        raise Unfit(None, "no norm, rotation or gate here is one that a kernel of Liger computes")
-    declared = [*norms, *(Declared(name, mixins=(GATE,)) for name in gates)]
+    gates = [(name, GATES[kernel]) for name, kernel in gates_of(module) if kernel in GATES]
     fits = mixin("kernels", ROTARY).fits
-    declared += [
-        Declared(name, mixins=(ROTARY,)) for name in rotating if fits(module.classes[name].own)
-    ]
+    rotating = [owner.name for owner, why in rotations_of(module) if not why and fits(owner.own)]
+    by_liger = [declared for declared in norms if declared not in of_norm.declared]
+    if not by_liger and not gates and not rotating:
+        raise Unfit(None, "no norm, rotation or gate here is one that a kernel of Liger computes")
+    declared = [*norms, *(Declared(name, mixins=(gate,)) for name, gate in gates)]
+    declared += [Declared(name, mixins=(ROTARY,)) for name in rotating]
     missing = tuple(replace(each, fatal=False) for each in of_norm.missing if each.at.line)
     return Contribution("kernels", SAYS, tuple(declared), missing)
-
-
-def _is_swiglu(owner: Class, kernel: str) -> bool:
-    """Whether the kernel is that of SwiGLU, and the instance knows its activation's name."""
-    statements = {ast.unparse(node) for node in owner.own["__init__"].body}
-    option = "self.act_fn = ACT2FN[config.hidden_act]"
-    return kernel == "LigerSwiGLU" and {"self.config = config", option} <= statements
 
 
 def _by_liger(declared: Declared) -> Declared:

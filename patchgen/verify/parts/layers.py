@@ -8,6 +8,7 @@ tiles: MLPs compute some tokens at a time, and keep the input of each tile alone
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
@@ -81,7 +82,15 @@ NORM = PartCheck(
     own_dtypes=lambda scenario: scenario.autocast,  # the residual stream behind a LayerNorm
     promises=(NORMS_ALONE,),
 )
-KERNELS = replace(NORM, part="kernels")
+
+
+def kernels_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
+    """Norms are those of torch on a CPU; there, rotations and gates are the parent's."""
+    if "rms_norm(" in inspect.getsource(facts.module):
+        yield from norm_effect(parent, variant, facts)
+
+
+KERNELS = replace(NORM, part="kernels", effect=kernels_effect)
 GELU = PartCheck(
     part="gelu",
     routes=lambda parent_class: beside_eager("its layers", REFORMULATED, {}, {}),
