@@ -96,7 +96,7 @@ BY_KEYWORD = (
     "positional arguments only"
 )
 FILLED_TWICE = "`{what}` is given a cache, which a recompute would fill a second time"
-IN_A_LIST = "the result of {what} is a list, into which a reentrant checkpoint does not look"
+IN_A_LIST = "the result of {what} is no tuple: a reentrant checkpoint does not look into it"
 HINTS = {
     IN_A_LIST: "make it a tuple in an edit: modular/openai/modular_openai_checkpoint.py does so",
     BY_KEYWORD: "give the states by place in an edit of this method",
@@ -108,11 +108,15 @@ def _unfit(module: Module, layers: Sequence[Class]) -> Iterator[Missing]:
     """The calls and results of layers that a recompute would get wrong."""
     whys: list[tuple[ast.AST, str, str]] = []
     for layer in layers:
-        returned = {dotted(node.value) for node in walk(layer.forward(), ast.Return)} - {""}
-        for node in walk(layer.forward(), ast.Assign):  # outputs = [states] + rest
-            first = node.value.left if isinstance(node.value, ast.BinOp) else node.value
-            if isinstance(first, ast.List) and dotted(node.targets[0]) in returned:
-                whys.append((node, layer.name, IN_A_LIST))
+        results = [node.value for node in walk(layer.forward(), ast.Return)]
+        returned = {dotted(value) for value in results} - {""}
+        for node in walk(layer.forward(), ast.Assign):
+            if dotted(node.targets[0]) in returned:
+                results.append(node.value)
+        for value in results:
+            first = value.left if isinstance(value, ast.BinOp) else value  # [states] + rest
+            if isinstance(first, ast.List | ast.Dict):
+                whys.append((first, layer.name, IN_A_LIST))
     for owner, method in module.methods:
         run = {
             f"self.{attribute}": layer

@@ -29,7 +29,8 @@ EDITS = {
     "xlnet": [],
 }
 REFUSED = {
-    "openai": "a list, into which a reentrant checkpoint does not look",
+    "openai": "is no tuple: a reentrant checkpoint does not look into it",  # a list
+    "squeezebert": "is no tuple: a reentrant checkpoint does not look into it",  # a dictionary
     "patchtst": "is given its states by keyword",
     "fsmt": "`decoder_layer` is given a cache",
 }

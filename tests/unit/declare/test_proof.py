@@ -45,7 +45,6 @@ def test_an_error_of_the_part_is_the_first_failure(tmp_path):
         ("bamba", "norm", "BambaForCausalLM", "its gated norms stay as they are"),
         ("modernbert", "norm", "ModernBertForMaskedLM", "its LayerNorms have no bias"),
         ("bert", "norm", "BertForMaskedLM", "its LayerNorms differ under autocast alone"),
-        ("squeezebert", "checkpoint", "SqueezeBertForMaskedLM", "no hook of its layers runs"),
     ],
 )
 def test_a_verified_part_names_the_class_and_the_errors_that_were_seen(
