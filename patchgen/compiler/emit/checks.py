@@ -142,12 +142,11 @@ def _find_unbound(parsed: Parsed) -> Iterator[Finding]:
 
 def _find_early(parsed: Parsed) -> Iterator[Finding]:
     binders: dict[str, int] = {}
-    for part in parsed.parts:
-        for node in part.tree.body:
-            for name in bound_names([node]):
-                binders.setdefault(name, part.locate(node.lineno))
+    for part, inside in parsed.contents:
+        for name in inside.bound:
+            binders.setdefault(name, part.locate(part.tree.body[0].lineno))
     bound = set(_BUILT_IN)
-    for part in parsed.parts:
+    for part, inside in parsed.contents:
         body = part.tree.body
         # Of several statements, and in a compound one, which stands first is not looked at.
         is_plain = len(body) == 1 and not isinstance(body[0], _COMPOUND)
@@ -156,15 +155,14 @@ def _find_early(parsed: Parsed) -> Iterator[Finding]:
                 what = f"{read.name} is read at import, above its definition at "
                 line, hint = part.locate(read.line), "read it inside a function"
                 yield Finding(line, "PG410", what, hint, read.name, second=binders[read.name])
-        for node in body:
-            match node:
-                # Bound for type checkers alone.
-                case ast.If(test=ast.Name(id=test) | ast.Attribute(attr=test)) if (
-                    test == "TYPE_CHECKING"
-                ):
-                    bound.update(bound_names(node.orelse))
-                case _:
-                    bound.update(bound_names([node]))
+        match body:
+            # Bound for type checkers alone.
+            case [
+                ast.If(test=ast.Name("TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")) as only
+            ]:
+                bound.update(bound_names(only.orelse))
+            case _:
+                bound.update(inside.bound)
 
 
 # Bases

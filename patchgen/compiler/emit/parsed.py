@@ -117,8 +117,12 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one part of a text has.  `foreign` are attributes that it stores on other objects."""
+    """What one part of a text has.
 
+    `bound` are the names that it binds, and `foreign` attributes that it stores on other objects.
+    """
+
+    bound: Sequence[str]
     classes: Sequence[Class]
     functions: Sequence[Function]
     calls: Sequence[ast.Call]
@@ -148,7 +152,8 @@ def _read_contents(text: str) -> Contents:
             elif isinstance(inner, ast.Attribute) and not isinstance(inner.ctx, ast.Load):
                 if not (isinstance(inner.value, ast.Name) and inner.value.id == "self"):
                     foreign.add(inner.attr)
-    return Contents(classes, functions, calls, frozenset(foreign))
+    bound = tuple(bound_names(parse_once(text).body))
+    return Contents(bound, classes, functions, calls, frozenset(foreign))
 
 
 def _read_class(node: ast.ClassDef, body: Sequence[tuple[ast.stmt, Sequence[ast.AST]]]) -> Class:
@@ -461,7 +466,7 @@ def parse_output(text: str) -> Parsed:
         classes |= {item.node.name: item for item in inside.classes}
         functions |= {node.name: node for node in inside.functions}
         foreign |= inside.foreign
-    bound = Counter(bound_names(body))
+    bound = Counter(name for _, inside in contents for name in inside.bound)
     defined = Counter(node.name for node in body if isinstance(node, Function | ast.ClassDef))
     # What an assignment or an import binds as well may be anything.
     for name in bound - defined:
