@@ -215,6 +215,21 @@ class Machine:
         if name == "MultiheadAttention":
             made.slots["out_proj"] = [self.make(Outside("torch.nn.Linear"), Call(made.line))]
 
+    def _norm_weight(self, made: Object, home: str) -> None:
+        """Give an object the tensors from which `weight_norm` computes its weight.
+
+        They are parameters under other names; what fills the weight fills what was computed.
+        """
+        made.slots["weight"] = [UNKNOWN]
+        pair = [[Tensor(made.line)], [Tensor(made.line)]]
+        if home.endswith("parametrizations"):
+            inner = dict(zip(("original0", "original1"), pair, strict=True))
+            weight = Object(Outside("torch.nn.utils.parametrize.ParametrizationList"), slots=inner)
+            held = Object(Outside("torch.nn.ModuleDict"), slots={"weight": [weight]})
+            made.slots["parametrizations"] = [held]
+        else:
+            made.slots |= dict(zip(("weight_g", "weight_v"), pair, strict=True))
+
     def _add_elements(self, made: Object | dict[str, Values], given: Values) -> None:
         for elements in given:
             if isinstance(elements, dict):
@@ -593,6 +608,11 @@ class Machine:
                 return [Tensor(call.line, call.node)]
             case _, "Buffer":
                 return [_make_buffer(call, 0)]
+            case home, "weight_norm" if home.startswith("torch.nn.utils"):
+                for module in first:
+                    if isinstance(module, Object):
+                        self._norm_weight(module, home)
+                return first
             case home, _ if home in _INITIALISING:
                 if self.is_filling and last.endswith("_"):
                     self.fill(first or [v for vs in call.keywords.values() for v in vs])
@@ -627,6 +647,9 @@ class Machine:
 
     def _has(self, value: Any, name: Any) -> Any:
         """Whether a module has something under `name`."""
+        # The torch that is needed has what older ones lack.
+        if isinstance(value, Outside) and value.name.startswith("torch."):
+            return True
         if not isinstance(value, Object) or not isinstance(name, str):
             return UNKNOWN
         if name in value.slots or self.find_member(value.kind, name, [], None):
