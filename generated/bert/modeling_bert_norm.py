@@ -60,8 +60,8 @@ class LowPrecisionLayerNorm(nn.LayerNorm):
         if not torch.is_autocast_enabled(device):
             return super().forward(input)
         dtype = torch.get_autocast_dtype(device)
-        own = (self.weight, self.bias)
-        weight, bias = (None if each is None else each.to(dtype) for each in own)
+        weight = None if self.weight is None else self.weight.to(dtype)
+        bias = None if self.bias is None else self.bias.to(dtype)
         shape, input = self.normalized_shape, input.to(dtype)
         with torch.autocast(device, enabled=False):
             return nn.functional.layer_norm(input, shape, weight, bias, self.eps)

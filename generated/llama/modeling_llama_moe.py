@@ -108,10 +108,10 @@ class MixtureRouter(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Logits (T, E) of tokens (T, D), and weights and numbers of their experts (T, K)."""
-        wide = torch.promote_types(hidden_states.dtype, torch.float32)
+        dtype = torch.promote_types(hidden_states.dtype, torch.float32)
         # Autocast would compute the product in a narrow dtype.
         with torch.autocast(hidden_states.device.type, enabled=False):
-            logits = nn.functional.linear(hidden_states.to(wide), self.weight.to(wide))
+            logits = nn.functional.linear(hidden_states.to(dtype), self.weight.to(dtype))
         top_k_weights, top_k_index = logits.softmax(-1).topk(self.top_k, dim=-1)
         if self.norm_topk_prob:
             top_k_weights = top_k_weights / top_k_weights.sum(-1, keepdim=True)
@@ -360,10 +360,12 @@ class LlamaMoeDecoderLayer(GradientCheckpointingLayer):
 
 def split_experts(model: Any) -> None:
     """Let the plans of `model` split its experts as those of transformers' Mixtral do."""
-    there = {re.sub(r"\.\d+(?=\.|$)", ".*", path): each for path, each in model.named_modules()}
-    there = {path: module for path, module in there.items() if not isinstance(module, nn.Identity)}
-    model._tp_plan = {path: style for path, style in model._tp_plan.items() if path in there}
-    for path, module in there.items():
+    modules = {}
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.Identity):
+            modules[re.sub(r"\.\d+(?=\.|$)", ".*", name)] = module
+    model._tp_plan = {path: style for path, style in model._tp_plan.items() if path in modules}
+    for path, module in modules.items():
         if isinstance(module, MixtureExperts):
             weights = [f"{path}.{name}" for name, _ in module.named_parameters()]
             model._ep_plan |= dict.fromkeys(weights, "grouped_gemm") | {path: "ep_dispatch_experts"}
@@ -382,9 +384,10 @@ class CopyToExperts(ConversionOps):
         model = kwargs["model"]
         config = model.config.get_text_config()
         refuse_other_function(config)
-        parts = [input_dict[name][0] for name in source_patterns]
-        turned = model._dense_weights_transposed and parts[0].dim() == 2
-        dense = torch.cat([part.t() for part in parts] if turned else parts)
+        weights = [input_dict[name][0] for name in source_patterns]
+        if model._dense_weights_transposed and weights[0].dim() == 2:
+            weights = [weight.t() for weight in weights]
+        dense = torch.cat(weights)
         return {target_patterns[0]: dense.expand(config.num_experts, *dense.shape).clone()}
 
 
@@ -400,14 +403,14 @@ def refuse_other_function(config: Any) -> None:
 
 def upcycling(model: Any) -> list[WeightConverter]:
     """From the dense model's checkpoint, of its base model or a head, to the experts of `model`."""
-    found = []
+    converters = []
     for name, _ in model.named_parameters():
         for experts, dense in model._dense_weights.items():
             if name.endswith(f".{experts}"):
                 layer = name.removeprefix(f"{model.base_model_prefix}.").removesuffix(experts)
-                sources = [layer + one for one in dense]
-                found.append(WeightConverter(sources, layer + experts, [CopyToExperts()]))
-    return found
+                sources = [layer + weight for weight in dense]
+                converters.append(WeightConverter(sources, layer + experts, [CopyToExperts()]))
+    return converters
 
 
 @auto_docstring
@@ -607,11 +610,11 @@ class LlamaMoeModel(LlamaMoePreTrainedModel):
 
 def z_loss(logits: tuple[Tensor, ...], attention_mask: Tensor | None) -> Tensor:
     """The router z-loss of real tokens: the mean square of the logsumexp (arXiv:2202.08906)."""
-    sizes = torch.cat(logits).logsumexp(-1).square().view(len(logits), -1)
+    z_losses = torch.cat(logits).logsumexp(-1).square().view(len(logits), -1)
     if attention_mask is None:
-        return sizes.mean()
-    real = attention_mask.reshape(-1).to(sizes)
-    return (sizes * real).sum() / (real.sum() * len(logits)).clamp(min=1)
+        return z_losses.mean()
+    weights = attention_mask.reshape(-1).to(z_losses)
+    return (z_losses * weights).sum() / (weights.sum() * len(logits)).clamp(min=1)
 
 
 def with_router_losses(
@@ -626,8 +629,8 @@ def with_router_losses(
         return output
     mask = mask if isinstance(mask, Tensor) and mask.numel() == len(logits[0]) else None
     balance = load_balancing_loss_func(logits, config.num_experts, config.num_experts_per_tok, mask)
-    sizes = config.router_z_loss_coef * z_loss(logits, mask)
-    output.aux_loss = config.router_aux_loss_coef * balance + sizes
+    z = z_loss(logits, mask)
+    output.aux_loss = config.router_aux_loss_coef * balance + config.router_z_loss_coef * z
     # Micro-batches are summed: each adds its share of the labels, as `Trainer` counts them.
     counted = labels[..., 1:] if model.loss_function is ForCausalLMLoss else labels
     share = 1 if num_items_in_batch is None else (counted != -100).sum() / num_items_in_batch

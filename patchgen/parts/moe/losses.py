@@ -11,11 +11,11 @@ from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_fun
 
 def z_loss(logits: tuple[Tensor, ...], attention_mask: Tensor | None) -> Tensor:
     """The router z-loss of real tokens: the mean square of the logsumexp (arXiv:2202.08906)."""
-    sizes = torch.cat(logits).logsumexp(-1).square().view(len(logits), -1)
+    z_losses = torch.cat(logits).logsumexp(-1).square().view(len(logits), -1)
     if attention_mask is None:
-        return sizes.mean()
-    real = attention_mask.reshape(-1).to(sizes)
-    return (sizes * real).sum() / (real.sum() * len(logits)).clamp(min=1)
+        return z_losses.mean()
+    weights = attention_mask.reshape(-1).to(z_losses)
+    return (z_losses * weights).sum() / (weights.sum() * len(logits)).clamp(min=1)
 
 
 def with_router_losses(
@@ -30,8 +30,8 @@ def with_router_losses(
         return output
     mask = mask if isinstance(mask, Tensor) and mask.numel() == len(logits[0]) else None
     balance = load_balancing_loss_func(logits, config.num_experts, config.num_experts_per_tok, mask)
-    sizes = config.router_z_loss_coef * z_loss(logits, mask)
-    output.aux_loss = config.router_aux_loss_coef * balance + sizes
+    z = z_loss(logits, mask)
+    output.aux_loss = config.router_aux_loss_coef * balance + config.router_z_loss_coef * z
     # Micro-batches are summed: each adds its share of the labels, as `Trainer` counts them.
     counted = labels[..., 1:] if model.loss_function is ForCausalLMLoss else labels
     share = 1 if num_items_in_batch is None else (counted != -100).sum() / num_items_in_batch

@@ -58,10 +58,12 @@ class MixtureOptions(PreTrainedConfig):
 
 def split_experts(model: Any) -> None:
     """Let the plans of `model` split its experts as those of transformers' Mixtral do."""
-    there = {re.sub(r"\.\d+(?=\.|$)", ".*", path): each for path, each in model.named_modules()}
-    there = {path: module for path, module in there.items() if not isinstance(module, nn.Identity)}
-    model._tp_plan = {path: style for path, style in model._tp_plan.items() if path in there}
-    for path, module in there.items():
+    modules = {}
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.Identity):
+            modules[re.sub(r"\.\d+(?=\.|$)", ".*", name)] = module
+    model._tp_plan = {path: style for path, style in model._tp_plan.items() if path in modules}
+    for path, module in modules.items():
         if isinstance(module, MixtureExperts):
             weights = [f"{path}.{name}" for name, _ in module.named_parameters()]
             model._ep_plan |= dict.fromkeys(weights, "grouped_gemm") | {path: "ep_dispatch_experts"}

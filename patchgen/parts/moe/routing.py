@@ -18,10 +18,10 @@ class MixtureRouter(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Logits (T, E) of tokens (T, D), and weights and numbers of their experts (T, K)."""
-        wide = torch.promote_types(hidden_states.dtype, torch.float32)
+        dtype = torch.promote_types(hidden_states.dtype, torch.float32)
         # Autocast would compute the product in a narrow dtype.
         with torch.autocast(hidden_states.device.type, enabled=False):
-            logits = nn.functional.linear(hidden_states.to(wide), self.weight.to(wide))
+            logits = nn.functional.linear(hidden_states.to(dtype), self.weight.to(dtype))
         top_k_weights, top_k_index = logits.softmax(-1).topk(self.top_k, dim=-1)
         if self.norm_topk_prob:
             top_k_weights = top_k_weights / top_k_weights.sum(-1, keepdim=True)

@@ -23,9 +23,10 @@ class CopyToExperts(ConversionOps):
         model = kwargs["model"]
         config = model.config.get_text_config()
         refuse_other_function(config)
-        parts = [input_dict[name][0] for name in source_patterns]
-        turned = model._dense_weights_transposed and parts[0].dim() == 2
-        dense = torch.cat([part.t() for part in parts] if turned else parts)
+        weights = [input_dict[name][0] for name in source_patterns]
+        if model._dense_weights_transposed and weights[0].dim() == 2:
+            weights = [weight.t() for weight in weights]
+        dense = torch.cat(weights)
         return {target_patterns[0]: dense.expand(config.num_experts, *dense.shape).clone()}
 
 
@@ -41,14 +42,14 @@ def refuse_other_function(config: Any) -> None:
 
 def upcycling(model: Any) -> list[WeightConverter]:
     """From the dense model's checkpoint, of its base model or a head, to the experts of `model`."""
-    found = []
+    converters = []
     for name, _ in model.named_parameters():
         for experts, dense in model._dense_weights.items():
             if name.endswith(f".{experts}"):
                 layer = name.removeprefix(f"{model.base_model_prefix}.").removesuffix(experts)
-                sources = [layer + one for one in dense]
-                found.append(WeightConverter(sources, layer + experts, [CopyToExperts()]))
-    return found
+                sources = [layer + weight for weight in dense]
+                converters.append(WeightConverter(sources, layer + experts, [CopyToExperts()]))
+    return converters
 
 
 def upcycle(dense: PreTrainedModel, mixture_class: type[Model], **options: Any) -> Model:
