@@ -1091,24 +1091,31 @@ class DeferredLogits(Tensor):
         return function(*args, **kwargs)
 
 
-def defer(compute: Any, shape: Any, like: Tensor, model: Any = None, weights: Any = ()) -> Any:
-    """Logits of a shape, with the dtype and the device of `like`, that `compute` gives."""
+def defer(compute: Any, shape: Any, like: Tensor, owners: Any = (), weights: Any = ()) -> Any:
+    """Logits of a shape, with the dtype and the device of `like`, that `compute` gives.
+
+    FSDP2 may have sharded the modules `owners` again before something reads them.
+    """
     logits: Any = like.new_full((), torch.nan).expand(shape).as_subclass(DeferredLogits)
     kind, grad_enabled, weights = like.device.type, torch.is_grad_enabled(), list(weights)
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-    versions, values = [each._version for each in weights], {}
+    versions, values, passed = [each._version for each in weights], {}, []
+    sharded = [each for each in owners if hasattr(each, "unshard")]
+    if sharded and like.requires_grad:
+        like.register_hook(lambda grad: passed.append(True))
 
     def read() -> Tensor:
-        learns = grad_enabled and torch.is_grad_enabled()
+        learns = grad_enabled and torch.is_grad_enabled() and not passed
         if learns not in values:
-            if hasattr(model, "unshard"):  # FSDP2 shards weights after the forward pass
-                model.unshard()
+            for each in sharded:
+                each.unshard()
             if versions != [each._version for each in weights]:
                 raise RuntimeError("logits are read after the weights of their head have changed")
             with torch.autocast(kind, dtype, dtype is not None), torch.set_grad_enabled(learns):
                 values[learns] = compute()
-            if hasattr(model, "reshard") and not learns:
-                model.reshard()
+            for each in sharded:
+                if not learns:
+                    each.reshard()
         return values[learns]
 
     logits.read = read
@@ -1208,7 +1215,7 @@ class BertForMaskedLM(BertPreTrainedModel):
         if tokens is not all_tokens:
             shape = *all_tokens.shape[:-1], prediction_scores.shape[-1]
             prediction_scores = defer(
-                partial(self.cls, all_tokens), shape, prediction_scores, self, self.cls.parameters()
+                partial(self.cls, all_tokens), shape, prediction_scores, (self,), self.cls.parameters()
             )
 
         return MaskedLMOutput(

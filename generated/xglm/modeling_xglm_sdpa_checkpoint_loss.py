@@ -16,6 +16,7 @@
 """PyTorch XGLM model."""
 
 import math
+import warnings
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -559,24 +560,31 @@ class DeferredLogits(Tensor):
         return function(*args, **kwargs)
 
 
-def defer(compute: Any, shape: Any, like: Tensor, model: Any = None, weights: Any = ()) -> Any:
-    """Logits of a shape, with the dtype and the device of `like`, that `compute` gives."""
+def defer(compute: Any, shape: Any, like: Tensor, owners: Any = (), weights: Any = ()) -> Any:
+    """Logits of a shape, with the dtype and the device of `like`, that `compute` gives.
+
+    FSDP2 may have sharded the modules `owners` again before something reads them.
+    """
     logits: Any = like.new_full((), torch.nan).expand(shape).as_subclass(DeferredLogits)
     kind, grad_enabled, weights = like.device.type, torch.is_grad_enabled(), list(weights)
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-    versions, values = [each._version for each in weights], {}
+    versions, values, passed = [each._version for each in weights], {}, []
+    sharded = [each for each in owners if hasattr(each, "unshard")]
+    if sharded and like.requires_grad:
+        like.register_hook(lambda grad: passed.append(True))
 
     def read() -> Tensor:
-        learns = grad_enabled and torch.is_grad_enabled()
+        learns = grad_enabled and torch.is_grad_enabled() and not passed
         if learns not in values:
-            if hasattr(model, "unshard"):  # FSDP2 shards weights after the forward pass
-                model.unshard()
+            for each in sharded:
+                each.unshard()
             if versions != [each._version for each in weights]:
                 raise RuntimeError("logits are read after the weights of their head have changed")
             with torch.autocast(kind, dtype, dtype is not None), torch.set_grad_enabled(learns):
                 values[learns] = compute()
-            if hasattr(model, "reshard") and not learns:
-                model.reshard()
+            for each in sharded:
+                if not learns:
+                    each.reshard()
         return values[learns]
 
     logits.read = read
@@ -669,6 +677,24 @@ def _backward(ctx: Any, slopes: Tensor, *_: Any) -> Any:
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 
+def reads_weight(head: Any) -> bool:
+    """Whether `head` is a linear layer whose weight a loss may read in the place of its logits."""
+    if hasattr(head, "unshard"):  # FSDP2 has made it a group, and gathers the weight in its hooks
+        return type(head).__bases__[-1] is nn.Linear
+    hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
+    called = hooked or head._backward_hooks or head._backward_pre_hooks
+    return type(head) is nn.Linear and type(head.weight.data) is Tensor and not called
+
+
+def call_instead(head: Any, forward: Any, states: Tensor, **given: Any) -> Any:
+    """Call `forward` in the place of the head's own, between the hooks of the head."""
+    head.forward = partial(forward, **given)
+    try:
+        return head(states)
+    finally:
+        del head.forward
+
+
 def causal_loss(states: Tensor, entropies: Any, logits: Any, labels: Tensor, *_: Any, **given: Any) -> Tensor:
     """`ForCausalLMLoss` of the logits of `states`, which `entropies` computes in chunks."""
     ignore_index, shift_labels = given.get("ignore_index", -100), given.get("shift_labels")
@@ -752,7 +778,7 @@ class XGLMForCausalLM(XGLMPreTrainedModel, GenerationMixin):
         hidden_states = outputs.last_hidden_state
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         loss_function, logits = self.loss_from_states(
-            self.lm_head, hidden_states, labels, partial(self.lm_head, hidden_states)
+            self.lm_head, hidden_states, labels, lambda run, given=hidden_states: run(given)
         )
         loss = None
         if labels is not None:
@@ -780,24 +806,31 @@ class XGLMForCausalLM(XGLMPreTrainedModel, GenerationMixin):
     ) -> Any:
         """A loss function that needs no logits, and deferred ones; or None, and the logits."""
         chunk = getattr(self.config, "loss_chunk_size", None)
-        hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
-        called = hooked or head._backward_hooks or head._backward_pre_hooks
-        plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and not called
-        losses: Any = self.token_losses(head, cap) if plain and chunk != 0 else None
-        # Replicas are of DataParallel, which gathers all outputs.  The loss function may warn.
-        unfit = losses is None or labels is None or hasattr(self, "_is_replica")
-        if unfit or labels.shape != states.shape[:-1] or self.loss_function is not ForCausalLMLoss:
-            return None, compute_logits()
+        is_replica = hasattr(self, "_is_replica")  # of DataParallel, which gathers all outputs
+        if labels is None or labels.shape != states.shape[:-1] or chunk == 0 or is_replica:
+            return None, compute_logits(head)
+        losses = self.token_losses(head, cap) if reads_weight(head) else None
+        if losses is None and not torch.compiler.is_compiling():
+            what = f"{type(head).__name__} is sharded or quantized, or has hooks or an adapter"
+            warnings.warn(f"the loss reads logits: {what}", stacklevel=2)
+        if losses is None or self.loss_function is not ForCausalLMLoss:  # which may warn
+            return None, compute_logits(head)
         if torch.is_autocast_enabled(states.device.type):
             states = states.to(torch.get_autocast_dtype(states.device.type))
         most = max(2**27, 2**11 * labels.numel())  # logits: below 2**11 words at a time it is slow
         chunk = chunk or max(256, most // head.out_features // 256 * 256)
+        compute = partial(compute_logits, head)
+        if hasattr(head, "unshard"):
+            compute = partial(compute_logits, head.forward)
+            losses = partial(call_instead, head, losses)
         shape = *labels.shape, head.out_features
-        logits = defer(compute_logits, shape, states, self, head.parameters())
+        logits = defer(compute, shape, states, (self, head), head.parameters())
         return partial(causal_loss, states, partial(losses, chunk=chunk)), logits
 
     def token_losses(self, head: Any, cap: float | None) -> Any:
-        losses = partial(linear_losses, weight=head.weight, cap=cap or 0.0)
+        def losses(states: Tensor, labels: Tensor, chunk: int) -> Any:
+            return linear_losses(states, head.weight, labels, chunk, cap or 0.0)
+
         return losses if head.bias is None else None
 
 

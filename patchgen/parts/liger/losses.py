@@ -29,9 +29,9 @@ class ByLiger:
         hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
         called = hooked or head._backward_hooks or head._backward_pre_hooks
         if called or not self.training or self.loss_function is not ForCausalLMLoss:
-            return None, compute_logits()
+            return None, compute_logits(head)
         if labels is None or labels.shape != states.shape[:-1]:
-            return None, compute_logits()
+            return None, compute_logits(head)
         if type(head) is not nn.Linear or type(head.weight.data) is not Tensor:
             raise ValueError(
                 "Liger's loss reads the weight of a linear head, and what else "
@@ -39,7 +39,7 @@ class ByLiger:
                 "or use the part `loss`"
             )
         shape = *labels.shape, head.out_features
-        logits = defer(compute_logits, shape, states, self, head.parameters())
+        logits = defer(partial(compute_logits, head), shape, states, (self,), head.parameters())
         return partial(liger_causal_loss, states, head, cap=cap), logits
 
 

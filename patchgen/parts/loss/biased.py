@@ -1,6 +1,5 @@
 """The operators of `linear`, for a layer with a bias."""
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -79,5 +78,9 @@ biased_losses.register_autograd(_biased_backward, setup_context=_save_biased)
 
 class InBiasedChunks(FromStates):
     def token_losses(self, head: Any, cap: None) -> Any:
-        losses = linear_losses if head.bias is None else partial(biased_losses, bias=head.bias)
-        return partial(losses, weight=head.weight)
+        def losses(states: Tensor, labels: Tensor, chunk: int) -> Any:
+            if head.bias is None:
+                return linear_losses(states, head.weight, labels, chunk)
+            return biased_losses(states, head.weight, labels, chunk, head.bias)
+
+        return losses

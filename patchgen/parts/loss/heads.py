@@ -15,14 +15,6 @@ from torch.nn import CrossEntropyLoss
 from patchgen.edits import Hole, edit, new, old
 
 
-def scaled_logits(head, states, scale):
-    return head(states) * scale
-
-
-def divided_logits(head, states, divisor):
-    return head(states) / divisor
-
-
 def softcapped_logits(head, states, cap):
     logits = head(states)
     return logits if cap is None else torch.tanh(logits / cap) * cap
@@ -47,7 +39,7 @@ class PlainHead:
                 loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
-                head, states, labels, partial(head, states)
+                head, states, labels, lambda run, given=states: run(given)
             )
             loss = None
             if labels is not None:
@@ -70,7 +62,7 @@ class ScaledHead:
                 loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
-                head, states * scale, labels, partial(scaled_logits, head, states, scale)
+                head, states * scale, labels, lambda run, given=states, by=scale: run(given) * by
             )
             loss = None
             if labels is not None:
@@ -96,7 +88,7 @@ class DividedHead:
                 head,
                 states / divisor,
                 labels,
-                partial(divided_logits, head, states, divisor),
+                lambda run, given=states, by=divisor: run(given) / by,
             )
             loss = None
             if labels is not None:
@@ -122,7 +114,7 @@ class SoftcappedHead:
                 loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
-                head, states, labels, partial(softcapped_logits, head, states, cap), cap
+                head, states, labels, partial(softcapped_logits, states=states, cap=cap), cap
             )
             loss = None
             if labels is not None:
@@ -147,7 +139,7 @@ class AlwaysCappedHead:
                 loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
-                head, states, labels, partial(capped_logits, head, states, cap), cap
+                head, states, labels, partial(capped_logits, states=states, cap=cap), cap
             )
             loss = None
             if labels is not None:
@@ -176,7 +168,7 @@ class ScaledCappedHead:
                 head,
                 states * scale,
                 labels,
-                partial(scaled_capped_logits, head, states, scale, cap),
+                partial(scaled_capped_logits, states=states, scale=scale, cap=cap),
                 cap,
             )
             loss = None
@@ -202,7 +194,7 @@ class UnshiftedHead:
                 loss = loss_fct(logits.view(-1, size), labels.view(-1))
         with new:
             loss_function, logits = self.loss_from_states(
-                head, states, labels, partial(head, states)
+                head, states, labels, lambda run, given=states: run(given)
             )
             loss = None
             if loss_function is not None:

@@ -62,7 +62,7 @@ class LabelledTokens:
             if tokens is not all_tokens:
                 shape = *all_tokens.shape[:-1], prediction_scores.shape[-1]
                 prediction_scores = defer(
-                    partial(head, all_tokens), shape, prediction_scores, self, head.parameters()
+                    partial(head, all_tokens), shape, prediction_scores, (self,), head.parameters()
                 )
 
 
@@ -84,7 +84,7 @@ class LabelledTokensByFunction:
             ...
             if tokens is not all_tokens:
                 shape = *all_tokens.shape[:-1], logits.shape[-1]
-                logits = defer(partial(head, all_tokens), shape, logits, self, head.parameters())
+                logits = defer(partial(head, all_tokens), shape, logits, (self,), head.parameters())
             return output(..., logits=logits)
 
 
@@ -126,5 +126,5 @@ class LabelledTokensOfEitherHead:
             if tokens is not all_tokens:
                 shape = *all_tokens.shape[:-1], prediction_scores.shape[-1]
                 prediction_scores = defer(
-                    compute_logits, shape, prediction_scores, self, head.parameters()
+                    compute_logits, shape, prediction_scores, (self,), head.parameters()
                 )

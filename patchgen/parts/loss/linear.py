@@ -9,7 +9,6 @@ first are as many as are worth a compiler (`kernels.py`).  Logits are capped whe
 `cap * tanh(logits / cap)` in float32.
 """
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -82,5 +81,7 @@ linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 class InChunks(FromStates):
     def token_losses(self, head: Any, cap: float | None) -> Any:
-        losses = partial(linear_losses, weight=head.weight, cap=cap or 0.0)
+        def losses(states: Tensor, labels: Tensor, chunk: int) -> Any:
+            return linear_losses(states, head.weight, labels, chunk, cap or 0.0)
+
         return losses if head.bias is None else None

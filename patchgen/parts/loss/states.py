@@ -1,5 +1,6 @@
 """The loss of a head that computes no logits."""
 
+import warnings
 from functools import partial
 from typing import Any
 
@@ -10,26 +11,49 @@ from transformers.loss.loss_utils import ForCausalLMLoss
 from patchgen.parts.loss.deferred import defer
 
 
+def reads_weight(head: Any) -> bool:
+    """Whether `head` is a linear layer whose weight a loss may read in the place of its logits."""
+    if hasattr(head, "unshard"):  # FSDP2 has made it a group, and gathers the weight in its hooks
+        return type(head).__bases__[-1] is nn.Linear
+    hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
+    called = hooked or head._backward_hooks or head._backward_pre_hooks
+    return type(head) is nn.Linear and type(head.weight.data) is Tensor and not called
+
+
+def call_instead(head: Any, forward: Any, states: Tensor, **given: Any) -> Any:
+    """Call `forward` in the place of the head's own, between the hooks of the head."""
+    head.forward = partial(forward, **given)
+    try:
+        return head(states)
+    finally:
+        del head.forward
+
+
 class FromStates:
     def loss_from_states(
         self: Any, head: Any, states: Tensor, labels: Any, compute_logits: Any, cap: Any = None
     ) -> Any:
         """A loss function that needs no logits, and deferred ones; or None, and the logits."""
         chunk = getattr(self.config, "loss_chunk_size", None)
-        hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
-        called = hooked or head._backward_hooks or head._backward_pre_hooks
-        plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and not called
-        losses: Any = self.token_losses(head, cap) if plain and chunk != 0 else None
-        # Replicas are of DataParallel, which gathers all outputs.  The loss function may warn.
-        unfit = losses is None or labels is None or hasattr(self, "_is_replica")
-        if unfit or labels.shape != states.shape[:-1] or self.loss_function is not ForCausalLMLoss:
-            return None, compute_logits()
+        is_replica = hasattr(self, "_is_replica")  # of DataParallel, which gathers all outputs
+        if labels is None or labels.shape != states.shape[:-1] or chunk == 0 or is_replica:
+            return None, compute_logits(head)
+        losses = self.token_losses(head, cap) if reads_weight(head) else None
+        if losses is None and not torch.compiler.is_compiling():
+            what = f"{type(head).__name__} is sharded or quantized, or has hooks or an adapter"
+            warnings.warn(f"the loss reads logits: {what}", stacklevel=2)
+        if losses is None or self.loss_function is not ForCausalLMLoss:  # which may warn
+            return None, compute_logits(head)
         if torch.is_autocast_enabled(states.device.type):
             states = states.to(torch.get_autocast_dtype(states.device.type))
         most = max(2**27, 2**11 * labels.numel())  # logits: below 2**11 words at a time it is slow
         chunk = chunk or max(256, most // head.out_features // 256 * 256)
+        compute = partial(compute_logits, head)
+        if hasattr(head, "unshard"):
+            compute = partial(compute_logits, head.forward)
+            losses = partial(call_instead, head, losses)
         shape = *labels.shape, head.out_features
-        logits = defer(compute_logits, shape, states, self, head.parameters())
+        logits = defer(compute, shape, states, (self, head), head.parameters())
         return partial(causal_loss, states, partial(losses, chunk=chunk)), logits
 
 

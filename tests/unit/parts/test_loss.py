@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from contextlib import nullcontext
 from inspect import getclosurevars
 
@@ -59,8 +60,8 @@ class Model(InChunks, nn.Module):
         self.loss_function = ForCausalLMLoss
         self.config = type("Config", (), {"loss_chunk_size": chunk})()
 
-    def logits(self):
-        logits = self.lm_head(self.states)
+    def logits(self, head=None):
+        logits = (head or self.lm_head)(self.states)
         return self.cap * torch.tanh(logits / self.cap) if self.cap else logits
 
     def pair(self):
@@ -350,11 +351,15 @@ NEEDED = (
 
 
 @pytest.mark.parametrize("change", NEEDED)
-def test_logits_are_computed_where_they_are_needed(change):
+def test_logits_are_computed_where_they_are_needed_and_a_head_says_so_once(change):
     model = Model()
     change(model)
-    loss_function, logits = model.pair()
-    assert loss_function is None and type(logits) is torch.Tensor
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        pairs = [model.pair() for _ in range(3)]
+    assert all(function is None and type(logits) is torch.Tensor for function, logits in pairs)
+    of_the_head = change in NEEDED[: NEEDED.index(_kept)]
+    assert [str(each.message)[:21] for each in said] == ["the loss reads logits"] * of_the_head
 
 
 # --- in models
