@@ -128,6 +128,7 @@ SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
         },
     },
     **dict.fromkeys(("dinov3_vit", "eomt_dinov3"), {"use_gated_mlp": True}),
+    "bamba": {"attn_layer_indices": [1]},
     "dots1": {"n_shared_experts": 1},
     # Checkpoints have queries, keys and values of one width in one tensor.
     "gradium_phonon_tts": {"num_key_value_heads": SIZES["num_attention_heads"]},

@@ -77,6 +77,15 @@ _WINDOWS: dict[str, Any] = {
 
 _SAM_MASKS: dict[str, Any] = {"iou_head_hidden_dim": 24}
 
+_SAM_PATCHES: dict[str, Any] = {
+    "image_size": 64,
+    "patch_size": 16,
+    "window_size": 2,
+    "global_attn_indexes": [2],
+    "output_channels": 32,
+    "num_pos_feats": 16,
+}
+
 _SAM_VISION: dict[str, Any] = {
     "backbone_channel_list": [128, 64, 32, 16],
     "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
@@ -98,6 +107,23 @@ VISION: dict[str, dict[str, Any]] = {
     # A network that timm has for tests.
     "timm_backbone": {"backbone": "test_resnet.r160_in1k"},
     "timm_wrapper": {"architecture": "test_resnet.r160_in1k"},
+    "depth_anything": {
+        "backbone_config": {
+            "model_type": "dinov2",
+            "image_size": 56,
+            "patch_size": 14,
+            "num_hidden_layers": 4,
+            "hidden_size": 32,
+            "num_attention_heads": 4,
+            "out_features": ["stage1", "stage2", "stage3", "stage4"],
+            "reshape_hidden_states": False,
+        },
+        "patch_size": 14,
+        "reassemble_hidden_size": 32,
+        "neck_hidden_sizes": _WIDTHS,
+        "fusion_hidden_size": 16,
+        "head_hidden_size": 8,
+    },
     "deimv2": {**_DETECTOR, "head_dim": 8, "hidden_expansion": 0.5},
     "edgetam_prompt_encoder": {**_SAM, "image_size": 96, "patch_size": 8},
     "edgetam_mask_decoder": _SAM_MASKS,
@@ -152,6 +178,12 @@ VISION: dict[str, dict[str, Any]] = {
     "videomt": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
     "dab-detr": {"num_queries": 7, "backbone_config": _BACKBONE},
     "table-transformer": {"num_queries": 7, "backbone_config": _BACKBONE},
+    **dict.fromkeys(
+        ("sam_prompt_encoder", "sam_hq_prompt_encoder"), {**_SAM, "image_embedding_size": 4}
+    ),
+    **dict.fromkeys(("sam_mask_decoder", "sam_hq_mask_decoder"), _SAM_MASKS),
+    **dict.fromkeys(("sam_vision_model", "sam_hq_vision_model"), _SAM_PATCHES),
+    "vivit": {"tubelet_size": [2, 4, 4], "num_frames": 4, "image_size": 12},
     "sam2_hiera_det_model": _HIERA,
     "sam2_prompt_encoder": _SAM,
     "sam2_mask_decoder": _SAM_MASKS,

@@ -199,14 +199,16 @@ class _Selection:
         yield compare_numbers(head, "float64", f"left eval with {way}, both eager", evaluated, 2)
 
     def guarded(self) -> Iterator[Case]:
-        """Configurations without which a changed class is never made."""
+        """Configurations without which a changed class is never made, once for each head."""
+        found = {}
         for made, setting in read.find_guards(self.variant):
             head = read.find_head_of(self.variant, made)
+            found[head, setting.name] = setting
+        for (head, _), setting in found.items():
+            how: Any = {"changes": tuple(setting.changes.items()), "drawn": True}
             for dtype in self.plan.dtypes:
                 for rows in ROWS[:2] if dtype == "float64" else ROWS[:1]:
-                    label = f"{rows} train, for {made}: {setting.name}"
-                    changes = tuple(setting.changes.items())
-                    how: Any = {"changes": changes, "drawn": True}
+                    label = f"{rows} train, made under {setting.name}"
                     yield compare_numbers(head, dtype, label, self.training(rows), **how)
 
     def loading(self, head: str) -> Iterator[Case]:

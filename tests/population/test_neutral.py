@@ -21,6 +21,7 @@ GUARDS = [
     ("wav2vec2", "Wav2Vec2LayerNormConvLayer", "feat_extract_norm='layer'"),
     ("wav2vec2", "Wav2Vec2EncoderStableLayerNorm", "do_stable_layer_norm=True"),
     ("deepseek_v3", "DeepseekV3MoE", "first_k_dense_replace=0"),
+    ("roberta", "RobertaCrossAttention", "attends to an encoder"),
 ]
 
 

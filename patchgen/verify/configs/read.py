@@ -124,16 +124,26 @@ class _Others:
     values: tuple[Any, ...] = ()  # what it may be, if the code says that
 
 
-def _reads(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
-    """Names of the configuration that `node` reads: first in tests, by its own flags too."""
-    every, tests = list(ast.walk(node)), list[ast.expr]()
-    flags: dict[str, tuple[str, Any]] = {}  # attributes and local names that are one value of it
-    for each in every:
+Flags = Mapping[str, tuple[str, Any]]
+
+
+def _flags_of(node: ast.AST) -> dict[str, tuple[str, Any]]:
+    """Attributes and local names that are one value of the configuration."""
+    flags: dict[str, tuple[str, Any]] = {}
+    for each in ast.walk(node):
         if isinstance(each, ast.Assign) and (own := _bound(each.targets[0])):
             value = each.value.body if isinstance(each.value, ast.IfExp) else each.value
             if (config := _of_config(value)) is not None:
                 flags[own] = config
-        elif isinstance(each, ast.If | ast.IfExp | ast.While):
+    return flags
+
+
+def _reads(node: ast.stmt, flags: Flags | None = None) -> Iterator[tuple[str, _Others]]:
+    """Names of the configuration that `node` reads: first in tests, by its own flags too."""
+    every, tests = list(ast.walk(node)), list[ast.expr]()
+    flags = _flags_of(node) if flags is None else flags
+    for each in every:
+        if isinstance(each, ast.If | ast.IfExp | ast.While):
             tests.append(each.test)
         elif isinstance(each, ast.BoolOp | ast.Compare):
             tests.append(each)
@@ -354,16 +364,21 @@ def find_guards(variant: Variant) -> tuple[tuple[str, Setting], ...]:
 
     `self.mlp = SparseMLP(config) if layer_idx >= config.first_dense else MLP(config)`
     """
-    changed = set(read_of(variant).classes)
+    changed, uses = set(read_of(variant).classes), _uses_of(variant)
     defaults = defaults_of(variant)
-    found: dict[str, tuple[str, Setting]] = {}
+    found: dict[tuple[str, str], tuple[str, Setting]] = {}
     for node in ast.parse(text_of(variant)).body if changed else ():
-        for test, branch in _branches(_Aliases().visit(node)):
-            names = {each.id for each in ast.walk(branch) if isinstance(each, ast.Name)}
-            settings = [_draw(*read) for read in _values_in(test, defaults)]
-            for made in sorted(names & changed):
+        node = _Aliases().visit(node)
+        flags = _flags_of(node)
+        for test, branch in _branches(node):
+            reached = set[str]()
+            for each in ast.walk(branch):
+                if isinstance(each, ast.Name) and each.id in uses:
+                    reached |= _reached_from(each.id, uses)
+            settings = [_guard(*read) for read in _values_in(test, defaults, flags)]
+            for made in sorted(reached & changed):
                 for setting in settings:
-                    found.setdefault(setting.name, (made, setting))
+                    found.setdefault((made, setting.name), (made, setting))
     return tuple(found.values())
 
 
@@ -378,7 +393,16 @@ def _branches(node: ast.AST) -> Iterator[tuple[ast.expr, ast.AST]]:
             yield each.test, each.orelse
 
 
-def _values_in(test: ast.expr, defaults: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _guard(name: str, value: Any) -> Setting:
+    """A decoder alone attends to an encoder."""
+    if name in DECODING:
+        return Setting("attends to an encoder", dict.fromkeys(DECODING, True), drawn=True)
+    return _draw(name, value)
+
+
+def _values_in(
+    test: ast.expr, defaults: Mapping[str, Any], flags: Flags
+) -> Iterator[tuple[str, Any]]:
     """What a test reads of the configuration, with other values for each."""
     for each in ast.walk(test):
         match each:
@@ -387,7 +411,7 @@ def _values_in(test: ast.expr, defaults: Mapping[str, Any]) -> Iterator[tuple[st
             ) if (config := _of_config(listed)) is not None:
                 yield config[0], [word] * SIZES["num_hidden_layers"]
     holder = ast.If(test=test, body=[], orelse=[])
-    for name, others in _reads(holder):
+    for name, others in _reads(holder, flags):
         default = defaults.get(name.rpartition(".")[2], others.default)
         for value in _values(name, default, others):
             yield name, value

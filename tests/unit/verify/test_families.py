@@ -16,6 +16,7 @@ from patchgen.verify.parts.part_check import Scenario
 CLASSES = {
     "autoformer": "AutoformerForPrediction",
     "bros": "BrosForTokenClassification",
+    "depth_anything": "DepthAnythingForDepthEstimation",
     "codegen": "CodeGenForCausalLM",
     "glmasr": "GlmAsrEncoder",
     "got_ocr2": "GotOcr2ForConditionalGeneration",
@@ -27,6 +28,7 @@ CLASSES = {
     "pvt": "PvtForImageClassification",
     "qwen3_asr": "Qwen3ASREncoder",
     "qwen3_vl": "Qwen3VLVisionModel",
+    "sam": "SamModel",
     "sam2": "Sam2Model",
     "speecht5": "SpeechT5ForSpeechToText",
     "squeezebert": "SqueezeBertForMaskedLM",
@@ -35,6 +37,7 @@ CLASSES = {
     "tvp": "TvpForVideoGrounding",
     "video_llama_3": "VideoLlama3VisionModel",
     "vilt": "ViltForMaskedLM",
+    "vivit": "VivitForVideoClassification",
     "voxtral": "VoxtralEncoder",
 }
 
