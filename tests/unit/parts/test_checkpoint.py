@@ -108,6 +108,21 @@ def test_the_same_step_from_fewer_kept_bytes(name):
     assert step(variant)[1] == everything
 
 
+@pytest.mark.parametrize("name", ["mpnet", "openai", "xlnet", "qwen3_moe"])
+def test_every_nth_layer_keeps_what_lies_between(name):
+    """The same step, and bytes between those of all layers and of none that runs again."""
+    size = {"xlnet": "n_layer", "openai": "n_layer"}.get(name, "num_hidden_layers")
+    parent, variant = pair(name, **({} if name == "xlnet" else {size: 3}))
+    reference, everything = step(parent)[0], step(variant)[1]
+    kept = {}
+    for every in (1, 2, 3):
+        variant.activation_checkpointing_enable(every_n_layers=every)
+        seen, kept[every] = step(variant)
+        assert is_same(name, reference, seen)
+        variant.activation_checkpointing_disable()
+    assert kept[1] < kept[2] < kept[3] < everything
+
+
 @gallery
 def test_a_reentrant_recompute_gives_the_same(name):
     parent, variant = pair(name)
