@@ -13,6 +13,7 @@ from patchgen.author.declare import (
     flash,
     kernels,
     liger,
+    logprobs,
     loss,
     moe,
     norm,
@@ -36,6 +37,7 @@ OFFERED = (
     liger.PART,
     bidirectional.PART,
     replay.PART,
+    logprobs.PART,
     fast.PART,
 )
 PARTS: dict[str, Part] = {part.name: part for part in (*OFFERED, *by_hand.PARTS)}

@@ -30,9 +30,11 @@ OF_TRAINED = {
     "norm": (31, 0),
     "moe": (17, 0),
     "flash": (16, 0),
+    "kernels": (18, 0),
     "liger": (23, 0),
     "bidirectional": (20, 4),
     "replay": (5, 0),
+    "logprobs": (28, 0),
 }
 # Checkpointing is redundant in nearly 300 more, which transformers checkpoints.
 AT_LEAST = {"sdpa": 81, "checkpoint": 140, "loss": 249, "norm": 432, "moe": 53}
