@@ -27,7 +27,7 @@ OF_TRAINED = {
     "sdpa": (3, 31),
     "checkpoint": (5, 30),
     "loss": (29, 0),
-    "norm": (31, 0),
+    "norm": (33, 0),
     "moe": (17, 0),
     "flash": (16, 0),
     "kernels": (18, 0),
