@@ -126,10 +126,15 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
         optimizer = make_optimizer(model, setup)
         tracker = Tracker(label, GRAINS.get(setup.device, 1))
         hold(tracker, model, inputs, optimizer)
+        replaced: dict[str, Any] = {}
         # What the part `loss` compiles inside its operator is one kernel.  Called below a mode, it
         # would never be compiled again: torch marks its code.
-        compiled = {"compiled": tracker.as_one_kernel} if hasattr(module, "in_one_kernel") else {}
-        with tracker, patch.dict(vars(module), compiled):
+        if hasattr(module, "in_one_kernel"):
+            replaced["compiled"] = tracker.as_one_kernel
+        # No step reads the logits that it defers, and tensors without values have no subclass.
+        if hasattr(module, "DeferredLogits"):
+            replaced["defer"] = lambda compute, shape, like, *more: like.new_empty(())
+        with tracker, patch.dict(vars(module), replaced):
             run_step(model, inputs, setup, optimizer, tracker.begin)
             end = tracker.now
             allocations = tuple(tracker.allocations)
