@@ -780,7 +780,7 @@ linear_losses.register_autograd(_backward, setup_context=_setup_context)
 def reads_weight(head: Any) -> bool:
     """Whether `head` is a linear layer whose weight a loss may read in the place of its logits."""
     if hasattr(head, "unshard"):  # FSDP2 has made it a group, and gathers the weight in its hooks
-        return type(head).__bases__[-1] is nn.Linear
+        return isinstance(head, nn.Linear) and type(head).__name__ == "FSDPLinear"
     hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
     called = hooked or head._backward_hooks or head._backward_pre_hooks
     return type(head) is nn.Linear and type(head.weight.data) is Tensor and not called

@@ -62,8 +62,8 @@ WRONG = {
         "LlamaRMSNorm has _extra_repr",
     ),
     "another signature": (
-        "    def loss_from_states(self, head: Any, states: Tensor, labels: Any, given: Any, cap:",
-        "    def loss_from_states(self, head: Any, labels: Any, states: Tensor, given: Any, cap:",
+        "self: Any, head: Any, states: Tensor, labels: Any, compute_logits: Any, cap:",
+        "self: Any, head: Any, labels: Any, states: Tensor, compute_logits: Any, cap:",
         "LlamaForCausalLM.loss_from_states takes",
     ),
     "another default": (
