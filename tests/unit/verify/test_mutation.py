@@ -352,21 +352,16 @@ def fate_of(proof, text, says):
     ("text", "says", "outcome"),
     [
         pytest.param("return False", "False becomes True", "no difference", id="no difference"),
+        pytest.param("attention_mask, False", "False becomes True", "seen", id="seen in the mask"),
+        pytest.param("scaling=1", "/ becomes *", "seen", id="seen in the scores"),
         pytest.param(
-            "attention_mask,", "argument is None", "seen", id="seen where rows are padded"
-        ),
-        pytest.param("scaling=self", "without minus", "seen", id="seen where rows are full"),
-        pytest.param(
-            "transpose(1, 2).contiguous()",
-            "contiguous left out",
-            "crashed",
-            id="a crash is not seen",
+            "attention_mask, False", "argument is None", "crashed", id="a crash is not seen"
         ),
         pytest.param(
             "dropout=self.dropout.p", "condition negated", "no difference", id="dropout is off here"
         ),
         pytest.param(
-            "weights + attention_mask", "statement removed", "unseen", id="no case runs it"
+            "scores + attention_mask", "statement removed", "unseen", id="no case runs it"
         ),
     ],
 )
@@ -385,7 +380,7 @@ def test_class_methods_are_found_where_gc_was_frozen(proof):
 
 
 def test_nothing_of_an_error_remains(proof):
-    assert fate_of(proof, "attention_mask,", "argument is None").outcome == "seen"
+    assert fate_of(proof, "attention_mask, False", "False becomes True").outcome == "seen"
     run = next(run for run in proof.runs.values() if run.case.name.endswith("right closest"))
     assert (
         judged(run.case, run.pair)[0] == "equal"
@@ -397,8 +392,8 @@ def test_lines_that_did_not_run_are_named(proof):
     lines = proof.lines_run()
     missed = dict(lines.not_run)
     assert lines.ran + len(missed) + len(lines.refusals) == lines.changed
-    assert any("weights + attention_mask" in text for text in missed.values())
-    assert all("scaling=self" not in text for text in missed.values())
+    assert any("scores + attention_mask" in text for text in missed.values())
+    assert all("scaling=1" not in text for text in missed.values())
 
 
 # --- what is told
