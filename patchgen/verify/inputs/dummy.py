@@ -8,6 +8,7 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -126,7 +127,9 @@ def _text(
     # A text that becomes one vector, which most decoders read at its last token.
     is_pooled = config.is_encoder_decoder and "SequenceClassification" in model_class.__name__
     is_pooled = is_pooled or hasattr(model_class, "get_text_features")
-    given = {"input_ids": _ended(text, config) if is_pooled else text.input_ids}
+    if is_pooled:
+        text = replace(text, input_ids=_ended(text, config))
+    given = {"input_ids": text.input_ids}
     if config.sub_configs:
         given |= given_with(text, placed, model_class, config)
     if text.attention_mask is not None:

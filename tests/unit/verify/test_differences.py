@@ -44,7 +44,7 @@ def test_names_that_a_model_has_of_its_own_are_found():
         pytest.param(
             "roc_bert", "shape_vocab_size", 97, id="a large size by what its name ends with"
         ),
-        pytest.param("glm4_moe", "n_group", 1, id="no more groups than experts"),
+        pytest.param("glm4_moe", "n_group", 3, id="groups that divide the experts"),
         pytest.param("esmc", "num_key_value_heads", 4, id="conceded: a key for every head"),
         pytest.param("deepseek_v3", "num_key_value_heads", 4, id="latent attention"),
         pytest.param("zamba2", "num_hidden_layers", 3, id="a list of layers cut"),

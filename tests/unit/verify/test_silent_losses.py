@@ -66,7 +66,7 @@ ERRORS = {
         "roberta_padding_free",
         "RobertaModel itself: packed rows",
         "RobertaModel.forward",
-        "sequence_output if texts is None else texts.in_rows(sequence_output)",
+        "first_tokens(sequence_output, first)",
         "sequence_output",
     ),
     "a norm whose weight is rounded before it is added to one": (
