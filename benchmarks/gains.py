@@ -496,6 +496,9 @@ def count(
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     if module is not None:  # to the part `loss`, a weight without values is a plain one
         module.Tensor = Tensor if values else FakeTensor
+        # Tensors without values have no subclass, and no step reads the logits that it defers.
+        if hasattr(module, "DeferredLogits") and not values:
+            module.defer = lambda compute, shape, like, *more: like.new_empty(())
     with nullcontext() if values else fake:
         model = make_model()
     cache = (

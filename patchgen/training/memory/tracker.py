@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,7 +146,7 @@ class Tracker(MemTracker):
                 exponents = torch.empty_like(args[0])
         out = super().__torch_dispatch__(func, types, args, kwargs)
         del exponents
-        self.flops += _count_flops(func, args, kwargs or {}, out)
+        self.flops += count_flops(func, tuple(args), kwargs or {}, out)
         self.launches += _writes(func)
         if self._maker in CASTS:
             roles = {allocation.role for allocation in self._allocations_of(args[0])}
@@ -233,13 +233,6 @@ class Tracker(MemTracker):
             self._track(_MemRefType.ACT, tensor)
         for allocation in self._allocations_of(tensor):
             allocation.saved = True
-
-
-def _count_flops(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> int:
-    if func is torch.ops.aten._grouped_mm.default:  # each row belongs to a group, whichever
-        rows, weights = args[:2]
-        return int(2 * rows.numel() * weights.shape[-1])
-    return count_flops(func, tuple(args), dict(kwargs), out)
 
 
 def _writes(func: Any) -> bool:

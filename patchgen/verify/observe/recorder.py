@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch._library.custom_ops import CustomOpDef, _maybe_get_opdef
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -136,6 +137,8 @@ def count_flops(operation: Any, args: Args, given: Given, out: Any) -> int:
         return int(sdpa_backward_flop_count(*(each.shape for each in args[:4])))
     if name == "_grouped_mm":  # rows behind the last end are not computed
         one, two, ends = *args[:2], args[2] if len(args) > 2 else given["offs"]
+        if isinstance(ends, FakeTensor):  # which has no value
+            return int(2 * one.numel() * two.shape[-1])
         return 2 * int(ends[-1]) * one.shape[-1 if two.dim() == 3 else -2] * two.shape[-1]
     return 0
 
