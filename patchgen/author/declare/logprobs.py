@@ -76,7 +76,7 @@ def _head(module: Module, head: Head) -> Declared:
     old = code(module, method, before)
     change = edit("give_log_probs", method, [old], [old, given])
     lines = [f"def logits_of(self, {STATES}):"]
-    lines += [textwrap.indent(code(module, method, step), "    ") for step in steps]
+    lines += [textwrap.indent(code(module, method, step, [STATES]), "    ") for step in steps]
     return Declared(head.owner.name, members=(change, "\n".join([*lines, "    return logits"])))
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from patchgen.verify.differences import EQUAL
+from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import PairFacts, PartCheck, beside_eager
 
@@ -20,6 +21,8 @@ def logprobs_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> It
     """Log-probabilities, entropies and the gradients of both, in chunks of five tokens."""
     before: Any = parent.paths[0][0]
     model: Any = variant.paths[0][0]
+    if not hasattr(model, "logits_of") or "labels" not in facts.inputs:
+        raise CannotBuild("it has no head over words")
     given: dict[str, Any] = {n: t for n, t in facts.inputs.items() if n != "labels"}
     tokens = facts.inputs["labels"]
     kept: list[torch.Size] = []

@@ -6,6 +6,8 @@ import pytest
 
 from patchgen.author.anatomy.module import find_module, open_module
 from patchgen.author.declare.logprobs import logprobs
+from patchgen.author.declare.request import answer
+from patchgen.author.declare.variant import flatten_draft
 from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
 
@@ -19,6 +21,8 @@ STEPS = {
     "gemma2": "logits = torch.tanh(logits)",
     "qwen2_vl": "logits = self.lm_head(hidden_states)\n    return logits",
 }
+# Where the head calls its states something else.
+CONVERTED = ("esm", "bert")
 REFUSED = {
     "vit": "no head over words takes a loss here",
     "chameleon": "its logits depend on `image_tokens` too",
@@ -45,3 +49,9 @@ def test_what_a_head_does_to_its_logits_is_a_method(model, steps):
 def test_logits_of_something_else_are_refused(model, why):
     assert not declared(model).fits
     assert any(why in missing.what for missing in declared(model).missing)
+
+
+@pytest.mark.parametrize("model", CONVERTED)
+def test_a_method_reads_its_own_states(model, tmp_path):
+    draft = answer(make_environment(Path.cwd()), model, ["logprobs"]).draft
+    flatten_draft(draft, tmp_path)
