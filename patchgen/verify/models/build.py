@@ -64,7 +64,7 @@ def _scaled(normal: Tensor, owner: nn.Module, *, is_bias: bool) -> Tensor:
         inputs = normal.shape[0]
     elif isinstance(owner, nn.modules.conv._ConvNd):  # else each layer would be larger
         inputs = normal.shape[1:].numel()
-    return GAIN * inputs**-0.5 * normal
+    return GAIN * max(inputs, 1) ** -0.5 * normal  # of a width of zero nothing is drawn
 
 
 def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> PreTrainedModel:
