@@ -81,8 +81,11 @@ def varlen_attention(
             raise ValueError(
                 f'attn_implementation="{NAME}" does not compute `{name}`, which {module} needs'
             )
-    max_length_k = kwargs.get("max_length_k")
-    if None not in (max_length_q, max_length_k) and max_length_k != max_length_q:
+    # Shapes alone, which the host knows: a look at the lengths would wait for the device.
+    cu_seq_lens_k, max_length_k = kwargs.get("cu_seq_lens_k"), kwargs.get("max_length_k")
+    counts = {len(each) for each in (cu_seq_lens_q, cu_seq_lens_k) if each is not None}
+    longest = {each for each in (max_length_q, max_length_k) if each is not None}
+    if len(counts) > 1 or len(longest) > 1 or (counts and cu_seq_lens_q is None):
         raise ValueError(f'attn_implementation="{NAME}" takes keys of the lengths of queries')
     if attention_mask is not None and attention_mask.dim() != 2:
         shape = tuple(attention_mask.shape)
