@@ -468,8 +468,8 @@ def make(kind: type[PreTrainedModel], variant: Variant, config: Any, ours: bool)
     return model, ", ".join(how)
 
 
-def batch(rows: int, length: int, padded: bool, masked: bool, flat: bool) -> dict[str, Tensor]:
-    """Words, in rows that are full or padded; `flat`: all texts in one row instead of padding."""
+def batch(rows: int, length: int, padded: bool, masked: bool) -> dict[str, Tensor]:
+    """Words, in rows that are full or padded."""
     draw = torch.Generator().manual_seed(0)
     lengths = [length * (row + 1) // rows if padded else length for row in range(rows)]
     mask = torch.arange(length) < torch.tensor(lengths)[:, None]
@@ -478,10 +478,6 @@ def batch(rows: int, length: int, padded: bool, masked: bool, flat: bool) -> dic
     labels = ids.masked_fill(~labelled, -100)
     if not padded:
         return {"input_ids": ids, "labels": labels}
-    if flat:
-        positions = torch.arange(length).expand(rows, length)
-        parts = {"input_ids": ids, "labels": labels, "position_ids": positions}
-        return {name: each[mask][None] for name, each in parts.items()}
     return {"input_ids": ids, "labels": labels, "attention_mask": mask.long()}
 
 
@@ -538,7 +534,7 @@ def count_variant(variant: Variant, quick: bool) -> list[Row]:
         def step(
             build: Callable[..., Any], kinds: Any, own: bool, padded: bool = padded
         ) -> tuple[Step, str]:
-            given = batch(*shape, padded, masked, own and "fast" in parts)
+            given = batch(*shape, padded, masked)
             how: list[str] = []
 
             def made(layers: int) -> Any:
@@ -559,7 +555,7 @@ def count_variant(variant: Variant, quick: bool) -> list[Row]:
             return Step(*(one + more * (two - one) for one, two in pairs)), how[0]
 
         try:
-            mine, _ = step(use_kernels if "fast" in parts else lambda model: model, ours, True)
+            mine, _ = step(use_kernels if "kernels" in parts else lambda model: model, ours, True)
             key = theirs, padded, "checkpoint" in parts, auto
             if key not in STOCK:
                 STOCK[key] = step(lambda model: model, theirs, False)
