@@ -115,9 +115,11 @@ class LabelledTokensOfEitherHead:
             all_tokens = states
             tokens, labels = labelled_tokens(self, all_tokens, labels)
             if self.legacy:
+                weights = legacy.parameters()
                 compute_logits = partial(legacy, all_tokens)
                 prediction_scores = legacy(tokens)
             else:
+                weights = head.parameters()
                 compute_logits = partial(head, all_tokens, embeddings)
                 prediction_scores = head(tokens, embeddings)
             loss = None
@@ -126,5 +128,5 @@ class LabelledTokensOfEitherHead:
             if tokens is not all_tokens:
                 shape = *all_tokens.shape[:-1], prediction_scores.shape[-1]
                 prediction_scores = defer(
-                    compute_logits, shape, prediction_scores, (self,), head.parameters()
+                    compute_logits, shape, prediction_scores, (self,), weights
                 )

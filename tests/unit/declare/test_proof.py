@@ -82,7 +82,19 @@ def test_the_table_is_written_for_one_model(tmp_path):
     assert "| mpnet |  |  | **0.8" in page, page
 
 
-@pytest.mark.parametrize("model", FAST_OF)
+NOT_PROVED = {
+    "gemma4": "its LayerNorms are those of the audio tower, which no head of text runs",
+    "internvl": "no inputs are known that run its language model through its own head",
+}
+
+
+def unless_not_proved(model):
+    if model not in NOT_PROVED:
+        return model
+    return pytest.param(model, marks=pytest.mark.xfail(strict=True, reason=NOT_PROVED[model]))
+
+
+@pytest.mark.parametrize("model", map(unless_not_proved, FAST_OF))
 def test_fast_is_verified_for_models_that_people_train(model, tmp_path):
     proof = prove(draft(model, "fast"), tmp_path)
     assert proof.status == "verified" and proof.seen, proof.why
