@@ -133,3 +133,7 @@ def _prove(reply: Answer) -> None:
         proof = prove(reply.draft, folder)
     if proof.status != "verified":
         raise ValueError(f"{reply.module.alias}_{reply.ending} is not verified: {proof.why}")
+    if proof.unreached:
+        _say(
+            f"not verified: no class that was tried runs layers of {' and '.join(proof.unreached)}"
+        )

@@ -5,6 +5,7 @@ Takes a draft; returns a `Proof`.  The code of the model runs, and prints what i
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import sys
@@ -24,6 +25,7 @@ from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from patchgen import disk
+from patchgen.author.anatomy.code import names
 from patchgen.author.declare.registry import PARTS, find_part_checks
 from patchgen.author.declare.variant import Draft, flatten_draft
 from patchgen.project.lock import Record
@@ -40,7 +42,7 @@ from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import Scenario
 from patchgen.verify.report import Result
-from patchgen.verify.variants import Plan, Variant, describe_variant, find_towers
+from patchgen.verify.variants import CODE, Plan, Variant, describe_variant, find_towers
 
 PACKAGE = "proved"  # outputs are imported from it
 HEADS = 4  # classes, of those that run what the part changes, that are tried until one is built
@@ -58,12 +60,16 @@ UNREACHED = "needs inputs of {head} that reach what the part changes"
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """`heads` are the verified classes, `seen` effects and planted errors found in them."""
+    """`heads` are the verified classes, `seen` effects and planted errors found in them.
+
+    `unreached` are parts of a sum whose layers run in none of these classes.
+    """
 
     status: Literal["verified", "cannot be built here", "failed"]
     why: str = ""
     heads: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
     modules: tuple[str, str] = ("", "")  # of the variant and of its parent, both imported
 
     def classes(self, parts: Collection[str]) -> tuple[type[PreTrainedModel], ...]:
@@ -82,13 +88,14 @@ class Proof:
 class _Trial:
     """The results of the cases of one class; `missing` is why it shows nothing.
 
-    `errors`: whether errors are planted in it.
+    `unreached` are parts whose layers do not run in it.  `errors`: whether errors are planted.
     """
 
     head: str
     results: tuple[Result, ...] = ()
     missing: str = ""
     runs_the_part: bool = True
+    unreached: tuple[str, ...] = ()
     errors: bool = True
     error: str = ""  # one that was put into a line of the part, and seen
 
@@ -129,9 +136,15 @@ def _trials(variant: Variant, draft: Draft, text: str) -> Iterator[_Trial]:
     if all(PARTS[name].of_heads for name in draft.parts):
         yield from (_of_head(variant, head, draft) for head in heads if head in draft.declared)
         return
-    # Rows of multiple choice are no texts: attention then runs over lengths of its own.
-    # A head that a part changes shows more than one beside it: Whisper's decoder has the loss.
-    heads.sort(key=lambda name: (name.endswith("ForMultipleChoice"), name not in draft.declared))
+    bases = [name for name in heads if name.endswith("Model") and "LMHead" not in name]
+
+    def rank(name: str) -> tuple[bool, bool]:
+        # Rows of multiple choice are no texts: attention then runs over lengths of its own.
+        # A head that a part changes shows more than one beside it: Whisper's decoder has the loss.
+        is_changed = name in draft.declared and name not in bases
+        return name.endswith("ForMultipleChoice"), not is_changed
+
+    heads.sort(key=rank)
     tried: list[str] = []
     for head in (*heads, *find_towers(text)):
         trial = _of_head(variant, head, draft)
@@ -139,7 +152,6 @@ def _trials(variant: Variant, draft: Draft, text: str) -> Iterator[_Trial]:
         yield trial
         if not trial.missing:
             # A decoder's head on an encoder's layers says nothing of the encoder.
-            bases = [name for name in heads if name.endswith("Model") and "LMHead" not in name]
             if bases and bases[0] not in tried:
                 yield _of_head(variant, bases[0], draft, errors=False)
             return
@@ -161,16 +173,23 @@ def _judged(trials: Sequence[_Trial]) -> Proof:
             return Proof("cannot be built here", UNREACHED.format(head=trial.head))
     seen = tuple(dict.fromkeys(name for trial in shown for name in trial.seen))
     others = "; ".join(f"{trial.head}: {trial.missing}" for trial in trials if trial.missing)
-    return Proof("verified", others, tuple(trial.head for trial in shown), seen)
+    heads = tuple(trial.head for trial in shown)
+    unreached = set.intersection(*(set(trial.unreached) for trial in shown))
+    return Proof("verified", others, heads, seen, tuple(sorted(unreached)))
 
 
 def _of_head(variant: Variant, head: str, draft: Draft, *, errors: bool = True) -> _Trial:
     """The cases of the short plan, up to the first that fails; numbers alone without `errors`."""
     if missing := _missing(variant, head):
         return _Trial(head, missing=missing)
-    if not _runs(Pair(variant, head), draft.declared):
+    pair = Pair(variant, head)
+    ran = _layers_that_run(pair)
+    if not _reaches(ran, pair, draft.declared):
         return _Trial(head, missing=UNREACHED.format(head=head), runs_the_part=False)
-    alone = replace(variant, heads=(head,))
+    classes = _classes_of_parts(draft.text)
+    unreached = tuple(part for part in classes if not _reaches(ran, pair, classes[part]))
+    parts = tuple(part for part in variant.parts if part not in unreached)
+    alone = replace(variant, heads=(head,), parts=parts)
     runner, results = CaseRunner(alone), list[Result]()
     mutation = MutationTest(alone, runner.pair, SECONDS)
     for case in _short(alone):
@@ -184,7 +203,7 @@ def _of_head(variant: Variant, head: str, draft: Draft, *, errors: bool = True) 
             return _Trial(head, tuple(results), errors=errors)
     is_planted = any(result.case.partition(" planted: ")[1] for result in results)
     error = _find_an_error(mutation) if errors and not is_planted else ""
-    return _Trial(head, tuple(results), errors=errors, error=error)
+    return _Trial(head, tuple(results), unreached=unreached, errors=errors, error=error)
 
 
 def _find_an_error(mutation: MutationTest) -> str:
@@ -251,8 +270,23 @@ def _missing(variant: Variant, head: str) -> str:
     return ""
 
 
-def _runs(pair: Pair, declared: Sequence[str]) -> bool:
-    """Whether a step of the variant runs one of the layers among the `declared` classes.
+def _layers_that_run(pair: Pair) -> frozenset[type[nn.Module]] | None:
+    """The classes of all modules that a step of the variant runs; None where it fails.
+
+    By what runs inside: SqueezeBERT calls `layer.forward`, and no hook of the layer sees it.
+    """
+    try:
+        _, variant = pair.models(pair.routes[0], torch.float32)
+        with gather_evidence(variant) as evidence:
+            inputs = pair.inputs(Scenario(), torch.float32)
+            observe_step(variant, inputs, Scenario(), checkpointing=False)
+    except Exception:  # the cases tell what fails
+        return None
+    return frozenset(type(module) for path in evidence.paths for module in path)
+
+
+def _reaches(ran: frozenset[type[nn.Module]] | None, pair: Pair, declared: Sequence[str]) -> bool:
+    """Whether one of the layers among the `declared` classes ran, or none of them is a layer.
 
     A model of images and text that is given text alone does not run its image layers.
     """
@@ -260,17 +294,23 @@ def _runs(pair: Pair, declared: Sequence[str]) -> bool:
     classes = [getattr(module, name, object) for name in declared]
     modules = [kind for kind in classes if issubclass(kind, nn.Module)]
     layers = tuple(kind for kind in modules if not issubclass(kind, PreTrainedModel))
-    if not layers:
-        return True
-    try:
-        _, variant = pair.models(pair.routes[0], torch.float32)
-        with gather_evidence(variant) as evidence:
-            inputs = pair.inputs(Scenario(), torch.float32)
-            observe_step(variant, inputs, Scenario(), checkpointing=False)
-    except Exception:  # the cases tell what fails
-        return True
-    # By what runs inside: SqueezeBERT calls `layer.forward`, and no hook of the layer sees it.
-    return any(isinstance(module, layers) for path in evidence.paths for module in path)
+    return ran is None or not layers or any(issubclass(kind, layers) for kind in ran)
+
+
+def _classes_of_parts(modular: str) -> dict[str, list[str]]:
+    """The classes of a modular file that take code of a part, by that part."""
+    tree = ast.parse(modular)
+    part_of: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(CODE):
+            part = str(node.module).removeprefix(CODE).partition(".")[0]
+            part_of.update((each.name, part) for each in node.names)
+    classes: dict[str, list[str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            for part in {part_of[name] for name in names(node) if name in part_of}:
+                classes.setdefault(part, []).append(node.name)
+    return classes
 
 
 def _short(variant: Variant) -> Iterator[Case]:

@@ -161,6 +161,11 @@ def _is_proved(draft: Draft, force: bool) -> bool:
         if proof.status == "verified":
             heads, seen = " and ".join(proof.heads), ", ".join(proof.seen)
             terminal.say(f"verified in {heads}: the same as the parent; seen: {seen}", err=True)
+            if proof.unreached:
+                parts = " and ".join(proof.unreached)
+                terminal.say(
+                    f"not verified: no class that was tried runs layers of {parts}", err=True
+                )
             return _is_worth_it(draft, proof, force)
     if proof.status == "failed":
         terminal.say(f"nothing is written, since it is wrong here: {proof.why}", err=True)
