@@ -99,12 +99,10 @@ def plant_mutant(right: Living, mutant: Mutant) -> Iterator[None]:
 @contextmanager
 def swapped(right: Living, codes: list[CodeType]) -> Iterator[None]:
     """A context in which the functions that `codes` are compiled of run them."""
-    before = [
-        (function, function.__code__, code)
-        for code in codes
-        for function in right.functions.get(_key(code), ())
-        if len(function.__code__.co_freevars) == len(code.co_freevars)
-    ]
+    before = []
+    for code in codes:
+        for function in right.functions.get(_key(code), ()):
+            before.append((function, function.__code__, _with_cells_of(function, code)))
     _forget(right.module)
     for function, _, code in before:
         function.__code__ = code
@@ -114,6 +112,19 @@ def swapped(right: Living, codes: list[CodeType]) -> Iterator[None]:
         for function, code, _ in before:
             function.__code__ = code
         _forget(right.module)
+
+
+def _with_cells_of(function: FunctionType, code: CodeType) -> CodeType:
+    """`code` for a function whose cells stay: without its only `super()` it reads no `__class__`.
+
+    Raises LookupError where it reads some of them, whose numbers would be others.
+    """
+    cells = function.__code__.co_freevars
+    if not code.co_freevars:
+        return code.replace(co_freevars=cells)
+    if code.co_freevars != cells:
+        raise LookupError(f"{code.co_qualname} reads other names of the functions around it")
+    return code
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import sys
 import textwrap
+from types import ModuleType
 
 import pytest
 
@@ -299,6 +300,35 @@ def test_an_error_is_in_the_module_and_then_no_more(toy):
     with plant_mutant(right, the_mutant("y = x * scale", "right of * dropped")):
         assert kept_name(torch.ones(1), 3.0) == 1
     assert kept_name(torch.ones(1), 3.0) == 3
+
+
+SUPER = "            return super().forward(x)"
+WITH_SUPER = """
+class Base:
+    def forward(self, x):
+        return x
+
+
+class Layer(Base):
+    def forward(self, x):
+        if x:
+            return super().forward(x)
+        return -1
+"""
+
+
+def test_an_error_that_takes_the_only_super_away():
+    module = ModuleType("with_super")
+    module.__file__ = "with_super.py"
+    exec(compile(WITH_SUPER, "with_super.py", "exec"), vars(module))
+    (removed,) = [
+        mutant
+        for mutant in make_mutants(WITH_SUPER, {WITH_SUPER.split("\n").index(SUPER) + 1})
+        if mutant.says == "statement removed"
+    ]
+    with plant_mutant(living(module, WITH_SUPER), removed):
+        assert module.Layer().forward(1) == -1
+    assert module.Layer().forward(1) == 1
 
 
 def test_an_error_in_a_function_inside_a_function(toy):
