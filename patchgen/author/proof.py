@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -53,8 +52,9 @@ WIDE = 1e-10
 NARROW = "bfloat16 full closest"
 AUTOCAST = " float32 autocast"
 SHORT = ("full closest", "right closest", "full independent")
-ERRORS = 8  # small errors that are tried, until one is seen
-SECONDS = 1.0  # of the processor for one of them, in all cases after the first few
+# Of the processor: for the small errors that are tried, until one is seen; for one of them, in all
+# cases after the first few.
+SECONDS, SECONDS_EACH = 8.0, 1.0
 UNREACHED = "needs inputs of {head} that reach what the part changes"
 
 
@@ -191,7 +191,7 @@ def _of_head(variant: Variant, head: str, draft: Draft, *, errors: bool = True) 
     parts = tuple(part for part in variant.parts if part not in unreached)
     alone = replace(variant, heads=(head,), parts=parts)
     runner, results = CaseRunner(alone), list[Result]()
-    mutation = MutationTest(alone, runner.pair, SECONDS)
+    mutation = MutationTest(alone, runner.pair, SECONDS_EACH)
     for case in _short(alone):
         if not errors and case.kind != "numbers":
             continue
@@ -213,8 +213,8 @@ def _find_an_error(mutation: MutationTest) -> str:
     """
     _, errors = mutation.mutants(0)
     begun = time.process_time()
-    for error in islice(errors, ERRORS):
-        if time.process_time() - begun > SECONDS * ERRORS:
+    for error in errors:
+        if time.process_time() - begun > SECONDS:
             break
         fate = mutation.fate(error)
         if fate.outcome == "seen":
