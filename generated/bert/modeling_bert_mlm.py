@@ -948,26 +948,32 @@ def defer(compute: Any, shape: Any, like: Tensor, owners: Any = (), weights: Any
     FSDP2 may have sharded the modules `owners` again before something reads them.
     """
     logits: Any = like.new_full((), torch.nan).expand(shape).as_subclass(DeferredLogits)
-    kind, grad_enabled, weights = like.device.type, torch.is_grad_enabled(), list(weights)
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-    versions, values, passed = [each._version for each in weights], {}, []
-    sharded = [each for each in owners if hasattr(each, "unshard")]
+    weights = list(weights)
+    versions = [weight._version for weight in weights]
+    device = like.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    grad_enabled = torch.is_grad_enabled()
+    values, backward_ran = {}, []
+    sharded = [owner for owner in owners if hasattr(owner, "unshard")]
     if sharded and like.requires_grad:
-        like.register_hook(lambda grad: passed.append(True))
+        like.register_hook(lambda grad: backward_ran.append(True))
 
     def read() -> Tensor:
-        learns = grad_enabled and torch.is_grad_enabled() and not passed
-        if learns not in values:
-            for each in sharded:
-                each.unshard()
-            if versions != [each._version for each in weights]:
+        with_grad = grad_enabled and torch.is_grad_enabled() and not backward_ran
+        if with_grad not in values:
+            for owner in sharded:
+                owner.unshard()
+            if versions != [weight._version for weight in weights]:
                 raise RuntimeError("logits are read after the weights of their head have changed")
-            with torch.autocast(kind, dtype, dtype is not None), torch.set_grad_enabled(learns):
-                values[learns] = compute()
-            for each in sharded:
-                if not learns:
-                    each.reshard()
-        return values[learns]
+            with (
+                torch.autocast(device, dtype, dtype is not None),
+                torch.set_grad_enabled(with_grad),
+            ):
+                values[with_grad] = compute()
+            for owner in sharded:
+                if not with_grad:
+                    owner.reshard()
+        return values[with_grad]
 
     logits.read = read
     return logits

@@ -495,26 +495,32 @@ def defer(compute: Any, shape: Any, like: Tensor, owners: Any = (), weights: Any
     FSDP2 may have sharded the modules `owners` again before something reads them.
     """
     logits: Any = like.new_full((), torch.nan).expand(shape).as_subclass(DeferredLogits)
-    kind, grad_enabled, weights = like.device.type, torch.is_grad_enabled(), list(weights)
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-    versions, values, passed = [each._version for each in weights], {}, []
-    sharded = [each for each in owners if hasattr(each, "unshard")]
+    weights = list(weights)
+    versions = [weight._version for weight in weights]
+    device = like.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    grad_enabled = torch.is_grad_enabled()
+    values, backward_ran = {}, []
+    sharded = [owner for owner in owners if hasattr(owner, "unshard")]
     if sharded and like.requires_grad:
-        like.register_hook(lambda grad: passed.append(True))
+        like.register_hook(lambda grad: backward_ran.append(True))
 
     def read() -> Tensor:
-        learns = grad_enabled and torch.is_grad_enabled() and not passed
-        if learns not in values:
-            for each in sharded:
-                each.unshard()
-            if versions != [each._version for each in weights]:
+        with_grad = grad_enabled and torch.is_grad_enabled() and not backward_ran
+        if with_grad not in values:
+            for owner in sharded:
+                owner.unshard()
+            if versions != [weight._version for weight in weights]:
                 raise RuntimeError("logits are read after the weights of their head have changed")
-            with torch.autocast(kind, dtype, dtype is not None), torch.set_grad_enabled(learns):
-                values[learns] = compute()
-            for each in sharded:
-                if not learns:
-                    each.reshard()
-        return values[learns]
+            with (
+                torch.autocast(device, dtype, dtype is not None),
+                torch.set_grad_enabled(with_grad),
+            ):
+                values[with_grad] = compute()
+            for owner in sharded:
+                if not with_grad:
+                    owner.reshard()
+        return values[with_grad]
 
     logits.read = read
     return logits
@@ -529,19 +535,21 @@ def softcapped_logits(head, states, cap):
 compiled = cache(partial(torch.compile, dynamic=True, options={"triton.prefer_nd_tiling": True}))
 
 
-def in_one_kernel(step: Any, logits: Tensor, *given: Any) -> Any:
+def in_one_kernel(step: Any, logits: Tensor, *operands: Any) -> Any:
     """`step`, compiled where that pays, and where torch finds a compiler."""
     if logits.numel() < 2**22:
-        return step(logits, *given)
+        return step(logits, *operands)
     with torch._dynamo.config.patch(suppress_errors=True, fail_on_recompile_limit_hit=False):
-        return compiled(step)(logits, *given)
+        return compiled(step)(logits, *operands)
 
 
-def entropies_of(logits: Tensor, labels: Tensor, cap: float) -> tuple[Tensor, Tensor]:
+def cross_entropies(logits: Tensor, labels: Tensor, cap: float) -> tuple[Tensor, Tensor]:
+    """The cross entropy of each row, and its logsumexp."""
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     wide = cap * torch.tanh(wide / cap) if cap else wide
     log_sums = wide.logsumexp(-1)
-    return log_sums - wide.gather(-1, labels[:, None]).squeeze(-1), log_sums
+    label_logits = wide.gather(-1, labels[:, None]).squeeze(-1)
+    return log_sums - label_logits, log_sums
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
@@ -549,13 +557,17 @@ def linear_losses(
     states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Cross entropies and logsumexps of the rows of `states @ weight.T`; logits of a lone chunk."""
-    weight, pairs = weight.to(states.dtype), []
-    logits = states.new_empty(min(chunk, len(states)), len(weight))
-    for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        torch.mm(some, weight.T, out=logits[: len(some)])
-        pairs.append(in_one_kernel(entropies_of, logits[: len(some)], own, cap))
-    losses, log_sums = map(torch.cat, zip(*pairs, strict=True))
-    return losses, log_sums, logits if len(pairs) == 1 else logits[:0].clone()
+    weight = weight.to(states.dtype)
+    buffer = states.new_empty(min(chunk, len(states)), len(weight))
+    losses, log_sums = [], []
+    for chunk_states, chunk_labels in zip(states.split(chunk), labels.split(chunk), strict=True):
+        logits = buffer[: len(chunk_states)]
+        torch.mm(chunk_states, weight.T, out=logits)
+        chunk_losses, chunk_sums = in_one_kernel(cross_entropies, logits, chunk_labels, cap)
+        losses.append(chunk_losses)
+        log_sums.append(chunk_sums)
+    kept = buffer if len(losses) == 1 else buffer[:0].clone()
+    return torch.cat(losses), torch.cat(log_sums), kept
 
 
 @linear_losses.register_fake
@@ -565,47 +577,52 @@ def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: flo
     return losses, torch.empty_like(losses), kept
 
 
-def slopes_of(logits: Tensor, labels: Tensor, log_sums: Tensor, slopes: Tensor, cap: float) -> Tensor:
+def logits_to_grad(logits: Tensor, labels: Tensor, log_sums: Tensor, grad_losses: Tensor, cap: float) -> Tensor:
     """`logits`, which become their gradient: their memory is the largest of a step."""
     wide = logits.to(log_sums.dtype)
-    capped = torch.tanh(wide / cap) if cap else 0.0
-    slope = ((cap * capped if cap else wide) - log_sums[:, None]).exp_()
+    tanh = torch.tanh(wide / cap) if cap else 0.0
+    grad = ((cap * tanh if cap else wide) - log_sums[:, None]).exp_()
     words = torch.arange(logits.shape[1], device=logits.device)
-    slope.sub_((words == labels[:, None]).to(slope.dtype))
-    return logits.copy_(slope.mul_(slopes[:, None] * (1 - capped**2)))
+    grad.sub_((words == labels[:, None]).to(grad.dtype))
+    return logits.copy_(grad.mul_(grad_losses[:, None] * (1 - tanh**2)))
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_grads", mutates_args=())
-def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> tuple[Tensor, Tensor]:
+def linear_grads(
+    grad_losses: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool
+) -> tuple[Tensor, Tensor]:
     """The gradients of states and weight, in chunks of words: each row is written once."""
     states, weight, labels, log_sums, kept = saved
-    of_states = torch.zeros_like(states, dtype=log_sums.dtype)
-    of_weight = torch.empty_like(weight[:0] if frozen else weight, dtype=states.dtype)
-    words = chunk * weight.shape[0] // max(1, states.shape[0]) // (4 if len(kept) else 1)
+    grad_states = torch.zeros_like(states, dtype=log_sums.dtype)
+    grad_weight = torch.empty_like(weight[:0] if frozen else weight, dtype=states.dtype)
+    words = chunk * len(weight) // max(1, len(states)) // (4 if len(kept) else 1)
     words = words - words % 256 or max(1, words)  # a GPU is slow where rows end off 16 bytes
-    for start in range(0, weight.shape[0], words):
+    for start in range(0, len(weight), words):
         rows = weight[start : start + words].to(states.dtype)
         logits = kept[:, start : start + words].clone() if len(kept) else states @ rows.T
-        slope = in_one_kernel(slopes_of, logits, labels - start, log_sums, slopes, cap)
-        of_states += slope @ rows
+        own_labels = labels - start
+        grad = in_one_kernel(logits_to_grad, logits, own_labels, log_sums, grad_losses, cap)
+        grad_states += grad @ rows
         if not frozen:
-            torch.mm(slope.T, states, out=of_weight[start : start + words])
-    return of_states.to(states.dtype), of_weight.to(weight.dtype)
+            torch.mm(grad.T, states, out=grad_weight[start : start + words])
+    return grad_states.to(states.dtype), grad_weight.to(weight.dtype)
 
 
 @linear_grads.register_fake
-def _shapes_backward(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> Any:
-    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if frozen else saved[1])
+def _shapes_backward(grad_losses: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> Any:
+    states, weight, *_ = saved
+    return torch.empty_like(states), torch.empty_like(weight[:0] if frozen else weight)
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs[:3], *output[1:])
-    ctx.options = inputs[3:]
+    states, weight, labels, *ctx.options = inputs
+    ctx.save_for_backward(states, weight, labels, *output[1:])
 
 
-def _backward(ctx: Any, slopes: Tensor, *_: Any) -> Any:
+def _backward(ctx: Any, grad_losses: Tensor, *_: Any) -> Any:
     frozen = not ctx.needs_input_grad[1]
-    return *linear_grads(slopes, ctx.saved_tensors, *ctx.options, frozen), None, None, None
+    grads = linear_grads(grad_losses, ctx.saved_tensors, *ctx.options, frozen)
+    return *grads, None, None, None
 
 
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
@@ -620,26 +637,28 @@ def reads_weight(head: Any) -> bool:
     return type(head) is nn.Linear and type(head.weight.data) is Tensor and not called
 
 
-def call_instead(head: Any, forward: Any, states: Tensor, **given: Any) -> Any:
+def call_instead(head: Any, forward: Any, states: Tensor, **options: Any) -> Any:
     """Call `forward` in the place of the head's own, between the hooks of the head."""
-    head.forward = partial(forward, **given)
+    head.forward = partial(forward, **options)
     try:
         return head(states)
     finally:
         del head.forward
 
 
-def causal_loss(states: Tensor, entropies: Any, logits: Any, labels: Tensor, *_: Any, **given: Any) -> Tensor:
+def causal_loss(states: Tensor, entropies: Any, logits: Any, labels: Tensor, *_: Any, **options: Any) -> Tensor:
     """`ForCausalLMLoss` of the logits of `states`, which `entropies` computes in chunks."""
-    ignore_index, shift_labels = given.get("ignore_index", -100), given.get("shift_labels")
+    ignore_index = options.get("ignore_index", -100)
+    shift_labels = options.get("shift_labels")
     if shift_labels is None:
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
     labels = shift_labels.flatten().to(states.device)
     counted = labels != ignore_index
-    losses = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))[0].where(counted, 0)
-    if given.get("reduction") == "none":  # of each token, as DPO and GRPO need them
+    losses, *_ = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))
+    losses = losses.where(counted, 0)
+    if options.get("reduction") == "none":  # of each token, as DPO and GRPO need them
         return losses.view(shift_labels.shape)
-    items = given.get("num_items_in_batch")
+    items = options.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
     return losses.sum().float() / items
 

@@ -89,15 +89,15 @@ class Made(TorchDispatchMode):
 
 
 def test_the_backward_pass_makes_no_wide_copy_of_the_weight():
-    """Of a weight in bfloat16: what is in float32 are slopes of a chunk, and the states."""
+    """Of a weight in bfloat16: what is in float32 are gradients of a chunk's logits, and the states."""
     tokens, words, size, chunk = 16, 512, 64, 2
     states = torch.randn(tokens, size).bfloat16()
     weight = torch.randn(words, size).bfloat16()
-    labels, slopes = torch.randint(words, (tokens,)), torch.ones(tokens)
+    labels, grad_losses = torch.randint(words, (tokens,)), torch.ones(tokens)
     log_sums = (states @ weight.T).float().logsumexp(-1)
     saved = [states, weight, labels, log_sums, states.new_empty(0, words)]
     with Made() as made:
-        linear_grads._init_fn(slopes, saved, chunk, 0.0, False)
+        linear_grads._init_fn(grad_losses, saved, chunk, 0.0, False)
     assert made.sizes and max(made.sizes) < words * size / 4
 
 

@@ -39,7 +39,7 @@ class PlainHead:
                 loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
-                head, states, labels, lambda run, given=states: run(given)
+                head, states, labels, lambda lm_head, hidden=states: lm_head(hidden)
             )
             loss = None
             if labels is not None:
@@ -62,7 +62,10 @@ class ScaledHead:
                 loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
-                head, states * scale, labels, lambda run, given=states, by=scale: run(given) * by
+                head,
+                states * scale,
+                labels,
+                lambda lm_head, hidden=states, factor=scale: lm_head(hidden) * factor,
             )
             loss = None
             if labels is not None:
@@ -88,7 +91,7 @@ class DividedHead:
                 head,
                 states / divisor,
                 labels,
-                lambda run, given=states, by=divisor: run(given) / by,
+                lambda lm_head, hidden=states, by=divisor: lm_head(hidden) / by,
             )
             loss = None
             if labels is not None:
@@ -194,7 +197,7 @@ class UnshiftedHead:
                 loss = loss_fct(logits.view(-1, size), labels.view(-1))
         with new:
             loss_function, logits = self.loss_from_states(
-                head, states, labels, lambda run, given=states: run(given)
+                head, states, labels, lambda lm_head, hidden=states: lm_head(hidden)
             )
             loss = None
             if loss_function is not None:

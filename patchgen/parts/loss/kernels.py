@@ -15,28 +15,30 @@ from torch import Tensor
 compiled = cache(partial(torch.compile, dynamic=True, options={"triton.prefer_nd_tiling": True}))
 
 
-def in_one_kernel(step: Any, logits: Tensor, *given: Any) -> Any:
+def in_one_kernel(step: Any, logits: Tensor, *operands: Any) -> Any:
     """`step`, compiled where that pays, and where torch finds a compiler."""
     if logits.numel() < 2**22:
-        return step(logits, *given)
+        return step(logits, *operands)
     with torch._dynamo.config.patch(suppress_errors=True, fail_on_recompile_limit_hit=False):
-        return compiled(step)(logits, *given)
+        return compiled(step)(logits, *operands)
 
 
-def entropies_of(logits: Tensor, labels: Tensor, cap: float) -> tuple[Tensor, Tensor]:
+def cross_entropies(logits: Tensor, labels: Tensor, cap: float) -> tuple[Tensor, Tensor]:
+    """The cross entropy of each row, and its logsumexp."""
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     wide = cap * torch.tanh(wide / cap) if cap else wide
     log_sums = wide.logsumexp(-1)
-    return log_sums - wide.gather(-1, labels[:, None]).squeeze(-1), log_sums
+    label_logits = wide.gather(-1, labels[:, None]).squeeze(-1)
+    return log_sums - label_logits, log_sums
 
 
-def slopes_of(
-    logits: Tensor, labels: Tensor, log_sums: Tensor, slopes: Tensor, cap: float
+def logits_to_grad(
+    logits: Tensor, labels: Tensor, log_sums: Tensor, grad_losses: Tensor, cap: float
 ) -> Tensor:
     """`logits`, which become their gradient: their memory is the largest of a step."""
     wide = logits.to(log_sums.dtype)
-    capped = torch.tanh(wide / cap) if cap else 0.0
-    slope = ((cap * capped if cap else wide) - log_sums[:, None]).exp_()
+    tanh = torch.tanh(wide / cap) if cap else 0.0
+    grad = ((cap * tanh if cap else wide) - log_sums[:, None]).exp_()
     words = torch.arange(logits.shape[1], device=logits.device)
-    slope.sub_((words == labels[:, None]).to(slope.dtype))
-    return logits.copy_(slope.mul_(slopes[:, None] * (1 - capped**2)))
+    grad.sub_((words == labels[:, None]).to(grad.dtype))
+    return logits.copy_(grad.mul_(grad_losses[:, None] * (1 - tanh**2)))

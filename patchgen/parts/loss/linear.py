@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from patchgen.parts.loss.kernels import entropies_of, in_one_kernel, slopes_of
+from patchgen.parts.loss.kernels import cross_entropies, in_one_kernel, logits_to_grad
 from patchgen.parts.loss.states import FromStates
 
 
@@ -23,13 +23,17 @@ def linear_losses(
     states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Cross entropies and logsumexps of the rows of `states @ weight.T`; logits of a lone chunk."""
-    weight, pairs = weight.to(states.dtype), []
-    logits = states.new_empty(min(chunk, len(states)), len(weight))
-    for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        torch.mm(some, weight.T, out=logits[: len(some)])
-        pairs.append(in_one_kernel(entropies_of, logits[: len(some)], own, cap))
-    losses, log_sums = map(torch.cat, zip(*pairs, strict=True))
-    return losses, log_sums, logits if len(pairs) == 1 else logits[:0].clone()
+    weight = weight.to(states.dtype)
+    buffer = states.new_empty(min(chunk, len(states)), len(weight))
+    losses, log_sums = [], []
+    for chunk_states, chunk_labels in zip(states.split(chunk), labels.split(chunk), strict=True):
+        logits = buffer[: len(chunk_states)]
+        torch.mm(chunk_states, weight.T, out=logits)
+        chunk_losses, chunk_sums = in_one_kernel(cross_entropies, logits, chunk_labels, cap)
+        losses.append(chunk_losses)
+        log_sums.append(chunk_sums)
+    kept = buffer if len(losses) == 1 else buffer[:0].clone()
+    return torch.cat(losses), torch.cat(log_sums), kept
 
 
 @linear_losses.register_fake
@@ -41,39 +45,42 @@ def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: flo
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_grads", mutates_args=())
 def linear_grads(
-    slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool
+    grad_losses: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool
 ) -> tuple[Tensor, Tensor]:
     """The gradients of states and weight, in chunks of words: each row is written once."""
     states, weight, labels, log_sums, kept = saved
-    of_states = torch.zeros_like(states, dtype=log_sums.dtype)
-    of_weight = torch.empty_like(weight[:0] if frozen else weight, dtype=states.dtype)
-    words = chunk * weight.shape[0] // max(1, states.shape[0]) // (4 if len(kept) else 1)
+    grad_states = torch.zeros_like(states, dtype=log_sums.dtype)
+    grad_weight = torch.empty_like(weight[:0] if frozen else weight, dtype=states.dtype)
+    words = chunk * len(weight) // max(1, len(states)) // (4 if len(kept) else 1)
     words = words - words % 256 or max(1, words)  # a GPU is slow where rows end off 16 bytes
-    for start in range(0, weight.shape[0], words):
+    for start in range(0, len(weight), words):
         rows = weight[start : start + words].to(states.dtype)
         logits = kept[:, start : start + words].clone() if len(kept) else states @ rows.T
-        slope = in_one_kernel(slopes_of, logits, labels - start, log_sums, slopes, cap)
-        of_states += slope @ rows
+        own_labels = labels - start
+        grad = in_one_kernel(logits_to_grad, logits, own_labels, log_sums, grad_losses, cap)
+        grad_states += grad @ rows
         if not frozen:
-            torch.mm(slope.T, states, out=of_weight[start : start + words])
-    return of_states.to(states.dtype), of_weight.to(weight.dtype)
+            torch.mm(grad.T, states, out=grad_weight[start : start + words])
+    return grad_states.to(states.dtype), grad_weight.to(weight.dtype)
 
 
 @linear_grads.register_fake
 def _shapes_backward(
-    slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool
+    grad_losses: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool
 ) -> Any:
-    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if frozen else saved[1])
+    states, weight, *_ = saved
+    return torch.empty_like(states), torch.empty_like(weight[:0] if frozen else weight)
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs[:3], *output[1:])
-    ctx.options = inputs[3:]
+    states, weight, labels, *ctx.options = inputs
+    ctx.save_for_backward(states, weight, labels, *output[1:])
 
 
-def _backward(ctx: Any, slopes: Tensor, *_: Any) -> Any:
+def _backward(ctx: Any, grad_losses: Tensor, *_: Any) -> Any:
     frozen = not ctx.needs_input_grad[1]
-    return *linear_grads(slopes, ctx.saved_tensors, *ctx.options, frozen), None, None, None
+    grads = linear_grads(grad_losses, ctx.saved_tensors, *ctx.options, frozen)
+    return *grads, None, None, None
 
 
 linear_losses.register_autograd(_backward, setup_context=_setup_context)

@@ -20,9 +20,9 @@ def reads_weight(head: Any) -> bool:
     return type(head) is nn.Linear and type(head.weight.data) is Tensor and not called
 
 
-def call_instead(head: Any, forward: Any, states: Tensor, **given: Any) -> Any:
+def call_instead(head: Any, forward: Any, states: Tensor, **options: Any) -> Any:
     """Call `forward` in the place of the head's own, between the hooks of the head."""
-    head.forward = partial(forward, **given)
+    head.forward = partial(forward, **options)
     try:
         return head(states)
     finally:
@@ -58,17 +58,19 @@ class FromStates:
 
 
 def causal_loss(
-    states: Tensor, entropies: Any, logits: Any, labels: Tensor, *_: Any, **given: Any
+    states: Tensor, entropies: Any, logits: Any, labels: Tensor, *_: Any, **options: Any
 ) -> Tensor:
     """`ForCausalLMLoss` of the logits of `states`, which `entropies` computes in chunks."""
-    ignore_index, shift_labels = given.get("ignore_index", -100), given.get("shift_labels")
+    ignore_index = options.get("ignore_index", -100)
+    shift_labels = options.get("shift_labels")
     if shift_labels is None:
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
     labels = shift_labels.flatten().to(states.device)
     counted = labels != ignore_index
-    losses = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))[0].where(counted, 0)
-    if given.get("reduction") == "none":  # of each token, as DPO and GRPO need them
+    losses, *_ = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))
+    losses = losses.where(counted, 0)
+    if options.get("reduction") == "none":  # of each token, as DPO and GRPO need them
         return losses.view(shift_labels.shape)
-    items = given.get("num_items_in_batch")
+    items = options.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
     return losses.sum().float() / items

@@ -20,7 +20,7 @@ from torch.nn.utils import parametrizations
 from transformers.loss.loss_utils import ForCausalLMLoss
 
 from patchgen.parts.loss.biased import InBiasedChunks, biased_losses
-from patchgen.parts.loss.kernels import compiled, entropies_of, slopes_of
+from patchgen.parts.loss.kernels import compiled, cross_entropies, logits_to_grad
 from patchgen.parts.loss.linear import InChunks, linear_losses
 from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import differences, worst
@@ -148,9 +148,9 @@ def test_the_log_probability_of_each_label(form):
     expected = nn.functional.cross_entropy(model.logits().mT, labels, reduction="none")
     found = model.without_logits()(None, model.labels, WORDS, reduction="none")
     torch.testing.assert_close(found, expected)
-    slopes = torch.randn(ROWS, TOKENS, generator=torch.Generator().manual_seed(0))
-    want, have = (model.gradients((slopes * each).sum()) for each in (expected, found))
-    assert apart(want, have) < 2e-5  # slopes of both signs cancel
+    grad_losses = torch.randn(ROWS, TOKENS, generator=torch.Generator().manual_seed(0))
+    want, have = (model.gradients((grad_losses * each).sum()) for each in (expected, found))
+    assert apart(want, have) < 2e-5  # grad_losses of both signs cancel
 
 
 def test_no_label_at_all_gives_nan_and_gradients_of_zero_as_in_transformers():
@@ -257,11 +257,11 @@ def test_one_graph_takes_every_length():
 def _kernels(dtype, cap=0.0, words=300):
     """What the operators run between two products, and its inputs."""
     logits = torch.randn(5, words, dtype=dtype)
-    labels, slopes = torch.randint(words, (5,)), torch.randn(5)
-    log_sums = entropies_of(logits, labels, cap)[1]
+    labels, grad_losses = torch.randint(words, (5,)), torch.randn(5)
+    log_sums = cross_entropies(logits, labels, cap)[1]
     return (
-        (entropies_of, (logits, labels, cap)),
-        (slopes_of, (logits, labels, log_sums, slopes, cap)),
+        (cross_entropies, (logits, labels, cap)),
+        (logits_to_grad, (logits, labels, log_sums, grad_losses, cap)),
     )
 
 
@@ -294,10 +294,10 @@ def test_a_logit_is_moved_as_few_times_as_by_liger():
 @pytest.mark.slow
 def test_without_a_compiler_it_runs_as_it_is_written(tmp_path):
     code = (
-        "import torch; from patchgen.parts.loss.kernels import entropies_of, in_one_kernel\n"
+        "import torch; from patchgen.parts.loss.kernels import cross_entropies, in_one_kernel\n"
         "logits, labels = torch.randn(256, 2**16), torch.zeros(256, dtype=torch.long)\n"
-        "found = in_one_kernel(entropies_of, logits, labels, 0.0)\n"
-        "assert all(map(torch.equal, found, entropies_of(logits, labels, 0.0)))\n"
+        "found = in_one_kernel(cross_entropies, logits, labels, 0.0)\n"
+        "assert all(map(torch.equal, found, cross_entropies(logits, labels, 0.0)))\n"
     )
     nowhere = {"CXX": "/nowhere/c++", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], env=os.environ | nowhere, check=True)
