@@ -241,18 +241,29 @@ def _placed(values: Any) -> Placed:
 
 def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:
     """Whether what both have is the same; masks are compared where both have one of a form."""
-    masks = ([t for t in side.values() if t.dtype == torch.bool] for side in (ours, theirs))
-    if any(a.shape == b.shape and not a.equal(b) for a, b in zip(*masks, strict=False)):
-        return False
-    first, second = (
-        {path: t for path, t in side.items() if t.dtype != torch.bool} for side in (ours, theirs)
-    )
-    both = [(first[path], second[path]) for path in first if path in second]
-    if not both:
-        both = list(zip(first.values(), second.values(), strict=False))
-    for one, two in both:
-        top = float(two.abs().max()) if two.numel() else 0.0
-        how: Any = {"rtol": 0, "atol": close * top, "equal_nan": True}
-        if one.shape != two.shape or not torch.allclose(one.double(), two.double(), **how):
+    our_masks, first = _masks_and_others(ours)
+    their_masks, second = _masks_and_others(theirs)
+    for mask, other in zip(our_masks, their_masks, strict=False):
+        if mask.shape == other.shape and not mask.equal(other):
             return False
-    return bool(both) or not (first or second)
+    pairs = [(first[path], second[path]) for path in first if path in second]
+    if not pairs:
+        pairs = list(zip(first.values(), second.values(), strict=False))
+    for one, two in pairs:
+        top = float(two.abs().max()) if two.numel() else 0.0
+        bounds: Any = {"rtol": 0, "atol": close * top, "equal_nan": True}
+        if one.shape != two.shape or not torch.allclose(one.double(), two.double(), **bounds):
+            return False
+    # Nothing in common is no evidence, unless neither side has anything.
+    return bool(pairs) or not (first or second)
+
+
+def _masks_and_others(placed: Placed) -> tuple[list[Tensor], dict[str, Tensor]]:
+    masks: list[Tensor] = []
+    others: dict[str, Tensor] = {}
+    for path, tensor in placed.items():
+        if tensor.dtype == torch.bool:
+            masks.append(tensor)
+        else:
+            others[path] = tensor
+    return masks, others

@@ -114,15 +114,19 @@ def select_cases(
         raise LookupError(f"{variant.module} has no public model class")
     selection = _Selection(variant, checks, plan or Plan())
     left_out = tuple(f" {name}" for check in checks for name in check.without)
-    every = [case for case in selection.whole() if not case.name.endswith(left_out)]
+    selected = [case for case in selection.whole() if not case.name.endswith(left_out)]
     if not all(check.works_with_hidden_states for check in checks):  # one case alone asks for them
-        every = [replace(each, scenario=replace(each.scenario, states=False)) for each in every]
-        every += selection.numbers("float64", ROWS, "{}, all states")
-    own = [case for case in every if case.kind != "planted"]
-    telling, rest = order_cases(own, [frozenset[int]()] * len(own))
-    planted = [case for case in every if case.kind == "planted"]
-    first, others = [own[at] for at in telling], [own[at] for at in rest]
-    return (*first, *planted, *(replace(case, combines=True) for case in others))
+        for place, case in enumerate(selected):
+            scenario = replace(case.scenario, states=False)
+            selected[place] = replace(case, scenario=scenario)
+        selected += selection.numbers("float64", ROWS, "{}, all states")
+    planted = [case for case in selected if case.kind == "planted"]
+    compared = [case for case in selected if case.kind != "planted"]
+    no_lines = [frozenset[int]()] * len(compared)
+    telling, rest = order_cases(compared, no_lines)
+    first = [compared[place] for place in telling]
+    others = [replace(compared[place], combines=True) for place in rest]
+    return (*first, *planted, *others)
 
 
 @dataclass(frozen=True, slots=True)

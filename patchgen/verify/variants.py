@@ -221,16 +221,24 @@ def _read_declared(modular: Path, output: str) -> dict[str, Any]:
 
 def find_heads(text: str) -> tuple[str, ...]:
     """The public model classes in a module's `__all__`, heads of language models first."""
-    listed = (name for name in _listed(text) if _HEAD.search(name))
-    heads = [name for name in listed if not name.endswith("PreTrainedModel")]
-    bases = [n for n in heads if n.endswith("Model") and not re.search("LMHead|DoubleHeads", n)]
-    ranks = [each for each in _RANKS if each != _RANKS[1] or "pixel_values" not in text]
+    bases: list[str] = []
+    heads: list[str] = []
+    for name in _listed(text):
+        if not _HEAD.search(name) or name.endswith("PreTrainedModel"):
+            continue
+        is_base = name.endswith("Model") and not re.search("LMHead|DoubleHeads", name)
+        (bases if is_base else heads).append(name)
+    ranks = list(_RANKS)
+    if "pixel_values" not in text:
+        ranks.remove(_SEES_IMAGES)
 
     def rank(name: str) -> int:
-        return next((at for at, ending in enumerate(ranks) if name.endswith(ending)), len(ranks))
+        endings = (place for place, ending in enumerate(ranks) if name.endswith(ending))
+        return next(endings, len(ranks))
 
-    others = sorted((name for name in heads if name not in bases), key=rank)
-    return (*others[:1], *sorted(bases, key=len), *others[1:])
+    bases.sort(key=len)
+    heads.sort(key=rank)
+    return (*heads[:1], *bases, *heads[1:])
 
 
 def find_towers(text: str) -> tuple[str, ...]:
@@ -250,9 +258,8 @@ def _listed(text: str) -> list[str]:
 
 # A class trained as a language model shows most of a variant.  A decoder's head on an encoder comes
 # after the head that this is trained with.  Where images are seen, ForCausalLM does not see them.
-_RANKS = (
-    "ForMaskedLM ForConditionalGeneration ForCausalLM LMHeadModel ForImageClassification".split()
-)
+_SEES_IMAGES = "ForConditionalGeneration"
+_RANKS = ("ForMaskedLM", _SEES_IMAGES, "ForCausalLM", "LMHeadModel", "ForImageClassification")
 
 
 def _name_of(record: Record) -> str:

@@ -59,24 +59,40 @@ def check_itself(context: CheckContext) -> Verdict:
 
 def _in_parts(parts: Callable[[int], list[list[int]]], context: CheckContext) -> Both:
     """Some rows of a batch at a time."""
-    given, model = context.given("right"), context.model()
-    rows = len(next(iter(given.values())))
-    picked = parts(rows)
-    made = [run(model, {name: t[part] for name, t in given.items()}) for part in picked]
-    whole, order = run(model, given), [row for part in picked for row in part]
-    wanted = {name: t[order] for name, t in whole.items() if t.dim() > 0 and len(t) == rows}
-    return wanted, {name: torch.cat([each[name] for each in made]) for name in wanted}
+    batch = context.given("right")
+    model = context.model()
+    rows = len(next(iter(batch.values())))
+    order: list[int] = []
+    pieces: list[Observed] = []
+    for part in parts(rows):
+        piece = {name: tensor[part] for name, tensor in batch.items()}
+        pieces.append(run(model, piece))
+        order += part
+    wanted: dict[str, Tensor] = {}
+    ours: dict[str, Tensor] = {}
+    for name, tensor in run(model, batch).items():
+        # What is one of the whole batch has no rows.
+        if tensor.dim() > 0 and len(tensor) == rows:
+            wanted[name] = tensor[order]
+            ours[name] = torch.cat([piece[name] for piece in pieces])
+    return wanted, ours
 
 
 def _first_token(context: CheckContext) -> Both:
     """The first token of a text of which nothing else is there."""
-    given, model = context.given(), context.model()
+    given = context.given()
+    model = context.model()
     if set(given) != {"input_ids"} or not context.pair.is_causal:
         raise NothingToCompare("it is no decoder of texts")
-    length = given["input_ids"].shape[1]
-    one = run(model, {"input_ids": given["input_ids"][:, :1]})
-    whole, ours = of_both(run(model, given), one, lambda t: t.dim() > 2 and t.shape[1] == length)
-    return {name: tensor[:, :1] for name, tensor in whole.items()}, ours
+    ids = given["input_ids"]
+
+    def is_of_tokens(tensor: Tensor) -> bool:
+        return tensor.dim() > 2 and tensor.shape[1] == ids.shape[1]
+
+    alone = run(model, {"input_ids": ids[:, :1]})
+    whole, ours = of_both(run(model, given), alone, is_of_tokens)
+    first = {name: tensor[:, :1] for name, tensor in whole.items()}
+    return first, ours
 
 
 def _sees_earlier_tokens(context: CheckContext) -> Verdict:
@@ -97,8 +113,9 @@ def _packed(masked: bool, route: int, context: CheckContext) -> Both | Verdict:
     Where a part promises it, what is given for each text, as a pooler does, is compared too; a mask
     of ones may be refused.
     """
-    pair, given = context.pair, context.given()
-    model = pair.models(pair.route(route), context.dtype)[1]
+    pair = context.pair
+    given = context.given()
+    _, model = pair.models(pair.route(route), context.dtype)
     checks = pair.part_checks
     promised = any(check.keeps_texts_apart for check in checks)
     if masked and not any(check.keeps_texts_apart_with_a_mask for check in checks):
@@ -106,31 +123,51 @@ def _packed(masked: bool, route: int, context: CheckContext) -> Both | Verdict:
     takes_positions = "position_ids" in takes(type(model)) and "input_ids" in given
     if not takes_positions or not (promised or pair.isolates_packed_texts):
         raise NothingToCompare("positions do not keep texts apart in the parent")
-    ids = given["input_ids"] if pair.isolates_packed_texts else given["input_ids"][:1]
+    ids = given["input_ids"]
+    if not pair.isolates_packed_texts:
+        ids = ids[:1]
     texts = ids.split(TEXTS, 1)
-    tables = (each for n, each in model.named_modules() if n.endswith("position_embeddings"))
-    paddings = [getattr(table, "padding_idx", None) for table in tables]
-    # RoBERTa's positions start after that of padding.
-    start = next((int(each) + 1 for each in paddings if each is not None), 0)
-    places = [start + torch.arange(t.shape[1], device=ids.device).expand_as(t) for t in texts]
-
-    def of(text: Tensor, place: Tensor, **mask: Tensor) -> Observed:
-        return run(model, {"input_ids": text, "position_ids": place, **mask})
-
-    whole, place = torch.cat(texts, 1), torch.cat(places, 1)
-    tokens, mask = whole.shape[1], {"attention_mask": torch.ones_like(whole)} if masked else {}
+    first = _first_position(model)
+    positions: list[Tensor] = []
+    for text in texts:
+        counted = first + torch.arange(text.shape[1], device=ids.device)
+        positions.append(counted.expand_as(text))
+    row = {"input_ids": torch.cat(texts, 1), "position_ids": torch.cat(positions, 1)}
+    tokens = row["input_ids"].shape[1]
+    if masked:
+        row["attention_mask"] = torch.ones_like(row["input_ids"])
     try:
-        joined = of(whole, place, **mask)
+        packed = run(model, row)
     except ValueError as error:
         raise NothingToCompare(f"refused: {error}") from error
-    alone = [of(*each) for each in zip(texts, places, strict=True)]
-    of_tokens = {name: t.dim() > 2 and t.shape[1] == tokens for name, t in joined.items()}
-    ours = {name: tensor for name, tensor in joined.items() if promised or of_tokens[name]}
-    wanted = {n: torch.cat([each[n] for each in alone], int(of_tokens[n])) for n in ours}
-    if wrong := [name for name in ours if ours[name].shape != wanted[name].shape]:
-        shapes = (f"{name} is {tuple(ours[name].shape)}" for name in wrong)
-        return Verdict("FAIL", f"{', '.join(shapes)} for texts in one row")
+    alone = [
+        run(model, {"input_ids": text, "position_ids": places})
+        for text, places in zip(texts, positions, strict=True)
+    ]
+    wanted: dict[str, Tensor] = {}
+    ours: dict[str, Tensor] = {}
+    wrong: list[str] = []
+    for name, tensor in packed.items():
+        is_of_tokens = tensor.dim() > 2 and tensor.shape[1] == tokens
+        if not is_of_tokens and not promised:
+            continue
+        axis = 1 if is_of_tokens else 0
+        ours[name] = tensor
+        wanted[name] = torch.cat([outputs_of_text[name] for outputs_of_text in alone], axis)
+        if tensor.shape != wanted[name].shape:
+            wrong.append(f"{name} is {tuple(tensor.shape)}")
+    if wrong:
+        return Verdict("FAIL", f"{', '.join(wrong)} for texts in one row")
     return wanted, ours
+
+
+def _first_position(model: PreTrainedModel) -> int:
+    """The position of a text's first token; RoBERTa's positions start after that of padding."""
+    for name, module in model.named_modules():
+        padding = getattr(module, "padding_idx", None)
+        if name.endswith("position_embeddings") and padding is not None:
+            return int(padding) + 1
+    return 0
 
 
 def _first_labels(context: CheckContext) -> Both:
@@ -206,13 +243,18 @@ def _states_by_configuration(context: CheckContext) -> Both:
 
 
 def _last_logits(context: CheckContext) -> Both:
-    given, model = context.given(), context.model()
+    given = context.given()
+    model = context.model()
     if "logits_to_keep" not in takes(type(model)):
         raise NothingToCompare("its forward takes no logits_to_keep")
-    whole, places = run(model, given)["logits"], torch.tensor([0, 3], device=model.device)
+    whole = run(model, given)["logits"]
+    places = torch.tensor([0, 3], device=model.device)
+    wanted = {"of one": whole[:, -1:], "of places": whole[:, places], "all": whole}
     kept = {"of one": 1, "of places": places, "all": 0}
-    ours = {name: run(model, given, logits_to_keep=each)["logits"] for name, each in kept.items()}
-    return {"of one": whole[:, -1:], "of places": whole[:, places], "all": whole}, ours
+    ours: dict[str, Tensor] = {}
+    for name, which in kept.items():
+        ours[name] = run(model, given, logits_to_keep=which)["logits"]
+    return wanted, ours
 
 
 def _cache_by_default(context: CheckContext) -> Both:
@@ -339,14 +381,23 @@ def _unlabelled(context: CheckContext) -> Verdict:
 
 def _trimmed(context: CheckContext) -> Both:
     """A text without the padding at its right, and without a mask."""
-    padded = context.inputs(training := Scenario("right", train=True)).rows(2, 3)
+    training = Scenario("right", train=True)
+    padded = context.inputs(training).rows(2, 3)
     model = _with_router_losses(context)
-    width, kept = padded.real[0].shape[1], int(padded.real[0].sum())
-    given = {n: t[:, :kept] if t.shape[1:2] == (width,) else t for n, t in padded.given.items()}
+    width = padded.real[0].shape[1]
+    length = int(padded.real[0].sum())
+
+    def trim(tensor: Tensor) -> Tensor:
+        is_padded = tensor.shape[1:2] == (width,)
+        return tensor[:, :length] if is_padded else tensor
+
+    given = {name: trim(tensor) for name, tensor in padded.given.items()}
     given.pop("attention_mask", None)
-    real = tuple(each[:, :kept] if each.shape[1] == width else each for each in padded.real)
+    real = tuple(map(trim, padded.real))
     trimmed = replace(padded, given=given, real=real)
-    wanted, ours = (observe_step(model, each, training) for each in (trimmed, padded))
+    wanted = observe_step(model, trimmed, training)
+    ours = observe_step(model, padded, training)
+    # Outputs of tokens are longer where there is padding.
     names = [name for name in wanted if wanted[name].shape == ours[name].shape]
     return {name: wanted[name] for name in names}, {name: ours[name] for name in names}
 

@@ -176,18 +176,25 @@ def _of_one_text(queries: int, keys: int, lengths: dict[str, Any]) -> Tensor:
 
     A kernel reads no more of a text than the longest that it is told of.
     """
-    of_query, of_key = (lengths.get(f"cu_seq_lens_{side}") for side in "qk")
-    if of_query is None or of_key is None:
+    query_bounds = lengths.get("cu_seq_lens_q")
+    key_bounds = lengths.get("cu_seq_lens_k")
+    if query_bounds is None or key_bounds is None:
         return torch.ones(1, 1, queries, keys, dtype=torch.bool)
-    places: list[Tensor] = []
-    for side, ends, number in (("q", of_query, queries), ("k", of_key, keys)):
-        place = torch.arange(number)
-        text = torch.searchsorted(ends[1:].contiguous().long(), place, right=True)
-        longest = lengths.get(f"max_length_{side}")
-        begins = ends.long()[text.clamp(max=len(ends) - 2)]
-        read = place - begins < (number if longest is None else int(longest))
-        places.append(torch.where(read, text, -1 - len(places)))
-    return (places[0][:, None] == places[1][None, :])[None, None]
+    # Two numbers that are no text's: what is not read is not of one text either.
+    of_query = _text_of_places(queries, query_bounds, lengths.get("max_length_q"), unread=-1)
+    of_key = _text_of_places(keys, key_bounds, lengths.get("max_length_k"), unread=-2)
+    is_own = of_query[:, None] == of_key[None, :]
+    return is_own[None, None]
+
+
+def _text_of_places(places: int, bounds: Tensor, longest: Any, unread: int) -> Tensor:
+    """The number of the text at each place of a row; `unread` where a kernel does not read."""
+    place = torch.arange(places)
+    bounds = bounds.long()
+    text = torch.searchsorted(bounds[1:].contiguous(), place, right=True)
+    start = bounds[text.clamp(max=len(bounds) - 2)]
+    limit = places if longest is None else int(longest)
+    return torch.where(place - start < limit, text, unread)
 
 
 def flash_reference(

@@ -34,6 +34,7 @@ from patchgen import disk
 from patchgen.author.declare.registry import find_part_checks
 from patchgen.runtime.interpreter import complete_interpreter, is_interpreted
 from patchgen.runtime.tiny import tiny_config
+from patchgen.syntax.blocks import first_line
 from patchgen.verify.differences import REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
 from patchgen.verify.inputs.dummy import make_inputs
@@ -333,38 +334,46 @@ def _mixed_parent(variant: Variant) -> ModuleType:
     Its text imports them, so that what reads a class when the module is made gets the variant's.
     """
     parent = importlib.import_module(variant.parent)
-    text = disk.text_of(Path(str(parent.__file__)))
-    lines, replaced = text.splitlines(keepends=True), set(variant.replaced)
+    path = Path(str(parent.__file__))
+    text = disk.text_of(path)
+    lines = text.splitlines(keepends=True)
     ours = variant.heads[0]
     theirs = find_parent_class(replace(variant, differs=()), ours).__name__
     ending = commonprefix([ours[::-1], theirs[::-1]])[::-1]
-    prefix, own = theirs.removesuffix(ending), ours.removesuffix(ending)
+    prefix = theirs.removesuffix(ending)
+    own_prefix = ours.removesuffix(ending)
+
+    def name_in_variant(name: str) -> str:
+        return own_prefix + name.removeprefix(prefix)
+
+    # From the end, so that the lines before stay where they are.
     for node in reversed(ast.parse(text).body):
-        name = getattr(node, "name", "")
-        of_variant = own + name.removeprefix(prefix) if name.startswith(prefix) else name
-        if isinstance(node, ast.ClassDef) and of_variant in replaced:
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-            imported = f"from {variant.module} import {of_variant} as {name}\n"
-            lines[first - 1 : node.end_lineno] = [imported]
+        if not isinstance(node, ast.ClassDef):
+            continue
+        of_variant = name_in_variant(node.name) if node.name.startswith(prefix) else node.name
+        if of_variant in variant.replaced:
+            imported = f"from {variant.module} import {of_variant} as {node.name}\n"
+            lines[first_line(node) - 1 : node.end_lineno] = [imported]
     module = module_of(variant)
     # The text is in no file; Python and torch find it where they look for lines.
     mixed = ModuleType(f"{variant.parent}_with_{variant.name}")
     mixed.__package__ = variant.parent.rpartition(".")[0]
-    mixed.__file__ = str(Path(str(parent.__file__)).with_name(f"{mixed.__name__}.py"))
+    mixed.__file__ = str(path.with_name(f"{mixed.__name__}.py"))
     linecache.cache[mixed.__file__] = (len(text), None, lines, mixed.__file__)
     sys.modules[mixed.__name__] = mixed
     exec(compile("".join(lines), mixed.__file__, "exec", dont_inherit=True), vars(mixed))
-    for one in [one for one in vars(mixed).values() if isinstance(one, type)]:
-        if one.__module__ == mixed.__name__ and "__init__" not in vars(one):
-            if any(base.__module__ == modeling_layers.__name__ for base in one.__mro__):
-                _give_own_inner_model(one, mixed)
-        base = vars(module).get(own + one.__name__.removeprefix(prefix), one)
-        if one.__module__ == mixed.__name__ and one.__name__.endswith("PreTrainedModel"):
-            if "_init_weights" in vars(base):
-                # What it asks for are classes of the mixed module, by the variant's names.
-                renamed = {own + n.removeprefix(prefix): each for n, each in vars(mixed).items()}
-                names = {**vars(module), **renamed, **vars(mixed)}
-                _initialize_as(one, inspect.unwrap(vars(base)["_init_weights"]), names)
+    for value in [*vars(mixed).values()]:
+        if not isinstance(value, type) or value.__module__ != mixed.__name__:
+            continue
+        bases = {base.__module__ for base in value.__mro__}
+        if modeling_layers.__name__ in bases and "__init__" not in vars(value):
+            _give_own_inner_model(value, mixed)
+        base = vars(module).get(name_in_variant(value.__name__), value)
+        if value.__name__.endswith("PreTrainedModel") and "_init_weights" in vars(base):
+            # What it asks for are classes of the mixed module, by the variant's names.
+            renamed = {name_in_variant(name): each for name, each in vars(mixed).items()}
+            names = {**vars(module), **renamed, **vars(mixed)}
+            _initialize_as(value, inspect.unwrap(vars(base)["_init_weights"]), names)
     return mixed
 
 

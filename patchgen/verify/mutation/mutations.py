@@ -54,11 +54,13 @@ class Mutant:
         end = right.find("\n", self.end)
         last = len(right) if end < 0 else end
         before = right[first:last]
-        after = f"{right[first : self.start]}{self.replacement}{right[self.end : last]}"
+        after = right[first : self.start] + self.replacement + right[self.end : last]
         compared = difflib.ndiff(before.split("\n"), after.split("\n"))
         lines = [line.rstrip() for line in compared if line[0] != "?"]
-        moved = [at for at, line in enumerate(lines) if line[:1] in ("+", "-")]
-        return "\n".join(lines[moved[0] : moved[-1] + 1]) if moved else ""
+        changed = [at for at, line in enumerate(lines) if line.startswith(("+", "-"))]
+        if not changed:
+            return ""
+        return "\n".join(lines[changed[0] : changed[-1] + 1])
 
     def digest(self, right: str, seed: str = "") -> str:
         """A stable id, of its text and its function but not its line number."""
@@ -72,12 +74,21 @@ def make_mutants(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
     mutants: dict[tuple[int, int, str], Mutant] = {}
     for site in find_sites(ast.parse(text)):
         node: Any = site.node
-        if getattr(node, "lineno", None) in lines:
-            for says, span, written in _errors_at(site, source):
-                mutant = Mutant(says, node.lineno, site.function, *span, written, node.end_lineno)
-                mutants.setdefault((*span, written), mutant)
-    in_order = sorted(mutants.values(), key=lambda mutant: (mutant.start, mutant.end, mutant.says))
-    return tuple(mutant for mutant in in_order if mutant.text(text) != text)
+        if getattr(node, "lineno", None) not in lines:
+            continue
+        for says, (start, end), replacement in _errors_at(site, source):
+            mutant = Mutant(
+                says=says,
+                line=node.lineno,
+                function=site.function,
+                start=start,
+                end=end,
+                replacement=replacement,
+                last_line=node.end_lineno,
+            )
+            if mutant.text(text) != text:
+                mutants.setdefault((start, end, replacement), mutant)
+    return tuple(sorted(mutants.values(), key=lambda each: (each.start, each.end, each.says)))
 
 
 def drawn(mutants: tuple[Mutant, ...], text: str, seed: str) -> list[Mutant]:
@@ -242,9 +253,7 @@ _SYMMETRIC = "promote_types maximum minimum equal logical_and logical_or zip tra
 def _of_expression(node: ast.expr, site: Site) -> _Replaced:
     yield from _of_operator(node, site)
     yield from _of_value(node, site)
-    is_test = isinstance(site.parent, ast.If | ast.While | ast.IfExp) and site.field == "test"
-    is_test = is_test or (isinstance(site.parent, ast.comprehension) and site.field == "ifs")
-    if is_test and not _asks_for_none(node):  # what is not there would be used
+    if _is_test(site) and not _asks_for_none(node):  # what is not there would be used
         # A comparison or a `not` has its own negation.
         if not isinstance(node, ast.Compare | ast.UnaryOp):
             yield "condition negated", ast.UnaryOp(ast.Not(), node)
@@ -253,10 +262,18 @@ def _of_expression(node: ast.expr, site: Site) -> _Replaced:
     is_whole = isinstance(site.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword)
     if is_whole and _is_tensor(node, site.parent):
         yield "detached", ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
-    named = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     if isinstance(site.parent, ast.Call) and site.field == "args":
-        if any(part in named for part in _OPTIONAL) and not _is_asked_for(named, site.body):
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        is_optional = any(part in name for part in _OPTIONAL)
+        if is_optional and not _is_asked_for(name, site.body):
             yield "argument is None", ast.Constant(None)
+
+
+def _is_test(site: Site) -> bool:
+    """Whether it is the condition of an `if`, of a loop or of a comprehension."""
+    if isinstance(site.parent, ast.comprehension):
+        return site.field == "ifs"
+    return isinstance(site.parent, ast.If | ast.While | ast.IfExp) and site.field == "test"
 
 
 def _is_tensor(node: ast.expr, parent: Any) -> bool:
@@ -395,25 +412,34 @@ def _called(node: ast.AST) -> str:
 
 def _of_arguments(node: ast.Call, body: Function, source: Source) -> _Rewritten:
     """A keyword left out, two arguments swapped; the rest of the call stays as it is written."""
-    spans = sorted(source.span(each) for each in (*node.args, *node.keywords))
     text = source.text
+    spans = sorted(source.span(argument) for argument in (*node.args, *node.keywords))
     gaps = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
     if not all(re.fullmatch(r"\s*,\s*", gap) for gap in gaps):
         return  # arguments in parentheses of their own, or comments between them
-    for keyword in (each for each in node.keywords if each.arg != "device"):  # a CPU has one
+    for keyword in node.keywords:
+        if keyword.arg == "device":  # a CPU has one
+            continue
         says = f"without {keyword.arg}=" if keyword.arg else f"without {source.of(keyword)}"
-        at = spans.index(source.span(keyword))
-        if at:
-            yield says, (spans[at - 1][1], spans[at][1]), ""
-        else:
-            yield says, (spans[0][0], spans[1][0] if len(spans) > 1 else spans[0][1]), ""
+        place = spans.index(source.span(keyword))
+        start, end = spans[place]
+        if place:
+            start = spans[place - 1][1]  # the comma before it goes too
+        elif len(spans) > 1:
+            end = spans[1][0]  # or that behind it
+        yield says, (start, end), ""
     # A class takes sizes of one weight, or parts of an output.
-    is_fixed = _called(node) in _SYMMETRIC or _called(node)[:1].isupper()
-    for at, (first, second) in enumerate(() if is_fixed else itertools.pairwise(node.args)):
-        (start, middle), (after, end) = source.span(first), source.span(second)
-        if _kind(first, body) == _kind(second, body) != "":
-            swapped = f"{text[after:end]}{text[middle:after]}{text[start:middle]}"
-            yield f"arguments {at + 1} and {at + 2} swapped", (start, end), swapped
+    if _called(node) in _SYMMETRIC or _called(node)[:1].isupper():
+        return
+    for place, (first, second) in enumerate(itertools.pairwise(node.args), 1):
+        kind = _kind(first, body)
+        if not kind or kind != _kind(second, body):
+            continue
+        start, first_end = source.span(first)
+        second_start, end = source.span(second)
+        gap = text[first_end:second_start]
+        swapped = f"{source.of(second)}{gap}{source.of(first)}"
+        yield f"arguments {place} and {place + 1} swapped", (start, end), swapped
 
 
 def _kind(argument: ast.expr, body: Function) -> str:
@@ -433,14 +459,19 @@ def _is_asked_for(name: str, body: Function) -> bool:
 
 def _of_statement(site: Site, source: Source) -> _Rewritten:
     node: Any = site.node
-    is_update = isinstance(node, ast.AugAssign) and not isinstance(node.value, ast.Dict)
-    for other in _others(node.op) if is_update else ():
-        updated = f"{source.of(node.target)} {_sign(other)}= {source.of(node.value)}"
-        yield f"becomes {_sign(other)}=", source.span(node), updated
-    if isinstance(node, ast.With) and len(node.items) == 1 and node.items[0].optional_vars is None:
-        start, (_, end) = source.span(node)[0], source.span(node.items[0].context_expr)
-        if source.text[end : end + 2] == ":\n":
-            yield f"without {source.of(node.items[0].context_expr)}", (start, end), "if True"
+    if isinstance(node, ast.AugAssign) and not isinstance(node.value, ast.Dict):
+        target = source.of(node.target)
+        value = source.of(node.value)
+        for other in _others(node.op):
+            sign = _sign(other)
+            yield f"becomes {sign}=", source.span(node), f"{target} {sign}= {value}"
+    if isinstance(node, ast.With) and len(node.items) == 1:
+        context = node.items[0].context_expr
+        start, _ = source.span(node)
+        _, end = source.span(context)
+        binds_nothing = node.items[0].optional_vars is None
+        if binds_nothing and source.text[end : end + 2] == ":\n":
+            yield f"without {source.of(context)}", (start, end), "if True"
     if _may_go(node, site):
         yield "statement removed", source.span(node), "pass"
 

@@ -68,13 +68,16 @@ class Living:
 
 
 def living(module: ModuleType, text: str) -> Living:
-    functions: dict[_Key, list[FunctionType]] = {}
-    tables = [vars(module), *(vars(one) for one in vars(module).values() if isinstance(one, type))]
+    values = [*vars(module).values()]
+    for value in [*values]:
+        if isinstance(value, type):
+            values += vars(value).values()
     # `gc` leaves out what was frozen, which may be all that was imported first.
-    every = [*gc.get_objects(), *(value for table in tables for value in table.values())]
-    for each in every:
+    every = [*gc.get_objects(), *values]
+    for each in every:  # which grows meanwhile
         if type(each) in (FunctionType, classmethod, staticmethod) and hasattr(each, "__wrapped__"):
             every.append(each.__wrapped__)
+    functions: dict[_Key, list[FunctionType]] = {}
     for each in {id(each): each for each in every if type(each) is FunctionType}.values():
         if each.__code__.co_filename == module.__file__:
             functions.setdefault(_key(each.__code__), []).append(each)
@@ -352,15 +355,24 @@ class MutationTest:
         return self.flat.changed & find_executable_lines(self.flat.text, self.flat.name)
 
     def lines_run(self) -> LinesRun:
-        imported = find_import_lines(self.flat.text, self.flat.name)
+        flat = self.flat
+        imported = find_import_lines(flat.text, flat.name)
         missed = sorted(self._can_run - imported - self._ran)
-        refusing = refusals(ast.parse(self.flat.text))
-        texts = [(line, self.flat.line(line).strip()) for line in missed]
-        named = tuple(each for each in texts if each[0] not in refusing)
-        refused = tuple(each for each in texts if each[0] in refusing)
-        ran, planted = len(self._can_run) - len(missed), len(self._on_lines)
-        counts = len(self._can_run), ran, named, refused, planted, len(self._every) - planted
-        return LinesRun(self.flat.name, *counts)
+        refusing = refusals(ast.parse(flat.text))
+        not_run: list[tuple[int, str]] = []
+        only_refuse: list[tuple[int, str]] = []
+        for line in missed:
+            numbered = line, flat.line(line).strip()
+            (only_refuse if line in refusing else not_run).append(numbered)
+        return LinesRun(
+            file=flat.name,
+            changed=len(self._can_run),
+            ran=len(self._can_run) - len(missed),
+            not_run=tuple(not_run),
+            refusals=tuple(only_refuse),
+            mutants=len(self._on_lines),
+            unplanted=len(self._every) - len(self._on_lines),
+        )
 
     # --- mutants
 
@@ -420,10 +432,15 @@ class MutationTest:
         paths = [run.lines & self._can_run for run in runs]
         telling, rest = order_cases([run.case for run in runs], paths)
         ordered = [runs[at] for at in (*telling, *rest)]
-        cases = [run.case for run in reversed(ordered)]
-        firsts = {key: case.name for case in cases for key in (case.kind, case.head)}.values()
-        effects = {case.name for case in cases if case.kind == "effect"}
-        others = sorted(ordered[FEW:], key=lambda run: run.case.name not in {*firsts, *effects})
+        first_of: dict[str, str] = {}
+        effects: set[str] = set()
+        for case in (run.case for run in ordered):
+            first_of.setdefault(case.kind, case.name)
+            first_of.setdefault(case.head, case.name)
+            if case.kind == "effect":
+                effects.add(case.name)
+        sooner = effects.union(first_of.values())
+        others = sorted(ordered[FEW:], key=lambda run: run.case.name not in sooner)
         return [*ordered[:FEW], *others]
 
     def _tried(
