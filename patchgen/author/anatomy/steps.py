@@ -12,7 +12,7 @@ converter's own matcher compares.  What is written is verified later: no shape h
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from patchgen.author.anatomy.code import (
@@ -155,60 +155,99 @@ def chains(owner: Class) -> tuple[list[Chain], list[Missed]]:
     return written_out, missed
 
 
-def _in_suite(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> Iterator[Chain]:
+def _in_suite(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> list[Chain]:
     """The attentions whose product with the values is a statement of `suite`."""
     walked = Walk(owner, method)
     for walked.index, statement in enumerate(suite):
-        walked.kept += [(walked.index, node) for node in walked.statement(statement)]
+        for node in walked.statement(statement):
+            walked.kept.append((walked.index, node))
     has_softmax = any(_holes("softmax", call) is not None for call in walk(suite, ast.Call))
     if walked.uses and not walked.contexts and has_softmax:
-        raise walked.uses[0][1]
-    return iter([_chain(walked, suite, *context) for context in walked.contexts])
+        _, why = walked.uses[0]
+        raise why
+    return [_chain(walked, suite, context) for context in walked.contexts]
 
 
-def _chain(
-    walked: Walk, suite: list[ast.stmt], scores: Scores, value: ast.expr, node: ast.expr, at: int
-) -> Chain:
-    first = scores.statement
-    if isinstance(suite[at], BLOCKS):
-        raise Unfit(node, "the product with the values stands under a condition")
+def _chain(walked: Walk, suite: list[ast.stmt], context: Context) -> Chain:
+    """The chain whose last statement has the product `context`.  Raises Unfit if it is none."""
+    scores = context.scores
+    first, last = scores.statement, context.statement
+    if isinstance(suite[last], BLOCKS):
+        raise Unfit(context.product, "the product with the values stands under a condition")
     for index, why in walked.uses:
-        if first <= index <= at:
+        if first <= index <= last:
             raise why
-    kept = [statement for index, statement in walked.kept if first <= index < at]
     bound = {*stored(suite[:first]), *parameters(walked.method)}
     states = names([scores.query, scores.key]) & bound
+    kept: list[ast.stmt] = []
     for index, statement in walked.kept:
-        if first < index < at and (name := min(stored(statement) & states, default="")):
-            raise Unfit(statement, f"`{name}` is bound again before the scores are used")
+        if not first <= index < last:
+            continue
+        rebound = stored(statement) & states
+        if index > first and rebound:
+            what = f"`{min(rebound)}` is bound again before the scores are used"
+            raise Unfit(statement, what)
+        kept.append(statement)
     # The names that nothing binds any more, if the scores are not computed.
-    lost = stored(suite[first:at]) - stored(kept)
-    arguments = [scores.query, scores.key, value, *(term.value for term in scores.terms)]
-    for reader in (*kept, *arguments):
-        formed = [n.value for n in walk(reader, ast.Attribute) if n.attr in ("dtype", "device")]
-        formed += [x for call in walk(reader, ast.Call) if method_of(call) in AS for x in call.args]
-        read = {node.id for node in walk(reader, ast.Name) if node not in formed}
-        if name := min(read & lost, default=""):
-            raise Unfit(reader, f"`{name}`, which SDPA does not compute, is read here too")
+    lost = stored(suite[first:last]) - stored(kept)
+    blank = f"blank_scores({ast.unparse(scores.query)}, {ast.unparse(scores.key)})"
+    terms = [term.value for term in scores.terms]
+    for reader in (*kept, scores.query, scores.key, context.value, *terms):
+        if read := _values_read(reader) & lost:
+            what = f"`{min(read)}`, which SDPA does not compute, is read here too"
+            raise Unfit(reader, what)
         for name in sorted(names(reader) & lost):
-            blank = f"{name} = blank_scores({ast.unparse(scores.query)}, {ast.unparse(scores.key)})"
-            kept, lost = [*ast.parse(blank).body, *kept], lost - {name}
-    weights = sorted(n for n, bound_to in walked.env.items() if first <= bound_to.statement <= at)
-    return Chain(walked.owner, walked.method, suite, first, at, scores, value, node, kept, weights)
+            kept = [*ast.parse(f"{name} = {blank}").body, *kept]
+            lost.remove(name)
+    weights = [name for name, value in walked.env.items() if first <= value.statement <= last]
+    return Chain(
+        owner=walked.owner,
+        method=walked.method,
+        suite=suite,
+        first=first,
+        last=last,
+        scores=scores,
+        value=context.value,
+        product=context.product,
+        kept=kept,
+        weights=sorted(weights),
+    )
+
+
+def _values_read(reader: ast.AST) -> set[str]:
+    """The names in it that are read for more than their dtype and their device."""
+    formed: list[ast.expr] = []
+    for attribute in walk(reader, ast.Attribute):
+        if attribute.attr in ("dtype", "device"):
+            formed.append(attribute.value)
+    for call in walk(reader, ast.Call):
+        if method_of(call) in AS:
+            formed += call.args
+    return {node.id for node in walk(reader, ast.Name) if node not in formed}
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """`product`, that of weights and `value`, in the statement of that number."""
+
+    scores: Scores
+    value: ast.expr
+    product: ast.expr
+    statement: int
 
 
 @dataclass
 class Walk:
     """One walk over a suite of `method`: the values of names, and what was found.
 
-    Each finding has the index of its statement; `contexts` are products of weights and values.
+    Each finding has the index of its statement.
     """
 
     owner: Class
     method: ast.FunctionDef
     env: dict[str, Scores] = field(default_factory=dict)
     kept: list[tuple[int, ast.stmt]] = field(default_factory=list)
-    contexts: list[tuple[Scores, ast.expr, ast.expr, int]] = field(default_factory=list)
+    contexts: list[Context] = field(default_factory=list)
     uses: list[tuple[int, Unfit]] = field(default_factory=list)
     index: int = 0
     condition: ast.expr | None = None
@@ -334,7 +373,7 @@ class Walk:
     def _product(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Scores | None:
         weights = self.value(left)
         if weights is not None and weights.weights:
-            self.contexts.append((weights, right, node, self.index))
+            self.contexts.append(Context(weights, right, node, self.index))
         elif weights is not None or self.value(right) is not None:
             self.use(node, f"`{ast.unparse(node)[:60]}` is no product of weights and values")
         else:
@@ -352,13 +391,16 @@ class Walk:
 
     def _baddbmm(self, holes: Mapping[str, ast.expr]) -> Scores:
         """added * beta + (left @ right) * alpha."""
-        scores = self._scores(holes["left"], holes["right"])
-        scores = replace(scores, factors=(Factor("*", holes["alpha"]),))
-        values = {last(called(value)) for value in self._assigned(holes["added"])}
-        if constant(holes["beta"]) == 0 or (values and values <= {"zeros", "empty"}):
+        product = self._scores(holes["left"], holes["right"])
+        scores = replace(product, factors=(Factor("*", holes["alpha"]),))
+        beta = constant(holes["beta"])
+        makers = {last(called(value)) for value in self._assigned(holes["added"])}
+        is_blank = bool(makers) and makers <= {"zeros", "empty"}
+        if beta == 0 or is_blank:
             return scores
-        scale = () if constant(holes["beta"]) == 1 else (Factor("*", holes["beta"]),)
-        return replace(scores, terms=(Term("add", holes["added"], None, scale),))
+        scale = () if beta == 1 else (Factor("*", holes["beta"]),)
+        added = Term("add", holes["added"], None, scale)
+        return replace(scores, terms=(added,))
 
     def _assigned(self, node: ast.expr) -> list[ast.expr]:
         """Every value that the method assigns to the name `node`."""

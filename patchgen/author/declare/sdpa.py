@@ -108,53 +108,78 @@ def _written(module: Module, attns: Attentions) -> Contribution:
     written = {chain.method for chain in attns.chains}
     stay = [miss for miss in attns.missed if miss.attention]
     # Attentions in a method with another one that is replaced.
-    left = _missed(attns, [o for o in stay if o.method in written], " would stay eager", True)
+    left = [miss for miss in stay if miss.method in written]
     fatal = [Missing(module.at(node), what, True) for node, what in attns.reasons]
-    if fatal := [*fatal, *left]:
+    fatal += _missed(attns, left, " would stay eager", True)
+    if fatal:
         return Contribution("sdpa", missing=tuple(dict.fromkeys(fatal)))
     members: dict[str, list[str]] = {}
     missing = [*_missed(attns, stay, " stays eager")]
     computed: list[Chain | Interface] = [*attns.chains, *attns.interfaces]
-    for one in computed:
-        name = one.owner.name
+    for attention in computed:
+        name = attention.owner.name
         try:
-            texts = _chain_edit(attns, one) if isinstance(one, Chain) else _calls(attns, one)
+            if isinstance(attention, Chain):
+                texts = _chain_edit(attns, attention)
+            else:
+                texts = _calls(attns, attention)
+        except Unfit as unfit:
+            at = module.at(unfit.node or module.tree)
+            missing.append(Missing(at, f"{name}: {unfit.why}", True))
+        else:
             members.setdefault(name, []).extend(texts)
-        except Unfit as no:
-            missing.append(Missing(module.at(no.node or module.tree), f"{name}: {no.why}", True))
     if any(miss.fatal for miss in missing) or not members:
         return Contribution("sdpa", missing=tuple(missing))
     told = _configuration(dict.fromkeys(chain.owner for chain in attns.chains), members)
     _add_only_classes(module, members)
-    for owner, method in module.methods:  # a layer may always take weights, and not return them
-        for call in walk(method.body, ast.Call) if ASKED in parameters(method) else ():
-            if any(ast.unparse(keyword) == f"{ASKED}=True" for keyword in call.keywords):
-                old, new = (f"{called(call)}(..., {ASKED}={value})" for value in ("True", ASKED))
-                text = edit("take_weights_if_asked", method, [old], [new])
-                members.setdefault(owner.name, []).append(text)
-    for owner, method in module.methods if attns.whole_masks else ():
-        read = [node.id for node in walk(method.body, ast.Name) if node.id in MADE_BY_CONFIG]
-        for name in sorted(set(read)):
-            new, count = f"for_eager({name})", read.count(name)
-            text = edit("make_the_mask_of_eager", method, [name], [new], count=count)
-            members.setdefault(owner.name, []).append(text)
+    _take_weights_if_asked(module, members)
+    if attns.whole_masks:
+        _make_masks_of_eager(module, members)
     declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
     around = AROUND.search(module.source.text) is not None
-    mixins = ["SdpaAroundModels" if around else "SdpaOrEager", *["TellsConfig"] * told]
-    declared += [Declared(owner.name, (*mixins,)) for owner in module.pretrained]
+    mixins = ["SdpaAroundModels" if around else "SdpaOrEager"]
+    if told:
+        mixins.append("TellsConfig")
+    declared += [Declared(owner.name, tuple(mixins)) for owner in module.pretrained]
     says = f"{SAYS} {WHOLE_MASKS}" if attns.whole_masks else SAYS
     return Contribution("sdpa", says, tuple(declared), tuple(missing))
 
 
+def _take_weights_if_asked(module: Module, members: dict[str, list[str]]) -> None:
+    """A layer that takes weights, which it may not return, takes those that are asked for."""
+    for owner, method in module.methods:
+        if ASKED not in parameters(method):
+            continue
+        for call in walk(method.body, ast.Call):
+            if any(ast.unparse(keyword) == f"{ASKED}=True" for keyword in call.keywords):
+                old = f"{called(call)}(..., {ASKED}=True)"
+                new = f"{called(call)}(..., {ASKED}={ASKED})"
+                text = edit("take_weights_if_asked", method, [old], [new])
+                members.setdefault(owner.name, []).append(text)
+
+
+def _make_masks_of_eager(module: Module, members: dict[str, list[str]]) -> None:
+    """The configuration by which a method makes its masks asks for those of "eager"."""
+    for owner, method in module.methods:
+        read = [node.id for node in walk(method.body, ast.Name) if node.id in MADE_BY_CONFIG]
+        for name in sorted(set(read)):
+            new = f"for_eager({name})"
+            count = read.count(name)
+            text = edit("make_the_mask_of_eager", method, [name], [new], count=count)
+            members.setdefault(owner.name, []).append(text)
+
+
 def _add_only_classes(module: Module, members: dict[str, list[str]]) -> None:
     """`TABLE[NAME]` has no class for SDPA: it becomes the one for "eager"."""
-    for owner, method in module.methods if module.tables else ():
-        for node in walk(method.body, ast.Subscript):
-            if "eager" in (table := module.tables.get(dotted(node.value), {})):
-                classes = (node, table["eager"])
-                old, new = (code(module, method, item, [*members]) for item in classes)
-                text = edit("take_its_only_class", method, [old], [new])
-                members.setdefault(owner.name, []).append(text)
+    for owner, method in module.methods:
+        for lookup in walk(method.body, ast.Subscript):
+            classes = module.tables.get(dotted(lookup.value), {})
+            if "eager" not in classes:
+                continue
+            old = code(module, method, lookup, [*members])
+            new = code(module, method, classes["eager"], [*members])
+            text = edit("take_its_only_class", method, [old], [new])
+            members.setdefault(owner.name, []).append(text)
 
 
 def _calls(attns: Attentions, called_by: Interface) -> list[str]:
@@ -226,42 +251,60 @@ def _missed(
 
 def _chain_edit(attns: Attentions, chain: Chain) -> list[str]:
     """The edit of the method of `chain`.  Raises Unfit if there is no such call."""
+    method = chain.method
 
     def text(node: ast.AST) -> str:
-        return code(attns.module, chain.method, node, IMPORTED)
+        return code(attns.module, method, node, IMPORTED)
 
-    scores, last = chain.scores, chain.suite[chain.last]
-    masks = [term for term in scores.terms if attns.follows(term.value)]
+    masks = [term for term in chain.scores.terms if attns.follows(term.value)]
     if len(masks) > 1:
         raise Unfit(masks[1].value, "two masks are added to the scores")
     if masks and masks[0].kind != "add":
         raise Unfit(masks[0].value, "the mask of transformers is not added to the scores")
+    last = chain.suite[chain.last]
     old = [text(last)]
+    if chain.last > chain.first + 1:
+        old.insert(0, "...")
     if chain.last > chain.first:
-        old = [text(chain.suite[chain.first]), *["..."] * (chain.last > chain.first + 1), *old]
-    eager = []
+        old.insert(0, text(chain.suite[chain.first]))
+    eager = [*old]
     if masks:
-        # If weights are asked for under "sdpa", the mask has the form for SDPA.
-        inside = stored(chain.suite[chain.first : chain.last + 1])
-        if early := sorted(names([scores.query, scores.key]) & inside):
-            what = f"the mask of eager depends on `{early[0]}`, which is computed later"
-            raise Unfit(scores.query, what)
-        name = next(node.id for node in walk(masks[0].value, ast.Name) if "mask" in node.id)
-        states = f"{text(scores.query)}, {text(scores.key)}"
-        eager = [f"{name} = additive_mask({name}, {states}, causal={attns.causal})"]
-    product = {id(chain.product): parsed(_call(attns, chain, masks))}
-    # The names of scores or weights that are read after the attention.
-    end, inner = last.end_lineno or 0, set(ast.walk(last))
-    later = [node for node in walk(chain.method.body, ast.Name) if node not in inner]
-    read = names(node for node in later if node.lineno > end)
-    none = [f"{name} = None" for name in chain.weights if name in read]
-    call = [*map(text, chain.kept), *none, text(copy.deepcopy(last, product))]
-    rest = chain.method.args.kwarg
-    asked = f", {rest.arg}.get('{ASKED}')" if rest is not None else ""
-    asked = f", {ASKED}" if ASKED in parameters(chain.method) else asked
-    eager_text, call_text = (textwrap.indent("\n".join(s), "    ") for s in ([*eager, *old], call))
+        query, key = text(chain.scores.query), text(chain.scores.key)
+        name = _name_of_mask(chain, masks[0])
+        mask = f"additive_mask({name}, {query}, {key}, causal={attns.causal})"
+        eager.insert(0, f"{name} = {mask}")
+    # The last statement with the call in the product's place.
+    attend = parsed(_call(attns, chain, masks))
+    replaced = copy.deepcopy(last, {id(chain.product): attend})
+    read = _read_behind(last, method)
+    call = [text(statement) for statement in chain.kept]
+    call += [f"{name} = None" for name in chain.weights if name in read]
+    call.append(text(replaced))
+    asked = ""
+    if ASKED in parameters(method):
+        asked = f", {ASKED}"
+    elif method.args.kwarg is not None:
+        asked = f", {method.args.kwarg.arg}.get('{ASKED}')"
+    eager_text = textwrap.indent("\n".join(eager), "    ")
+    call_text = textwrap.indent("\n".join(call), "    ")
     new = f"if wants_weights(self{asked}):\n{eager_text}\nelse:\n{call_text}"
-    return [edit("call_sdpa", chain.method, old, [new])]
+    return [edit("call_sdpa", method, old, [new])]
+
+
+def _name_of_mask(chain: Chain, mask: Term) -> str:
+    """The mask as it is named.  If weights are asked for under "sdpa", it has the form for SDPA."""
+    scores = chain.scores
+    inside = stored(chain.suite[chain.first : chain.last + 1])
+    if early := names([scores.query, scores.key]) & inside:
+        what = f"the mask of eager depends on `{min(early)}`, which is computed later"
+        raise Unfit(scores.query, what)
+    return next(node.id for node in walk(mask.value, ast.Name) if "mask" in node.id)
+
+
+def _read_behind(statement: ast.stmt, method: ast.FunctionDef) -> set[str]:
+    """The names that the method reads on the lines below the statement."""
+    end = statement.end_lineno or 0
+    return names(node for node in walk(method.body, ast.Name) if node.lineno > end)
 
 
 def _call(attns: Attentions, chain: Chain, masks: Sequence[Term]) -> str:
