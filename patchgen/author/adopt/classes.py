@@ -186,20 +186,26 @@ def _says_super(node: ast.stmt) -> bool:
 
 def _after_parent(new: Function, old: Function, words: Words) -> list[str] | None:
     """A method that does what the parent's does, and then more: `super()` and the rest."""
+    if old.name != "__init__":
+        return None
     mine, theirs = without_docstring(new.body), without_docstring(old.body)
-    more = mine[len(theirs) :]
-    same = [plain_text(n) for n in mine[: len(theirs)]] == [plain_text(n) for n in theirs]
-    args = old.args
-    returns = any(isinstance(n, ast.Return) for n in ast.walk(old))
-    if not more or not same or old.name != "__init__" or returns:
+    repeated, more = mine[: len(theirs)], mine[len(theirs) :]
+    is_repeated = [*map(plain_text, repeated)] == [*map(plain_text, theirs)]
+    if not more or not is_repeated or any(map(_says_super, more)):
         return None
-    if args.vararg or args.kwarg or args.posonlyargs or any(map(_says_super, more)):
+    # Where the parent's method returns early, nothing would come after that.
+    if any(isinstance(node, ast.Return) for node in ast.walk(old)):
         return None
-    passed = [x.arg for x in args.args[1:]] + [f"{x.arg}={x.arg}" for x in args.kwonlyargs]
-    # Comments may stand above it.
-    whole, last = words.statements([new], 4), new.end_lineno or 0
-    signature = whole[: len(whole) - (last + 1 - first_line(new.body[0]))]
+    parameters = old.args
+    if parameters.vararg or parameters.kwarg or parameters.posonlyargs:
+        return None
+    passed = [arg.arg for arg in parameters.args[1:]]
+    passed += [f"{arg.arg}={arg.arg}" for arg in parameters.kwonlyargs]
     call = f"        super().__init__({', '.join(passed)})"
+    # The signature is what is left without the body: comments may stand above it.
+    whole = words.statements([new], 4)
+    in_body = (new.end_lineno or 0) + 1 - first_line(new.body[0])
+    signature = whole[: len(whole) - in_body]
     return [*signature, call, *words.statements(more, 8)]
 
 
@@ -409,14 +415,20 @@ def _name(changes: Sequence[Draft], signature: Signature, old: Function, taken: 
 
 def _noun(draft: Draft) -> str:
     """The name that the changed code sets, calls or reads."""
-    mine = set(map(ast.dump, _nodes(draft.old)))
-    changed = [node for node in _nodes(draft.new) if ast.dump(node) not in mine]
-    names: list[tuple[bool, str]] = []
-    for node in (changed or list(_nodes(draft.old)))[:1]:
+    before = [*_nodes(draft.old)]
+    dumps = {ast.dump(node) for node in before}
+    changed = [node for node in _nodes(draft.new) if ast.dump(node) not in dumps]
+    set_names: list[str] = []
+    other_names: list[str] = []
+    for node in (changed or before)[:1]:
         for inner in ast.walk(node):
             named = inner.func if isinstance(inner, ast.Call) else inner
             name: str = getattr(named, "attr", getattr(named, "id", "self"))
-            is_stored = isinstance(getattr(named, "ctx", None), ast.Store)
-            names += [(not is_stored, name.lower().strip("_"))] if name != "self" else []
-    ordered = (name for _, name in sorted(names, key=lambda pair: pair[0]))
-    return next((name for name in ordered if re.fullmatch("[a-z][a-z_]*[a-z]", name)), "")
+            if name == "self":
+                continue
+            is_set = isinstance(getattr(named, "ctx", None), ast.Store)
+            (set_names if is_set else other_names).append(name.lower().strip("_"))
+    for name in (*set_names, *other_names):
+        if re.fullmatch("[a-z][a-z_]*[a-z]", name):
+            return name
+    return ""

@@ -174,29 +174,23 @@ class _Reader:
 
     def _call(self, callee: Defined, call: ast.Call | None, scope: Scope) -> None:
         """Follow a function of the file; without `call`, nothing is known of its arguments."""
-        function, kept = callee.node, (self.source, self.subjects, self.guard)
+        function = callee.node
         assert isinstance(function, Function)
         local: Scope = ChainMap({}, self.module)
-        local |= {name: Unknown(f"`{name}`") for name in parameters(function)}
-        stars = [n for n in ast.walk(call or function.args) if isinstance(n, ast.Starred)]
-        if call is not None and not stars and all(keyword.arg for keyword in call.keywords):
-            args = function.args
-            positional = [arg.arg for arg in (*args.posonlyargs, *args.args)]
-            given = [*zip(positional[::-1], args.defaults[::-1], strict=False)]
-            only = zip(args.kwonlyargs, args.kw_defaults, strict=True)
-            given += [(arg.arg, default) for arg, default in only if default]
-            given += zip(positional, call.args, strict=False)
-            given += [(str(keyword.arg), keyword.value) for keyword in call.keywords]
-            for name, node in given:
-                value = self.value(node, scope)
-                is_plain = isinstance(value, Unknown) and isinstance(node, ast.Name)
-                local[name] = Unknown(f"`{name}`") if is_plain else value
+        for name in parameters(function):
+            local[name] = Unknown(f"`{name}`")
+        arguments = _arguments(function, call) if call is not None else {}
+        for name, node in arguments.items():
+            value = self.value(node, scope)
+            is_plain = isinstance(value, Unknown) and isinstance(node, ast.Name)
+            local[name] = Unknown(f"`{name}`") if is_plain else value
+        outside = self.source, self.subjects, self.guard
         self.source, self.subjects, self.guard = self.file.source, (), ""
         self.running.append(function)
         self.followed.append(function)
         self.run(function.body, local)
         self.running.pop()
-        self.source, self.subjects, self.guard = kept
+        self.source, self.subjects, self.guard = outside
 
     # Statements.
 
@@ -318,18 +312,25 @@ class _Reader:
                                                       enable(module)
         """
         over = _MODULES.fullmatch(ast.unparse(node.iter))
-        names = [ast.unparse(part) for part in getattr(node.target, "elts", [node.target])]
-        if over is None or not self.running or scope.get(over[1]) != Unknown(f"`{over[1]}`"):
+        if over is None or not self.running:
             return False
-        call = f"{self.running[-1].name}({names[-1]})"
-        turns = (call, f"if len(list({names[-1]}.children())) > 0:\n    {call}")
-        leaves = [n for n in own_nodes(node.body) if isinstance(n, ast.Break | ast.Return)]
-        if leaves or node.orelse or {*names} & {*bound_names(node.body)}:
+        model, all_modules = over.groups()
+        if scope.get(model) != Unknown(f"`{model}`"):
             return False
-        if not over[2] and not any(ast.unparse(part) in turns for part in node.body):
+        targets = getattr(node.target, "elts", [node.target])
+        names = [ast.unparse(target) for target in targets]
+        key, module = names[0], names[-1]
+        leaves = any(isinstance(inner, ast.Break | ast.Return) for inner in own_nodes(node.body))
+        if leaves or node.orelse or not {*names}.isdisjoint(bound_names(node.body)):
             return False
-        self.subjects = (names[-1], f"{over[1]}._modules[{names[0]}]")
-        scope |= {name: Unknown(f"`{name}` of the loop") for name in names}
+        if not all_modules:
+            call = f"{self.running[-1].name}({module})"
+            turns = (call, f"if len(list({module}.children())) > 0:\n    {call}")
+            if not any(ast.unparse(part) in turns for part in node.body):
+                return False
+        self.subjects = (module, f"{model}._modules[{key}]")
+        for name in names:
+            scope[name] = Unknown(f"`{name}` of the loop")
         return True
 
     # What may stand beside a patch.
@@ -410,6 +411,24 @@ def _is_store(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute | ast.Subscript):
         return not isinstance(node.ctx, ast.Load)
     return isinstance(node, ast.Name) and node.id in ("setattr", "delattr", "exec", "eval")
+
+
+def _arguments(function: Function, call: ast.Call) -> dict[str, ast.expr]:
+    """What the parameters are given, by name; nothing where the call unpacks something."""
+    unpacks = any(isinstance(node, ast.Starred) for node in ast.walk(call))
+    if unpacks or not all(keyword.arg for keyword in call.keywords):
+        return {}
+    args = function.args
+    positional = [arg.arg for arg in (*args.posonlyargs, *args.args)]
+    # Defaults are those of the last parameters.
+    arguments = dict(zip(positional[::-1], args.defaults[::-1], strict=False))
+    for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        if default is not None:
+            arguments[arg.arg] = default
+    arguments.update(zip(positional, call.args, strict=False))
+    for keyword in call.keywords:
+        arguments[str(keyword.arg)] = keyword.value
+    return arguments
 
 
 def _takes_self(function: Function) -> bool:

@@ -202,14 +202,18 @@ class PatchNames:
 
     def _is_parents(self, name: str, inside: tuple[str, ...] = ()) -> bool:
         """Whether the patch file means by a name what the parent means."""
-        nodes, theirs = self.pieces.get(name), self._parents_node(name)
-        if name in inside or nodes is None:
+        if name in inside:
+            return True
+        nodes = self.pieces.get(name)
+        if nodes is None:
             path = self.parents_path(name)
-            return name in inside or not path or self.patch.scope.get(name) == Imported(path)
-        if (name, "") in self.assigned or theirs is None or len(nodes) > 1:
+            return not path or self.patch.scope.get(name) == Imported(path)
+        theirs = self._parents_node(name)
+        if theirs is None or len(nodes) > 1 or (name, "") in self.assigned:
             return False
-        is_equal = plain_text(nodes[0]) == plain_text(theirs)
-        return is_equal and all(self._is_parents(r.name, (*inside, name)) for r in reads_of(nodes))
+        if plain_text(nodes[0]) != plain_text(theirs):
+            return False
+        return all(self._is_parents(read.name, (*inside, name)) for read in reads_of(nodes))
 
     def _parents_node(self, name: str) -> ast.stmt | None:
         there = self.parent.definitions.get(name)
@@ -264,17 +268,23 @@ class PatchNames:
 
     def _imported(self, name: str, path: str) -> str:
         """The name of an import in the fork, which is written where the parent lacks it."""
-        theirs, (package, _, last) = self.parents_path(name), path.rpartition(".")
-        if theirs == path or path == f"transformers.{name}" and theirs.startswith("transformers."):
-            return name  # The package offers each name of its modules once.
+        theirs = self.parents_path(name)
+        # The package offers each name of its modules once.
+        is_offered = path == f"transformers.{name}" and theirs.startswith("transformers.")
+        if theirs == path or is_offered:
+            return name
         called = f"{name}_patched" if theirs else name
-        said = f"from {package} import {last}" if package else f"import {path}"
-        self.imports[called] = said if called == last else f"{said} as {called}"
-        # `import torch` and `import torch.utils.checkpoint` bind one name.
-        nodes = [node for node in self.file.tree.body if isinstance(node, ast.Import)]
-        mine = [n for node in nodes for n in node.names if bound_by(n) == name]
-        if called == path and mine:
-            self.imports[called] = "\n".join(ast.unparse(ast.Import([n])) for n in mine)
+        package, _, last = path.rpartition(".")
+        statement = f"from {package} import {last}" if package else f"import {path}"
+        if called != last:
+            statement = f"{statement} as {called}"
+        if called == path:
+            # `import torch` and `import torch.utils.checkpoint` bind one name.
+            imports = [node for node in self.file.tree.body if isinstance(node, ast.Import)]
+            aliases = [alias for node in imports for alias in node.names]
+            binding = [ast.Import([alias]) for alias in aliases if bound_by(alias) == name]
+            statement = "\n".join(map(ast.unparse, binding)) or statement
+        self.imports[called] = statement
         return called
 
     def at(self, read: Reference) -> Location:
@@ -339,33 +349,62 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
     root, at = release.root(), Location(patch.file.source.path)
     resolver = resolver_of(root)
     patch = _with_homes(patch, resolver)
-    modules = {change.path: resolver.locate(change.path)[0] for change in patch.assignments}
-    for change in patch.assignments:
-        if ".modeling_" not in modules[change.path]:
-            what = f"changes {change.path}, which no modeling file has"
-            raise PatchgenError("PG810", change.at, what, ANOTHER_RELEASE)
-    names = sorted(set(modules.values())) if model is None else [find_file(release, model)[0]]
-    if len(names) > 1:
-        models = " and ".join(name.rpartition(".modeling_")[2] for name in names)
+    modules = _modules_of(patch, resolver)
+    if model is not None:
+        modules = [find_file(release, model)[0]]
+    if len(modules) > 1:
+        models = " and ".join(name.rpartition(".modeling_")[2] for name in modules)
         what = f"patches {models}: each is a file of its own"
         raise PatchgenError("PG808", at, what, "say which one with --parent")
-    for path in lacking_imports(patch.file, root):
-        what, last = f"imports {path}, which this release does not have", path.rpartition(".")[2]
-        node = next(node for node, change in patch.file.imports.values() if change.name == last)
-        raise PatchgenError("PG810", patch.file.source.at_node(node), what, ANOTHER_RELEASE)
-    file = root.joinpath(*names[0].split(".")).with_suffix(".py")
-    parent = read_file(read_source(file, names[0], "/".join(file.parts[-4:])))
-    listed = parent.definitions.get("__all__")
-    for name, value in patch.scope.items() if listed and "*" in patch.file.imports else ():
-        is_star = value == Imported(f"{names[0]}.{name}") and name not in patch.file.imports
-        if listed and is_star and repr(name) not in ast.unparse(listed.node):
-            star, what = patch.file.imports["*"][0], f"reads {name}, which `*` does not give here"
-            raise PatchgenError("PG810", patch.file.source.at_node(star), what, ANOTHER_RELEASE)
-    fork = PatchNames(patch, parent, names[0], root)
+    _check_imports(patch, root)
+    [module] = modules
+    path = root.joinpath(*module.split(".")).with_suffix(".py")
+    parent = read_file(read_source(path, module, "/".join(path.parts[-4:])))
+    _check_star(patch, parent, module)
+    fork = PatchNames(patch, parent, module, root)
     text = format_texts({"fork.py": _fork_text(fork)}, settings)["fork.py"]
     whole = _without_unused(parent, read_file(make_source(text, at.path)))
-    forked = pair_with_parent(parent, whole, names[0], root=root)
+    forked = pair_with_parent(parent, whole, module, root=root)
     return Candidate(forked, release), (*fork.notes, *fork.unset())
+
+
+def _modules_of(patch: Patch, resolver: Resolver) -> list[str]:
+    """The modeling files that the patch changes; it may change nothing else."""
+    modules: set[str] = set()
+    for change in patch.assignments:
+        module, _ = resolver.locate(change.path)
+        if ".modeling_" not in module:
+            what = f"changes {change.path}, which no modeling file has"
+            raise PatchgenError("PG810", change.at, what, ANOTHER_RELEASE)
+        modules.add(module)
+    return sorted(modules)
+
+
+def _check_imports(patch: Patch, root: Path) -> None:
+    """Refuse an import of what this release does not have."""
+    for path in lacking_imports(patch.file, root):
+        last = path.rpartition(".")[2]
+        imports = patch.file.imports.values()
+        node = next(node for node, alias in imports if alias.name == last)
+        at = patch.file.source.at_node(node)
+        what = f"imports {path}, which this release does not have"
+        raise PatchgenError("PG810", at, what, ANOTHER_RELEASE)
+
+
+def _check_star(patch: Patch, parent: File, module: str) -> None:
+    """Refuse a name that `from MODULE import *` does not give in this release."""
+    imports = patch.file.imports
+    listed = parent.definitions.get("__all__")
+    if listed is None or "*" not in imports:
+        return
+    star, _ = imports["*"]
+    given = ast.unparse(listed.node)
+    for name, value in patch.scope.items():
+        is_of_star = name not in imports and value == Imported(f"{module}.{name}")
+        if is_of_star and repr(name) not in given:
+            at = patch.file.source.at_node(star)
+            what = f"reads {name}, which `*` does not give here"
+            raise PatchgenError("PG810", at, what, ANOTHER_RELEASE)
 
 
 def _with_homes(patch: Patch, resolver: Resolver) -> Patch:

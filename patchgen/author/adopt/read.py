@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,17 +49,28 @@ def read_fork(
 def with_plain_super(text: str) -> str:
     """`super(Toy, self)` in a method of `Toy` as `super()`, which is the same there."""
     lines = text.split("\n")
-    classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
-    for owner, method in [(node, inner) for node in classes for inner in node.body]:
-        if isinstance(method, Function) and method.args.args:
+    for owner in ast.parse(text).body:
+        if not isinstance(owner, ast.ClassDef):
+            continue
+        for method in owner.body:
+            if not isinstance(method, Function) or not method.args.args:
+                continue
             long = f"super({owner.name}, {method.args.args[0].arg})"
-            # Not in functions and comprehensions inside it.
-            within = [n for n in ast.walk(method) if isinstance(n, _SCOPES) and n is not method]
-            inside = {inner for node in within for inner in ast.walk(node)}
-            for node in ast.walk(method):
-                if isinstance(node, ast.Call) and node not in inside and ast.unparse(node) == long:
-                    lines[node.lineno - 1] = lines[node.lineno - 1].replace(long, "super()")
+            for call in _own_calls(method):
+                if ast.unparse(call) == long:
+                    line = call.lineno - 1
+                    lines[line] = lines[line].replace(long, "super()")
     return "\n".join(lines)
+
+
+def _own_calls(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls in a method, but not in functions and comprehensions inside it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _SCOPES):
+            continue
+        if isinstance(child, ast.Call):
+            yield child
+        yield from _own_calls(child)
 
 
 def place_in_fork(

@@ -103,13 +103,15 @@ def _bases(file: File, there: Mapping[str, Path], root: Path) -> dict[str, tuple
 def _rebuilt(written: File, output: File, forked: ForkedModel) -> Iterator[Problem]:
     """Code of the parent that has a class of the file in the output, and not in the file."""
     for name in output.classes:
+        flat = output.definitions[name]
         mine = written.definitions.get(name)
-        read, said = (names_in(d.nodes if d else ()) for d in (output.definitions[name], mine))
-        for other in sorted(read & {*forked.pairs} - said - {name}):
+        said = names_in(mine.nodes) if mine is not None else set()
+        bases = [ast.unparse(base) for base in getattr(flat.node, "bases", [])]
+        rebuilt = (names_in(flat.nodes) & forked.pairs.keys()) - said - {name}
+        for other in sorted(rebuilt):
             theirs, old = written.definitions[other], forked.pairs[other]
             # A base that says what the class says itself changes nothing.
-            bases = map(ast.unparse, getattr(output.definitions[name].node, "bases", []))
-            if other in bases and mine and _says(theirs) <= _says(mine):
+            if mine is not None and other in bases and _says(theirs) <= _says(mine):
                 continue
             at = Location(written.source.path, (mine or theirs).node.lineno, 1)
             what = f"{name} of the output has {other} where {forked.module} has {old}"

@@ -171,23 +171,26 @@ class _Writer:
 
     def _imports(self, words: Words) -> list[str]:
         """The fork's imports of what the declared code reads, and all of its own package."""
-        forked, kept = self.forked, dict[str, list[str]]()
-        lines: list[str] = []
+        forked = self.forked
         fork, parent = forked.fork, forked.parent
         used = {reference.name for reference in fork.reads}
-        packaged = {n for n, (node, _) in fork.imports.items() if forked.is_own(node) and n in used}
-        for name in sorted(words.read | packaged):
+        own = {name for name, (node, _) in fork.imports.items() if forked.is_own(node)}
+        lines: list[str] = []
+        kept: dict[str, list[str]] = {}  # what the fork imports of its own package, by module
+        for name in sorted(words.read | (own & used)):
             if words.names.of_fork(name) != name:
                 continue
-            if name in fork.imports and forked.is_own(fork.imports[name][0]):
+            if name in own:
                 node, alias = fork.imports[name]
-                module = "." * getattr(node, "level", 0) + (getattr(node, "module", "") or "")
-                kept.setdefault(module, []).append(ast.unparse(alias))
+                dots = "." * getattr(node, "level", 0)
+                module = getattr(node, "module", "") or ""
+                kept.setdefault(dots + module, []).append(ast.unparse(alias))
             elif name in fork.imports:
                 lines.append(import_of(*fork.imports[name], forked.module))
             elif name in parent.imports and name not in {*fork.guarded, *fork.definitions}:
                 lines.append(import_of(*parent.imports[name], forked.module))
-        lines += [f"from {m} import {', '.join(names)}  {KEPT}" for m, names in kept.items()]
+        for module, names in kept.items():
+            lines.append(f"from {module} import {', '.join(names)}  {KEPT}")
         return list(dict.fromkeys(lines))
 
 
