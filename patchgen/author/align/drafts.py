@@ -165,6 +165,8 @@ def _joined(suite: Sequence[ast.stmt]) -> str:
 
 
 _Drafts = tuple[Draft, ...]
+# The lines that drafts take, and the drafts.
+_Choice = tuple[int, _Drafts]
 
 
 class _Places:
@@ -200,31 +202,42 @@ class _Work:  # the method that is edited, and another one that has its places
 
     def of_suite(self, rows: Rows) -> _Drafts | None:
         """The shortest drafts for one suite; None where something in it has no place of its own."""
-        # best[i] are the lines and the drafts of the first i rows.
-        best: list[tuple[int, _Drafts] | None] = [(0, ())]
-        for stop, row in enumerate(rows, 1):
-            before, choice = best[stop - 1], None
-            if before is not None:
-                inner = () if row.state == "same" else self._of_row(row)
-                if inner is not None:
-                    choice = before[0] + sum(draft.cost for draft in inner), (*before[1], *inner)
-            cost = 0
-            for start in range(stop - 1, max(-1, stop - 1 - _WIDEST), -1):
-                # At least so many lines are needed where a run has this row.
-                cost += 1 if rows[start].state == "same" else _lines(rows[start].new)
-                before = best[start]
-                if before is None or all(row.state == "same" for row in rows[start:stop]):
-                    continue
-                # An expression of the same length says less of where it stands than a statement.
-                if choice is not None and before[0] + cost > choice[0]:
-                    continue
-                run = self._of_run(rows[start:stop])
-                # Of two anchors, the one above says more of what is inserted.
-                worth = before[0] + run.cost + (run.word == "before") if run is not None else 0
-                if run is not None and (choice is None or worth <= choice[0]):
-                    choice = before[0] + run.cost, (*before[1], run)
-            best.append(choice)
-        return best[-1][1] if best[-1] is not None else None
+        best: list[_Choice | None] = [(0, ())]
+        for stop in range(1, len(rows) + 1):
+            best.append(self._shortest(rows[:stop], best))
+        choice = best[-1]
+        return choice[1] if choice is not None else None
+
+    def _shortest(self, rows: Rows, best: Sequence[_Choice | None]) -> _Choice | None:
+        """The lines and the drafts of `rows`; best[i] are those of the first i of them."""
+        last = rows[-1]
+        before, choice = best[-1], None
+        if before is not None:
+            inner = () if last.state == "same" else self._of_row(last)
+            if inner is not None:
+                lines, earlier = before
+                choice = lines + sum(draft.cost for draft in inner), (*earlier, *inner)
+        cost = 0
+        stop = len(rows)
+        for start in range(stop - 1, max(-1, stop - 1 - _WIDEST), -1):
+            # At least so many lines are needed where a run has this row.
+            cost += 1 if rows[start].state == "same" else _lines(rows[start].new)
+            before = best[start]
+            if before is None or all(row.state == "same" for row in rows[start:]):
+                continue
+            lines, earlier = before
+            # An expression of the same length says less of where it stands than a statement.
+            if choice is not None and lines + cost > choice[0]:
+                continue
+            run = self._of_run(rows[start:])
+            if run is None:
+                continue
+            total = lines + run.cost
+            # Of two anchors, the one above says more of what is inserted.
+            worth = total + (run.word == "before")
+            if choice is None or worth <= choice[0]:
+                choice = total, (*earlier, run)
+        return choice
 
     def _of_row(self, row: Row) -> _Drafts | None:
         """The drafts inside a row, which leave its statement where it is."""

@@ -11,6 +11,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Literal, TypeVar
 
 from patchgen.syntax.same import Function, without_docstring
@@ -64,19 +65,26 @@ def align_methods(old: Function, new: Function) -> Rows:
 
 def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
     """Two suites: equal statements first, then alike ones between them."""
-    pairs = _pair(old, new)
     rows: list[Row] = []
     i = j = 0
-    for a, b in [*pairs.items(), (len(old), len(new))]:
-        if a > i or b > j:
-            rows.append(Row("changed", tuple(old[i:a]), tuple(new[j:b])))
-        if a < len(old):
-            both = (old[a],), (new[b],)
-            is_same = key(old[a]) == key(new[b])
-            opened = Row("same", *both) if is_same else _opened(old[a], new[b])
-            rows.append(opened or Row("changed", *both))
+    for a, b in _pair(old, new).items():
+        rows += _between(old[i:a], new[j:b])
+        rows.append(_beside(old[a], new[b]))
         i, j = a + 1, b + 1
+    rows += _between(old[i:], new[j:])
     return tuple(rows)
+
+
+def _between(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> list[Row]:
+    """Statements that are no pairs."""
+    return [Row("changed", tuple(old), tuple(new))] if old or new else []
+
+
+def _beside(old: ast.stmt, new: ast.stmt) -> Row:
+    """A pair of statements."""
+    if key(old) == key(new):
+        return Row("same", (old,), (new,))
+    return _opened(old, new) or Row("changed", (old,), (new,))
 
 
 def _pair(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> dict[int, int]:
@@ -100,16 +108,19 @@ def _best_pairs(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Places:
     best: list[list[tuple[float, Places]]] = [[(0.0, ())] * (len(new) + 1)]
     for i, before in enumerate(old):
         line: list[tuple[float, Places]] = [(0.0, ())]
-        for j, other in enumerate(new):
-            choices = [best[i][j + 1], line[j]]
-            if isinstance(before, _OPENED) and type(before) is type(other):
-                alike = measure_similarity(before, other)
-                if alike >= _ALIKE:
-                    score, pairs = best[i][j]
-                    choices.append((score + alike, (*pairs, (i, j))))
-            line.append(max(choices, key=lambda choice: choice[0]))
+        for j, after in enumerate(new):
+            choice = max(best[i][j + 1], line[j], key=itemgetter(0))
+            alike = 0.0
+            if isinstance(before, _OPENED) and type(before) is type(after):
+                alike = measure_similarity(before, after)
+            if alike >= _ALIKE:
+                score, pairs = best[i][j]
+                paired = score + alike, (*pairs, (i, j))
+                choice = max(choice, paired, key=itemgetter(0))
+            line.append(choice)
         best.append(line)
-    return best[-1][-1][1]
+    _, pairs = best[-1][-1]
+    return pairs
 
 
 def measure_similarity(old: ast.stmt, new: ast.stmt) -> float:

@@ -192,25 +192,43 @@ def changed_uses(
 
     They have to have the value that they had, and to take the arguments that they took.
     """
-    uses = [Counter(_uses(side.nodes)) for side in three.sides[:2]]
-    before, after = ({}, {}) if uses[1] <= uses[0] else (set_by(tree, parent) for tree in trees)
-    for name in sorted(uses[1] - uses[0]):
+    of_parent, declared = (Counter(_uses(side.nodes)) for side in three.sides[:2])
+    added = declared - of_parent
+    if not added:
+        return
+    before, after = (set_by(tree, parent) for tree in trees)
+    for name in sorted(added):
         attribute = name.removeprefix("self.")
+        old: ast.stmt | None
+        new: ast.stmt | None
         if attribute != name:
             old, new = before.get(attribute), after.get(attribute)
         else:
-            # What the parent imported may be where it was, although the parent needs it no more.
-            home = trees[0].names.follow(parent[0], name)
-            now = trees[1].definition(parent[0], name) or trees[1].definition(*home)
-            definitions = trees[0].definition(parent[0], name), now
-            old, new = (side[1].node if side is not None else None for side in definitions)
-        lines = [ast.unparse(side).partition("\n")[0] if side else "" for side in (old, new)]
+            old, new = _definitions_of(name, trees, parent[0])
+        was = _first_line_of(old)
+        now = _first_line_of(new)
         if old is not None and new is None:
-            yield Clash(f"{name}, which the change uses, is gone", *lines)
+            yield Clash(f"{name}, which the change uses, is gone", was, now)
         elif old is not None and new is not None and not _is_same_use(old, new):
             is_call = isinstance(old, Function) and isinstance(new, Function)
             what = "calls, takes other arguments" if is_call else "uses, means something else"
-            yield Clash(f"{name}, which the change {what} now", lines[0], "", lines[1])
+            yield Clash(f"{name}, which the change {what} now", was, "", now)
+
+
+def _definitions_of(
+    name: str, trees: tuple[Tree, Tree], module: str
+) -> tuple[ast.stmt | None, ast.stmt | None]:
+    """What a name of a module stands for, in the release before and in the one after."""
+    before, after = trees
+    # What the parent imported may be where it was, although the parent needs it no more.
+    home = before.names.follow(module, name)
+    old = before.definition(module, name)
+    new = after.definition(module, name) or after.definition(*home)
+    return (old[1].node if old else None), (new[1].node if new else None)
+
+
+def _first_line_of(node: ast.AST | None) -> str:
+    return ast.unparse(node).partition("\n")[0] if node is not None else ""
 
 
 def _uses(nodes: Sequence[ast.stmt]) -> Iterator[str]:

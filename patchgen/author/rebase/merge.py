@@ -417,13 +417,15 @@ def _changes_of(edit: Fragment, base: Function, theirs: Function) -> Changes | C
 
 
 def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, there: Collection[str]) -> str:
-    """Code of the declaration below a `with`, with the comments that are not `known`."""
+    """Code of the declaration below a `with`, with the comments that are not `there`."""
+    margin = " " * 12
     nodes = part if isinstance(part, tuple) else (part,)
     first = nodes[0] if nodes else None
-    if isinstance(first, ast.stmt) and not any(map(is_made_up, nodes)):
-        comments = [line for line in code.comments(first) if line.strip() not in there]
-        statements = code.lines(first_line(first), nodes[-1].end_lineno or 0)
-        text = textwrap.dedent("\n".join([*comments, *statements]))
-    else:
+    if not isinstance(first, ast.stmt) or any(map(is_made_up, nodes)):
         text = "\n".join(map(ast.unparse, nodes)) or "pass"
-    return textwrap.indent(text, " " * 12)
+        return textwrap.indent(text, margin)
+    last_line = nodes[-1].end_lineno or 0
+    lines = [line for line in code.comments(first) if line.strip() not in there]
+    lines += code.lines(first_line(first), last_line)
+    text = textwrap.dedent("\n".join(lines))
+    return textwrap.indent(text, margin)

@@ -148,13 +148,22 @@ class Row:
 
 def rows_of(survey: Survey, on_disk: Mapping[str, Mapping[str, str]]) -> tuple[Row, ...]:
     """The rows of the table; `on_disk` are the digests of the outputs that are recorded."""
-    versions = sorted((r.version for r in survey.wanted.releases), key=order_of)
-    rows = []
+    versions = sorted((release.version for release in survey.wanted.releases), key=order_of)
+    rows: list[Row] = []
     for modular, outcomes in survey.outcomes.items():
-        there = on_disk.get(modular.display_path)
-        fitting = [v for v, o in outcomes.items() if not o.problems and digests_of(o) == there]
-        breaks = tuple(breaks_of(survey, modular))
-        rows.append(Row(modular, states_of(outcomes, versions), outcomes, breaks, tuple(fitting)))
+        recorded = on_disk.get(modular.display_path)
+        fitting: list[str] = []
+        for version, outcome in outcomes.items():
+            if not outcome.problems and digests_of(outcome) == recorded:
+                fitting.append(version)
+        row = Row(
+            modular=modular,
+            states=states_of(outcomes, versions),
+            outcomes=outcomes,
+            breaks=tuple(breaks_of(survey, modular)),
+            fitting=tuple(fitting),
+        )
+        rows.append(row)
     return tuple(rows)
 
 
