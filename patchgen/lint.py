@@ -128,20 +128,29 @@ def _only_asks(function: cst.FunctionDef) -> bool:
     parameters = [*of.posonly_params, *of.params, *of.kwonly_params]
     if function.decorators or any(parameter.default for parameter in parameters):
         return False
-    call = m.Call(func=m.Attribute(value=_SUPER, attr=m.Name(name)))
-    asks = (m.Expr if name == "__init__" else m.Return)(m.SaveMatchedNode(call, "call"))
     documents = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
     lines = [line for line in function.body.body if not m.matches(line, documents)]
-    match = m.extract(lines[0], m.SimpleStatementLine([asks])) if len(lines) == 1 else None
+    if len(lines) != 1:
+        return False
+    call = m.SaveMatchedNode(m.Call(func=m.Attribute(value=_SUPER, attr=m.Name(name))), "call")
+    asks = m.Expr(call) if name == "__init__" else m.Return(call)
+    match = m.extract(lines[0], m.SimpleStatementLine([asks]))
     if match is None:
         return False
-    handed_on = [parameter.name.value for parameter in (*of.posonly_params, *of.params)][1:]
+    passed = [_passed(argument) for argument in cst.ensure_type(match["call"], cst.Call).args]
+    return passed == _handed_on(of)
+
+
+def _handed_on(of: cst.Parameters) -> list[str]:
+    """Each parameter but `self`, as a call passes it on."""
+    parameters = [parameter.name.value for parameter in (*of.posonly_params, *of.params)]
+    arguments = parameters[1:]
     if isinstance(of.star_arg, cst.Param):
-        handed_on.append(f"*{of.star_arg.name.value}")
-    handed_on += [parameter.name.value for parameter in of.kwonly_params]
+        arguments.append(f"*{of.star_arg.name.value}")
+    arguments += [parameter.name.value for parameter in of.kwonly_params]
     if of.star_kwarg:
-        handed_on.append(f"**{of.star_kwarg.name.value}")
-    return [*map(_passed, cst.ensure_type(match["call"], cst.Call).args)] == handed_on
+        arguments.append(f"**{of.star_kwarg.name.value}")
+    return arguments
 
 
 def _passed(argument: cst.Arg) -> str:
@@ -313,14 +322,18 @@ def _last_built(
 
 def _may_read(node: cst.CSTNode, name: str, receiver: str) -> bool:
     """Whether `node` reads the attribute, or hands the object to code that might."""
-    taken = m.Attribute(value=m.Name(receiver))
-    attribute = m.Attribute(value=m.Name(receiver), attr=m.Name(name))
+    itself = m.Name(receiver)
+    attribute = m.Attribute(value=itself, attr=m.Name(name))
     stored = m.AssignTarget(attribute) | m.AnnAssign(target=attribute)
     # A method of its own may read any attribute.
-    called = m.Call(func=m.Attribute(value=m.Name(receiver), attr=~_HARMLESS))
-    patterns = (m.Name(receiver), taken, attribute, stored)
-    names, attributes, uses, stores = (len(m.findall(node, pattern)) for pattern in patterns)
-    return names > attributes or uses > stores or bool(m.findall(node, called))
+    called = m.Call(func=m.Attribute(value=itself, attr=~_HARMLESS))
+
+    def count(pattern: m.BaseMatcherNode) -> int:
+        return len(m.findall(node, pattern))
+
+    is_handed_on = count(itself) > count(m.Attribute(value=itself))
+    is_read = count(attribute) > count(stored)
+    return is_handed_on or is_read or count(called) > 0
 
 
 METHOD_RULES: tuple[Callable[[Method, Source], Iterator[Problem]], ...] = (

@@ -341,10 +341,17 @@ def _escape(text: str, more: str = "") -> str:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns aligned by spaces; columns of numbers, or `-`, are aligned to the right."""
-    columns = []
+    columns: list[list[str]] = []
     for column in zip(heads, *rows, strict=True):
-        is_numeric = all(cell.replace(",", "").isdigit() or cell == "-" for cell in column[1:])
         width = max(map(len, column))
-        columns.append([cell.rjust(width) if is_numeric else cell.ljust(width) for cell in column])
-    lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
-    return "".join(f"{line}\n" for line in lines)
+        align = str.rjust if all(map(_is_number, column[1:])) else str.ljust
+        columns.append([align(cell, width) for cell in column])
+    text = ""
+    for cells in zip(*columns, strict=True):
+        line = "  ".join(cells)
+        text += f"{line.rstrip()}\n"
+    return text
+
+
+def _is_number(cell: str) -> bool:
+    return cell == "-" or cell.replace(",", "").isdigit()

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from patchgen.compiler.flat import FlatFile
 from patchgen.compiler.plan.model import EditMatch, Lines
-from patchgen.pages.outline import read_outline
+from patchgen.pages.outline import Outline, read_outline
 
 KINDS = ("parent", "declaration", "rewritten", "made", "blank")
 
@@ -90,12 +90,25 @@ def _link_words(text: str, sources: Sources, links: dict[int, Link]) -> None:
     paths = sorted(sources.texts, key=lambda path: path in sources.parents)
     outlines = {path: read_outline(sources.texts[path]) for path in paths}
     for number, words in outline.says.items():
+        if number in links:
+            continue
         owner = outline.owners.get(number, "")
-        places = [(path, o.by_owner.get((owner, w))) for path, o in outlines.items() for w in words]
-        places += [(path, o.by_text.get(w)) for path, o in outlines.items() for w in words]
-        for path, line in places if number not in links else ():
-            if line is not None:
-                links.setdefault(number, Link(sources.kind(path), (Lines(path, line, line),)))
+        place = _find_words(words, owner, outlines)
+        if place is not None:
+            links[number] = Link(sources.kind(place.path), (place,))
+
+
+def _find_words(words: Sequence[str], owner: str, outlines: Mapping[str, Outline]) -> Lines | None:
+    """The first line of a source that says one of the words."""
+    for path, outline in outlines.items():
+        for word in words:
+            if line := outline.by_owner.get((owner, word)):
+                return Lines(path, line, line)
+    for path, outline in outlines.items():
+        for word in words:
+            if line := outline.by_text.get(word):
+                return Lines(path, line, line)
+    return None
 
 
 def _link_hunks(hunks: Sequence[Hunk], sources: Sources, links: dict[int, Link]) -> None:

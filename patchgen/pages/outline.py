@@ -77,8 +77,12 @@ def _note_imports(node: ast.Import | ast.ImportFrom, says: dict[int, tuple[str, 
     """The first and the last line of an import in brackets belong to its first and last name."""
     names: dict[int, tuple[str, ...]] = {}
     for alias in node.names:
-        first = node.lineno if alias is node.names[0] else alias.lineno
-        last = node.end_lineno if alias is node.names[-1] else alias.end_lineno
+        first, last = alias.lineno, alias.end_lineno
+        if alias is node.names[0]:
+            first = node.lineno
+        if alias is node.names[-1]:
+            last = node.end_lineno
+        bound = f"import {alias.asname or alias.name}"
         for number in range(first, (last or first) + 1):
-            names[number] = (*names.get(number, ()), f"import {alias.asname or alias.name}")
+            names[number] = (*names.get(number, ()), bound)
     says.update(names)

@@ -166,9 +166,12 @@ def _make_runs(links: Sequence[Link], numbers: Mapping[str, int]) -> list[list[A
     runs: list[list[Any]] = []
     for (kind, steps, _), group in groupby(enumerate(links, 1), key):
         members = list(group)
-        sources = members[0][1].sources
-        refs = [[numbers[source.path], source.first, source.last] for source in sources]
-        runs.append([members[0][0], members[-1][0], KINDS.index(kind), refs, int(steps)])
+        first, link = members[0]
+        last, _ = members[-1]
+        references: list[list[int]] = []
+        for source in link.sources:
+            references.append([numbers[source.path], source.first, source.last])
+        runs.append([first, last, KINDS.index(kind), references, int(steps)])
     return runs
 
 

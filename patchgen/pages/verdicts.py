@@ -80,15 +80,22 @@ def judge_models(report: Mapping[str, Any], variant: str, home: Path, modular: s
     if not cases:
         return Verdict("verify", "none", "no report", (hint,))
     if not parity.is_about(report, variant, home, modular):
-        of_others = "stale: its files have changed since"
-        text = of_others if variant in report["about"] else "not of this file"
+        is_stale = variant in report["about"]
+        text = "stale: its files have changed since" if is_stale else "not of this file"
         return Verdict("verify", "none", text, (hint,))
     counts = Counter(case["status"] for case in cases)
-    text = ", ".join(f"{counts[s]} {s}" for s in ("PASS", "WARN", "FAIL") if counts[s])
-    level = "bad" if counts["FAIL"] else "doubtful" if counts["WARN"] else "good"
+    level = "good"
+    if counts["WARN"]:
+        level = "doubtful"
+    if counts["FAIL"]:
+        level = "bad"
+    counted = [f"{counts[s]} {s}" for s in ("PASS", "WARN", "FAIL") if counts[s]]
     versions = ", ".join(f"{name} {at}" for name, at in report["versions"].items())
-    lines = [f"{report['command']} on {report['device']}; {versions}"]
-    lines += [f"{case['case']}: {case['note']}" for case in cases if case["case"] in _SHARES]
-    poor = [case for case in cases if case["status"] in ("FAIL", "WARN")]
-    lines += [f"{case['status']} {case['case']}: {case['note']}" for case in poor]
-    return Verdict("verify", level, text, tuple(lines))
+    details = [f"{report['command']} on {report['device']}; {versions}"]
+    for case in cases:
+        if case["case"] in _SHARES:
+            details.append(f"{case['case']}: {case['note']}")
+    for case in cases:
+        if case["status"] in ("FAIL", "WARN"):
+            details.append(f"{case['status']} {case['case']}: {case['note']}")
+    return Verdict("verify", level, ", ".join(counted), tuple(details))

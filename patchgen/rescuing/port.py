@@ -55,7 +55,7 @@ def port(
 
 
 def _port(text: str, texts: Mapping[str, str], resolver: Resolver, names: Names) -> Ported:
-    classes, old = Classes(files={*texts}), resolver.old
+    classes = Classes(files={*texts})
     for part in texts.values():
         classes.read(cst.parse_module(part))
     keeps_tuples = "cache_utils" not in text and "DynamicCache" not in text
@@ -63,18 +63,28 @@ def _port(text: str, texts: Mapping[str, str], resolver: Resolver, names: Names)
     bound = Module("", changed, False).bindings
     defined = set(bound)
     resolver.own_code = {name: plain_text(node) for name, node in bound.items()}
-    module, lost = cst.parse_module(changed), resolver.defaults
-    for name in sorted(defined & classes.bases.keys()) if lost else ():
-        if classes.is_config(name) and CONFIGS.intersection(classes.bases[name]):
-            module = _with_members(module, name, "\n".join(lost), first=True)
-            names.notes.append(Note(0, name, f"configurations lost: {', '.join(lost)}"))
+    module = cst.parse_module(changed)
+    if resolver.defaults:
+        own = sorted(defined & classes.bases.keys())
+        configurations = [name for name in own if _is_root_config(classes, name)]
+        for name in configurations:
+            module = _with_members(module, name, "\n".join(resolver.defaults), first=True)
+            lost = ", ".join(resolver.defaults)
+            names.notes.append(Note(0, name, f"configurations lost: {lost}"))
     text = _with_imports(module.code, resolver, names, defined)
-    resolver.need(names, ast.parse(text), defined | imported(ast.parse(text)))
+    tree = ast.parse(text)
+    resolver.need(names, tree, defined | imported(tree))
     for copied in [*names.copied.values()]:
         resolver.need(names, ast.parse(copied.text), defined)
-    text = _with_lost_methods(_assembled(text, names, old), resolver, names)
+    text = _assembled(text, names, resolver.old)
+    text = _with_lost_methods(text, resolver, names)
     copies = [(definition.name, definition.module) for definition in names.copied.values()]
     return Ported(text, [*notes, *names.notes], names.left, copies)
+
+
+def _is_root_config(classes: Classes, name: str) -> bool:
+    """Whether it is a configuration that derives from one of transformers."""
+    return classes.is_config(name) and not CONFIGS.isdisjoint(classes.bases[name])
 
 
 def _with_lost_methods(text: str, resolver: Resolver, names: Names) -> str:
@@ -207,28 +217,37 @@ def _with_imports(text: str, resolver: Resolver, names: Names, defined: set[str]
     read = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     for node in sorted(imports_of(tree), key=lambda statement: -statement.lineno):
         source = source_of(node)
-        module, kept = resolver.old.module(source), list[str]()
+        module = resolver.old.module(source)
+        kept: list[str] = []
         for alias in node.names:
             bound = alias.asname or alias.name
-            wanted = [(alias.name, bound)] if bound in read or is_there(source, alias.name) else []
+            wanted: list[tuple[str, str]] = []
             if alias.name == "*" and module is not None:
                 there = module.bindings.keys() | module.imports.keys()
                 wanted = [(name, name) for name in sorted((read - defined) & there)]
+            elif bound in read or is_there(source, alias.name):
+                wanted = [(alias.name, bound)]
             for name, bound in wanted:
                 line = None
-                if module is not None and name not in module.bindings:
-                    home = module.imports.get(name, (PACKAGE, ""))[0]
-                    if home.split(".")[0] != PACKAGE:  # `torch` by way of `import *`
-                        line = resolver.line(names, module, name, bound, defined)
+                if module is not None and _comes_from_elsewhere(name, module):
+                    line = resolver.line(names, module, name, bound, defined)
                 line = line or resolver.decide(names, source, name, bound, defined)
-                kept += [line] if line else []
+                if line:
+                    kept.append(line)
         indent = " " * node.col_offset
         new = "".join(f"{indent}{line}\n" for line in _joined(kept))
-        new = new or f"{indent}pass\n" * bool(indent)
+        if not new and indent:
+            new = f"{indent}pass\n"
         before = "".join(lines[node.lineno - 1 : node.end_lineno])
         if ast.dump(ast.parse(before.strip())) != ast.dump(ast.parse(new.strip())):
             lines[node.lineno - 1 : node.end_lineno] = [new]
     return "".join(lines)
+
+
+def _comes_from_elsewhere(name: str, module: Module) -> bool:
+    """Whether a module of transformers has it from another package: `torch` by `import *`."""
+    home, _ = module.imports.get(name, (PACKAGE, ""))
+    return name not in module.bindings and home.split(".")[0] != PACKAGE
 
 
 def _joined(lines: list[str]) -> list[str]:

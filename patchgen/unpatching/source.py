@@ -236,10 +236,13 @@ def _imports(file: str, package: str) -> dict[str, tuple[str, str]]:
     for node in ast.walk(ast.parse(disk.text_of(file))):
         if isinstance(node, ast.ImportFrom):
             module = absolute_module(node, f"{package}.")
-            imports |= {bound_by(alias): (module, alias.name) for alias in node.names}
+            for alias in node.names:
+                imports[bound_by(alias)] = module, alias.name
         elif isinstance(node, ast.Import):
-            names = {bound_by(alias): alias for alias in node.names}
-            imports |= {b: (alias.name if alias.asname else b, "") for b, alias in names.items()}
+            for alias in node.names:
+                # `import a.b` binds a, `import a.b as c` binds a.b.
+                module = alias.name if alias.asname else bound_by(alias)
+                imports[bound_by(alias)] = module, ""
     return imports
 
 

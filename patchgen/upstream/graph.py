@@ -214,21 +214,23 @@ def inherited_order(names: Set[str], parent: Graph, modular: Graph, needs: Needs
 
     Classes with their dependencies come first, then the rest.
     """
+    classes = [name for name in names if parent.nodes[name].is_class]
+    classes.sort(key=parent.rank)
     listed: dict[str, None] = {}
-    for name in sorted((name for name in names if parent.nodes[name].is_class), key=parent.rank):
+    for name in classes:
         required = needs(name) & (names - listed.keys())
-        inherited = required & parent.positions.keys()
         # Places in two files cannot be compared: the parent's definitions come first.
-        listed |= dict.fromkeys(sorted(inherited, key=parent.rank))
-        listed |= dict.fromkeys(sorted(required - inherited, key=modular.rank))
+        of_parent = required & parent.positions.keys()
+        listed |= dict.fromkeys(sorted(of_parent, key=parent.rank))
+        listed |= dict.fromkeys(sorted(required - of_parent, key=modular.rank))
         listed[name] = None
     rest = names - listed.keys()
-    modular_names = rest & modular.positions.keys()
+    of_modular = rest & modular.positions.keys()
     # Names that the parent file has from elsewhere come in reverse alphabetical order, which is how
     # it happens to be.
-    by_name = sorted(rest - modular_names, reverse=True)
-    others = sorted(by_name, key=lambda name: parent.rank(name)[0])
-    return [*listed, *others, *sorted(modular_names, key=modular.rank)]
+    others = sorted(rest - of_modular, reverse=True)
+    others.sort(key=lambda name: parent.rank(name)[0])
+    return [*listed, *others, *sorted(of_modular, key=modular.rank)]
 
 
 def reached(start: Iterable[str], parent: Graph, needs: Needs, placed: Set[str]) -> set[str]:

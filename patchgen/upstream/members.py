@@ -264,13 +264,15 @@ def docstring_of(method: Method) -> str:
 def cut_body(method: Method) -> Body:
     """The statements of `method`, each with the comment and blank lines above it."""
     # str.splitlines also breaks at characters that mean nothing to the tokenizer.
-    lines = ("if 1:\n", *(f"{line}\n" for line in method.body.removesuffix("\n").split("\n")))
+    body = method.body.removesuffix("\n").split("\n")
+    lines = ("if 1:\n", *(f"{line}\n" for line in body))
     block = ast.parse("".join(lines)).body[0]
     assert isinstance(block, ast.If)
     statements: list[Statement] = []
-    above, nodes = 1, block.body
-    for index, node in enumerate(nodes):
-        first, last = first_line(node) - 1, node.end_lineno or node.lineno
+    above = 1
+    for index, node in enumerate(block.body):
+        first = first_line(node) - 1
+        last = node.end_lineno or node.lineno
         # `a = 1; b = 2`: one statement, which is moved as a whole.
         if index and node.lineno == above:
             above = last
@@ -282,10 +284,11 @@ def cut_body(method: Method) -> Body:
         if statements and any(not line.isspace() for line in before):
             footer, before = _split_gap(before, node.col_offset)
             statements[-1] = replace(statements[-1], text=statements[-1].text + footer)
-        statements.append(Statement("".join(before), "".join(lines[first:last]), node, True))
+        text = "".join(lines[first:last])
+        statements.append(Statement("".join(before), text, node, True))
         above = last
     # Comments at the end may belong to the last statement, or to what follows the block.
-    footer, rest = _split_gap(lines[above:], nodes[-1].col_offset)
+    footer, rest = _split_gap(lines[above:], block.body[-1].col_offset)
     statements[-1] = replace(statements[-1], text=statements[-1].text + footer)
     return Body(lines, tuple(statements), "".join(rest))
 

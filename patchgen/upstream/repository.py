@@ -338,10 +338,13 @@ def _cycle(waiting: Mapping[Path, frozenset[Path]]) -> tuple[Path, ...]:
 def partition(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -> list[list[Path]]:
     """Split `paths` into runs of about the same size; neighbours often share parents."""
     partitioned: list[list[Path]] = [[] for _ in range(parts)]
-    total, done = sum(map(sizes, paths)), 0
+    total = max(1, sum(map(sizes, paths)))
+    done = 0
     for path in paths:
+        size = sizes(path)
         # A file belongs where the middle of it falls.
-        middle = done + sizes(path) // 2
-        partitioned[min(parts - 1, middle * parts // max(total, 1))].append(path)
-        done += sizes(path)
+        middle = done + size // 2
+        number = min(parts - 1, middle * parts // total)
+        partitioned[number].append(path)
+        done += size
     return [part for part in partitioned if part]

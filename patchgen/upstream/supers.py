@@ -147,12 +147,13 @@ def _init_first(body: list[Statement], parent: Sequence[Statement]) -> list[Stat
     first = next((line for line in parent if not line.documents), None)
     if first is None or _SUPER_INIT not in first.text:
         return body
-    top = next((i for i, line in enumerate(body) if not line.documents), 0)
-    index = next((i for i, line in enumerate(body) if _SUPER_INIT in line.text), top)
-    # It stands at the top already, or nowhere.
-    if index <= top:
+    top = next((place for place, line in enumerate(body) if not line.documents), 0)
+    calls = [place for place, line in enumerate(body) if _SUPER_INIT in line.text]
+    if not calls or calls[0] <= top:
         return body
-    return [*body[:top], body[index], *body[top:index], *body[index + 1 :]]
+    moved = [*body]
+    moved.insert(top, moved.pop(calls[0]))
+    return moved
 
 
 def _to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str]) -> Statement:

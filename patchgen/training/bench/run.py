@@ -222,10 +222,15 @@ def _rows_of(case: Case, device: str) -> tuple[int, dict[str, int], dict[str, in
     """Return the rows of the case, the predicted peaks, and the most rows of variants."""
     if device != "cuda":
         return case.rows, {}, {}
-    room = int(torch.cuda.get_device_properties(0).total_memory * ROOM)
-    planned = list(plan([case], room))
-    peaks = {each.entry.name: each.peak for each in planned if each.peak is not None}
-    most = {each.entry.name: each.most for each in planned if each.most is not None}
+    memory = torch.cuda.get_device_properties(0).total_memory
+    planned = list(plan([case], int(memory * ROOM)))
+    peaks: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for each in planned:
+        if each.peak is not None:
+            peaks[each.entry.name] = each.peak
+        if each.most is not None:
+            most[each.entry.name] = each.most
     return planned[0].rows, peaks, most
 
 
