@@ -77,7 +77,7 @@ def link_lines(
     for number, at in alike.items():
         links.setdefault(number, Link("parent", (at,)))
     _link_words(file.text, sources, links)
-    _link_hunks(hunks, sources, links)
+    _link_hunks(hunks, links)
     _link_classes(file.text, sources, links)
     _link_neighbours(file.text, lines, links)
     return tuple(links.get(number, Link("made")) for number in range(1, len(lines) + 1))
@@ -111,7 +111,7 @@ def _find_words(words: Sequence[str], owner: str, outlines: Mapping[str, Outline
     return None
 
 
-def _link_hunks(hunks: Sequence[Hunk], sources: Sources, links: dict[int, Link]) -> None:
+def _link_hunks(hunks: Sequence[Hunk], links: dict[int, Link]) -> None:
     """Link changed lines to what they replace, and to the edit that replaced it."""
     for hunk in hunks:
         # A hunk that only adds lines replaces none.

@@ -39,7 +39,7 @@ def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
         node = stack.pop()
         match node:
             case ast.Subscript(value=owner, slice=inner):
-                name = _last_name(owner)
+                name = last_name(owner)
                 if name == "Literal":
                     continue
                 # Only the first argument is a type; the others may be any text.
@@ -56,8 +56,8 @@ def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
         stack += children(node)
 
 
-def _last_name(node: ast.expr) -> str:
-    """`Literal` for both `Literal` and `typing.Literal`."""
+def last_name(node: ast.expr) -> str:
+    """`Literal` for both `Literal` and `typing.Literal`; "" for what is no name."""
     match node:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name

@@ -223,12 +223,9 @@ def parse(source: Source) -> ast.Module:
     return parse_text(source.text, source.path)
 
 
-def parse_text(text: str, name: str, line: int = 0) -> ast.Module:
-    """`ast.parse` with located errors.
-
-    `line` is added to reported lines, for a text that was cut out of a file.
-    """
-    return _parse_safely(lambda: ast.parse(text, name), name, line)
+def parse_text(text: str, name: str) -> ast.Module:
+    """`ast.parse` with located errors."""
+    return _parse_safely(lambda: ast.parse(text, name), name)
 
 
 def require_compilable(source: Source) -> None:
@@ -252,7 +249,7 @@ def _describe(error: SyntaxError) -> str:
     return error.msg
 
 
-def _parse_safely(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
+def _parse_safely(parse: Callable[[], _T], name: str) -> _T:
     """The result of `parse`, with the errors that Python may raise as PatchgenError."""
     collecting = gc.isenabled()
     gc.disable()  # A full collection walks every node made so far: it costs more than the parse.
@@ -262,7 +259,7 @@ def _parse_safely(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
             warnings.simplefilter("ignore")
             return parse()
     except SyntaxError as error:
-        at = Location(name, (error.lineno or 1) + line, error.offset or 1)
+        at = Location(name, error.lineno or 1, error.offset or 1)
         raise PatchgenError("PG006", at, f"is not valid Python: {_describe(error)}") from error
     except (RecursionError, MemoryError) as error:
         at = Location(name, 1, 1)

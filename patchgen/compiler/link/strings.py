@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from patchgen.compiler.plan.model import Edit
-from patchgen.syntax.annotations import find_annotations, quoted_annotations
+from patchgen.syntax.annotations import find_annotations, last_name, quoted_annotations
 from patchgen.syntax.trees import list_arguments, mentions, parse_once, position_of, walk
 
 _LISTS = frozenset({"__all__", "_no_split_modules", "no_split_modules"})
@@ -94,7 +94,7 @@ def find_naming_strings(tree: ast.Module, with_prose: bool = True) -> Iterator[T
                 ast.Assign(targets=[target, *_])
                 | ast.AnnAssign(target=target)
                 | (ast.AugAssign(target=target))
-            ) if _last_name(target) in _LISTS or _last_name(target).endswith(_FOR_DOCUMENTATION):
+            ) if last_name(target) in _LISTS or last_name(target).endswith(_FOR_DOCUMENTATION):
                 yield from _find_texts(node)
 
 
@@ -111,7 +111,7 @@ def _find_prose_of(node: ast.AST) -> Iterator[Text]:
                 # A single word may be data.
                 if not isinstance(text, ast.Constant) or " " in str(text.value):
                     yield text
-        case ast.Call() if _last_name(node.func).endswith(_DOCUMENTATION):
+        case ast.Call() if last_name(node.func).endswith(_DOCUMENTATION):
             yield from _find_texts(node)
 
 
@@ -121,15 +121,6 @@ def _find_texts(node: ast.AST) -> Iterator[Text]:
         match child:
             case ast.JoinedStr() | ast.Constant(value=str()):
                 yield child
-
-
-def _last_name(called: ast.expr) -> str:
-    """The name behind the last dot; "" for what is no name."""
-    match called:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-        case _:
-            return ""
 
 
 class TextChange(NamedTuple):

@@ -103,22 +103,19 @@ def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: 
     return is_end or first_line(suite[stop]) != last
 
 
-def suite_text(
-    code: Fragment, suite: Sequence[ast.stmt], above: int, changes: Iterable[Splice] = ()
-) -> tuple[str, str]:
+def suite_text(code: Fragment, suite: Sequence[ast.stmt], above: int) -> tuple[str, str]:
     """The lines of `suite` with the comments among them, and their indentation.
 
-    `above` is the line above them; `changes` are made in the text.
+    `above` is the line above them.
     """
     first, last = first_line(suite[0]), suite[-1].end_lineno or 0
     # `if x: a(); b()` has no lines of its own.
     if first <= above or not owns_lines(code, suite, 0, 1):
-        texts = [splice(code.text, changes, *code.span(node)) for node in suite]
-        return "".join(f"{text}\n" for text in texts), ""
+        return "".join(f"{code.source(node)}\n" for node in suite), ""
     indent = indent_of(code.lines[first - 1])
     last = _find_last_comment(code, last, indent)
     start, end = code.line_span(1, above)[1], code.line_span(1, last)[1]
-    text = splice(code.text, changes, start, end)
+    text = code.text[start:end]
     # The last line of a file may have no end.
     if not text.endswith("\n"):
         text += "\n"

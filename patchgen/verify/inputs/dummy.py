@@ -29,7 +29,13 @@ from patchgen.verify.inputs.arguments import (
     batch,
     takes,
 )
-from patchgen.verify.inputs.placed import first_that_runs, given_with, has_features, place_all
+from patchgen.verify.inputs.placed import (
+    draw_normal,
+    first_that_runs,
+    given_with,
+    has_features,
+    place_all,
+)
 from patchgen.verify.inputs.sounds import sound_forms
 from patchgen.verify.parts.part_check import Scenario
 
@@ -61,11 +67,6 @@ def make_inputs(
         drawn.given.pop("labels", None)
     drawn = apply_argument_styles(scenario.ways, drawn, model_class, config)
     return drawn.rows(1, 2) if config.model_type in ONE_ROW else drawn
-
-
-def _drawn(seed: int, *shape: int) -> Tensor:
-    draw = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=draw, dtype=torch.float64)
 
 
 def _made(
@@ -165,13 +166,13 @@ def _text(
         corner, size = torch.randint(1, 16, (2, ROWS, LENGTH, 2), generator=draw)
         given["bbox"] = torch.cat([corner, corner + size], -1)
     if "visual_feats" in names:  # of parts of an image, and where these are (LXMERT)
-        given["visual_feats"] = _drawn(seed + 5, ROWS, MEMORY, config.visual_feat_dim)
-        given["visual_pos"] = _drawn(seed + 6, ROWS, MEMORY, 4)
+        given["visual_feats"] = draw_normal(seed + 5, ROWS, MEMORY, config.visual_feat_dim)
+        given["visual_pos"] = draw_normal(seed + 6, ROWS, MEMORY, 4)
     elif _wants_image(model_class, config):
         given.update(images(config, seed).given)
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
         memory = text.real.shape[1] if config.model_type in ONE_LENGTH else MEMORY
-        given["encoder_hidden_states"] = _drawn(seed + 2, ROWS, memory, config.hidden_size)
+        given["encoder_hidden_states"] = draw_normal(seed + 2, ROWS, memory, config.hidden_size)
         given["encoder_attention_mask"] = torch.ones(ROWS, memory, dtype=torch.long)
         given["encoder_attention_mask"][1, -2:] = 0  # padding
     return Inputs(given, tuple(real))
@@ -265,7 +266,7 @@ def images(config: PreTrainedConfig, seed: int, *, pair: bool = False) -> Inputs
     # An axis of time, or of the two images that are matched.
     several = [2] if pair else [config.num_frames] if hasattr(config, "num_frames") else []
     shape = (ROWS, *several, getattr(owner, "num_channels", 3), height, width)
-    return Inputs({"pixel_values": _drawn(seed, *shape)})
+    return Inputs({"pixel_values": draw_normal(seed, *shape)})
 
 
 def _patches(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Inputs:
@@ -275,7 +276,7 @@ def _patches(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Inpu
     shape = [(*channels, 3)[0], config.patch_size, config.patch_size]
     if config.model_type != "kimi_k25_vision":  # else they are not flattened
         shape = [math.prod(shape) * getattr(config, "temporal_patch_size", 1)]
-    patches = _drawn(seed, sum(map(math.prod, GRIDS)), *shape)
+    patches = draw_normal(seed, sum(map(math.prod, GRIDS)), *shape)
     given = {"hidden_states" if "hidden_states" in names else "pixel_values": patches}
     if "merge_sizes" in names:
         given["merge_sizes"] = torch.full((len(GRIDS),), 2)
@@ -330,9 +331,9 @@ def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, label
     given: dict[str, Tensor] = {}
     channels = getattr(config, "num_input_channels", 1)
     for at, (time, length) in enumerate(lengths.items()):
-        given[f"{time}_values"] = _drawn(seed + at, ROWS, length, *[channels] * (channels > 1))
+        given[f"{time}_values"] = draw_normal(seed + at, ROWS, length, *[channels] * (channels > 1))
         if (name := f"{time}_time_features") in names:
-            given[name] = _drawn(seed + at + 2, ROWS, length, config.num_time_features)
+            given[name] = draw_normal(seed + at + 2, ROWS, length, config.num_time_features)
     if "past_observed_mask" in names and "past_time_features" in names:
         given["past_observed_mask"] = torch.ones_like(given["past_values"])
     return Inputs(given)

@@ -281,7 +281,8 @@ def _count(out: Any, images: int) -> list[int]:
     return [each] * images
 
 
-def _drawn(seed: int, *shape: int) -> Tensor:
+def draw_normal(seed: int, *shape: int) -> Tensor:
+    """Normal values, the same for the same seed."""
     draw = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=draw, dtype=torch.float64)
 
@@ -310,11 +311,11 @@ def _pixel_forms(
         places = torch.cartesian_prod(torch.arange(merged), torch.arange(merged))
         shape = (number, merged**2, flat)
         position = {f"{kind}_position_ids": places.expand(number, -1, -1)}
-        yield Form({pixels: _drawn(seed, *shape), **position})
+        yield Form({pixels: draw_normal(seed, *shape), **position})
         return
     if "spatial_shapes" in names:
         given = {
-            pixels: _drawn(seed, number, side * side, flat),
+            pixels: draw_normal(seed, number, side * side, flat),
             "pixel_attention_mask": torch.ones(number, side * side, dtype=torch.long),
             "spatial_shapes": torch.full((number, 2), side),
         }
@@ -324,10 +325,10 @@ def _pixel_forms(
         height, width = config.image_grid_pinpoints[0]
         several = 1 + (height // size) * (width // size)
         sizes = torch.tensor([[height, width]]).expand(number, 2)
-        given = {pixels: _drawn(seed, number, several, *square), "image_sizes": sizes}
+        given = {pixels: draw_normal(seed, number, several, *square), "image_sizes": sizes}
         yield Form(given)
     frames = (FRAMES_OF_VIDEO,) if kind == "video" else ()
-    one_each = _drawn(seed, number, *frames, *square)
+    one_each = draw_normal(seed, number, *frames, *square)
     yield Form({pixels: one_each})
     if "image_sizes" in names:
         yield Form({pixels: one_each, "image_sizes": torch.full((number, 2), size)})
@@ -336,7 +337,7 @@ def _pixel_forms(
         asked = {"qformer_input_ids": words, "qformer_attention_mask": torch.ones_like(words)}
         yield Form({pixels: one_each, **asked})
     rows = [row for row in range(ROWS) for _ in range(SEVERAL)]
-    given = {pixels: _drawn(seed, ROWS, SEVERAL, *frames, *square)}
+    given = {pixels: draw_normal(seed, ROWS, SEVERAL, *frames, *square)}
     if "pixel_attention_mask" in names:
         given["pixel_attention_mask"] = torch.ones(ROWS, SEVERAL, size, size, dtype=torch.long)
     yield Form(given, rows)
@@ -365,7 +366,7 @@ def _in_patches(
     patches = int(grids.prod(-1).sum())
     merge = {name: torch.full((len(ROWS_OF),), 2) for name in names if name.endswith("merge_sizes")}
     for shape in ((times * math.prod(square),), square):
-        yield Form({pixels: _drawn(seed, patches, *shape), grid: grids, **merge})
+        yield Form({pixels: draw_normal(seed, patches, *shape), grid: grids, **merge})
 
 
 def _first_of(config: PreTrainedConfig, names: Sequence[str], otherwise: int) -> int:

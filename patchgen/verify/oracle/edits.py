@@ -303,8 +303,8 @@ class _Edit:
                 return False
             known = match.holes.setdefault(old.id, given)
             return ast.dump(known) == ast.dump(given)
-        if isinstance(old, ast.Name | ast.Attribute) and (name := self.root(old)):
-            return self.is_same_global(old, name, given)
+        if isinstance(old, ast.Name | ast.Attribute) and self.root(old):
+            return self.is_same_global(old, given)
         if isinstance(old, list):
             if old and isinstance(old[0], ast.stmt):
                 return isinstance(given, list) and self.fits_run(old, given, 0, match) is not None
@@ -342,7 +342,7 @@ class _Edit:
         is_global = isinstance(node, ast.Name) and node.id not in self.variables | self.holes
         return node.id if is_global and isinstance(node, ast.Name) else ""
 
-    def is_same_global(self, old: ast.expr, root: str, given: Any) -> bool:
+    def is_same_global(self, old: ast.expr, given: Any) -> bool:
         """Whether a dotted name of the edit means what one of the method does."""
         if not isinstance(given, ast.Name | ast.Attribute):
             return False
