@@ -193,15 +193,20 @@ Placed = dict[str, Tensor]
 
 def _say_where(parent: PreTrainedModel, variant: PreTrainedModel, pair: Pair, scenario: Any) -> str:
     """The first module of both that computes other outputs from equal inputs, in words."""
-    inputs, close = pair.inputs(scenario, variant.dtype), CLOSE.get(variant.dtype, COARSE)
-    theirs, ours = (_record_calls(model, inputs, scenario) for model in (parent, variant))
-    for name, (given, out) in ours.items():
-        if name in theirs and _are_close(given, theirs[name][0], close):
-            if not _are_close(out, theirs[name][1], close):
-                of_class = type(variant.get_submodule(name)).__name__
-                at = f" (`{name.rpartition('.')[2]}`)" if name else ""
-                what = f"`{of_class}`{at} gives other values than the parent's for equal inputs"
-                return f"{what}{_say_how_to_declare(of_class, pair)}"
+    inputs = pair.inputs(scenario, variant.dtype)
+    close = CLOSE.get(variant.dtype, COARSE)
+    their_calls = _record_calls(parent, inputs, scenario)
+    our_calls = _record_calls(variant, inputs, scenario)
+    for name, (given, out) in our_calls.items():
+        if name not in their_calls:
+            continue
+        their_given, their_out = their_calls[name]
+        if not _are_close(given, their_given, close) or _are_close(out, their_out, close):
+            continue
+        of_class = type(variant.get_submodule(name)).__name__
+        at = f" (`{name.rpartition('.')[2]}`)" if name else ""
+        what = f"`{of_class}`{at} gives other values than the parent's for equal inputs"
+        return f"{what}{_say_how_to_declare(of_class, pair)}"
     return ""
 
 

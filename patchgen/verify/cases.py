@@ -401,18 +401,24 @@ class _Selection:
 
     def together(self) -> Iterator[Case]:
         """Two settings, a way to call and dropout at a time: what each alone does not show."""
-        draw, calls = random.Random(self.variant.name), list(TRAINING_CALLS.values())
-        settings = [
-            each for each in read.find_settings(self.variant) if FRACTION not in each.changes
-        ]
-        for number in range(TOGETHER if settings else 0):
+        draw = random.Random(self.variant.name)
+        calls = list(TRAINING_CALLS.values())
+        every = read.find_settings(self.variant)
+        settings = [setting for setting in every if FRACTION not in setting.changes]
+        if not settings:
+            return
+        for number in range(TOGETHER):
             pair = draw.sample(settings, min(2, len(settings)))
-            changes = {name: value for each in pair for name, value in each.changes.items()}
+            changes: dict[str, Any] = {}
+            for setting in pair:
+                changes.update(setting.changes)
             rows, ways = draw.choice(calls)
-            dropout, length = draw.choice((0.0, DROPOUT)), draw.choice((None, LONG))
+            dropout = draw.choice((0.0, DROPOUT))
+            length = draw.choice((None, LONG))
             scenario = self.training(rows, ways=ways, dropout=dropout, length=length)
-            route, name = max(each.route for each in pair), f"together {number}"
+            route = max(setting.route for setting in pair)
             more: Any = {"changes": tuple(changes.items()), "drawn": True}
+            name = f"together {number}"
             yield compare_numbers(self.head, "float64", name, scenario, route, **more)
 
     # --- usage, and the variant against itself
@@ -451,18 +457,26 @@ class _Selection:
 
     def declared(self) -> Iterator[Case]:
         """What differs on purpose: equal at its neutral point, and right with each setting."""
+        if self.variant.equal_if:
+            for dtype in self.plan.dtypes:
+                for case in self.numbers(dtype, ROWS, "{} at its neutral point"):
+                    yield replace(case, neutral=True)
         names = {name.removeprefix(SETTING) for name, _ in self.variant.differs}
-        for dtype in self.plan.dtypes if self.variant.equal_if else ():
-            for case in self.numbers(dtype, ROWS, "{} at its neutral point"):
-                yield replace(case, neutral=True)
         settings = read.find_settings(self.variant)
-        is_drawn = any(setting.drawn for setting in settings)
-        own = Pair(self.variant, self.head).own_settings if is_drawn else frozenset()
+        own: frozenset[str] = frozenset()
+        if any(setting.drawn for setting in settings):
+            own = Pair(self.variant, self.head).own_settings
+
+        def is_about_it(name: str) -> bool:
+            return name in names or name.rpartition(".")[2] in own
+
         for setting in settings:
-            if any(name in names or name.rpartition(".")[2] in own for name in setting.changes):
-                for case in (*self.itself(), *self.read_by_cache()):
-                    changes, name = tuple(setting.changes.items()), f"{case.name}: {setting.name}"
-                    yield replace(case, name=name, changes=changes, drawn=True)
+            if not any(map(is_about_it, setting.changes)):
+                continue
+            changes = tuple(setting.changes.items())
+            for case in (*self.itself(), *self.read_by_cache()):
+                name = f"{case.name}: {setting.name}"
+                yield replace(case, name=name, changes=changes, drawn=True)
 
 
 # --- order
@@ -485,17 +499,25 @@ def order_cases(
 ) -> tuple[list[int], list[int]]:
     """The places of those that bring something new, and of the rest; `paths` are their lines."""
     traits = [_traits(case, path) for case, path in zip(cases, paths, strict=True)]
-    left, met, telling = list(range(len(cases))), set[tuple[object, ...]](), list[int]()
+    costs = [cost_of(case) for case in cases]
+    met: set[tuple[object, ...]] = set()
+    telling: list[int] = []
+    left = list(range(len(cases)))
+
+    def brings(place: int) -> int:
+        return len(traits[place] - met)
+
     while left:
-        best = max(left, key=lambda at: (len(traits[at] - met) / cost_of(cases[at]), -at))
-        if not traits[best] - met:  # an expensive case may bring more
-            best = max(left, key=lambda at: (len(traits[at] - met), -at))
-        if not traits[best] - met:
+        best = max(left, key=lambda place: (brings(place) / costs[place], -place))
+        if not brings(best):  # an expensive case may bring more
+            best = max(left, key=lambda place: (brings(place), -place))
+        if not brings(best):
             break
         telling.append(best)
         left.remove(best)
         met |= traits[best]
-    return telling, sorted(left, key=lambda at: (cost_of(cases[at]), at))
+    left.sort(key=lambda place: (costs[place], place))
+    return telling, left
 
 
 def _traits(case: Case, path: frozenset[int]) -> frozenset[tuple[object, ...]]:

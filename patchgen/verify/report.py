@@ -69,14 +69,18 @@ def counted(fates: Iterable[MutantResult]) -> Mapping[str, int]:
 
 def format_counts(fates: Iterable[MutantResult], lines: LinesRun | None = None) -> str:
     """ "23 of 24 mutants seen, 2 more made no difference, 31 on lines that did not run"."""
-    found = counted(fates)
-    text = f"{found['seen']} of {found['seen'] + found['unseen']} mutants seen"
-    for outcome, what in (("no difference", "made no difference"), ("crashed", "crashed")):
-        text += f", {found[outcome]} more {what}" if found[outcome] else ""
+    counts = counted(fates)
+    words = [f"{counts['seen']} of {counts['seen'] + counts['unseen']} mutants seen"]
+    if counts["no difference"]:
+        words.append(f"{counts['no difference']} more made no difference")
+    if counts["crashed"]:
+        words.append(f"{counts['crashed']} more crashed")
+    if lines is not None and lines.unplanted:
+        words.append(f"{lines.unplanted} on lines that did not run")
+    text = ", ".join(words)
     if lines is None or not (lines.mutants or lines.unplanted):
         return text
-    text += f", {lines.unplanted} on lines that did not run" if lines.unplanted else ""
-    return f"{text} ({sum(found.values())} planted of {lines.mutants} on lines that ran)"
+    return f"{text} ({sum(counts.values())} planted of {lines.mutants} on lines that ran)"
 
 
 # --- results
@@ -358,13 +362,17 @@ def format_mutants_page(
     variants: Iterable[Variant], results: Sequence[Result], made_by: str
 ) -> str:
     """What became of errors in the changed lines; `made_by` is Markdown."""
-    every, pages = [fate for result in results for fate in result.fates], list[str]()
-    for name in (variant.name for variant in variants):
-        own = [result for result in results if result.variant == name]
+    total = format_counts(_fates_of(results))
+    page = ["# Mutants", "", f"{made_by}.", "", _LEGEND, "", f"{total}."]
+    for variant in variants:
+        own = [result for result in results if result.variant == variant.name]
         run = next((result.lines for result in own if result.lines is not None), None)
-        pages += _of_variant(name, [fate for result in own for fate in result.fates], run)
-    opening = ["# Mutants", "", f"{made_by}.", "", _LEGEND, "", f"{format_counts(every)}."]
-    return "\n".join([*opening, *pages]) + "\n"
+        page += _of_variant(variant.name, _fates_of(own), run)
+    return "\n".join(page) + "\n"
+
+
+def _fates_of(results: Iterable[Result]) -> list[MutantResult]:
+    return [fate for result in results for fate in result.fates]
 
 
 def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) -> Iterator[str]:

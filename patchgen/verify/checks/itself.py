@@ -174,13 +174,22 @@ def _first_labels(context: CheckContext) -> Both:
     """The label of a text's first token does not count, also where rows share their positions."""
     if not hasattr(context.pair.module, "labels_within_texts"):
         raise NothingToCompare("it takes labels as they are")
+    model = context.model()
     ids = context.given()["input_ids"]
-    places = torch.cat([torch.arange(n, device=ids.device) for n in TEXTS])[None]
-    given = {"input_ids": ids, "position_ids": places, "labels": ids.clone()}
-    dropped = {"position_ids": places.expand_as(ids), "labels": ids.masked_fill(places == 0, -100)}
-    wanted, ours = (run(context.model(), given | changed) for changed in (dropped, {}))
-    after = {"loss": ours["loss"], "the caller's labels": given["labels"].double()}
-    return {"loss": wanted["loss"], "the caller's labels": ids.double()}, after
+    labels = ids.clone()
+    positions = torch.cat([torch.arange(length, device=ids.device) for length in TEXTS])[None]
+    given = {"input_ids": ids, "position_ids": positions, "labels": labels}
+    is_first = positions == 0
+    expected = {
+        "input_ids": ids,
+        "position_ids": positions.expand_as(ids),
+        "labels": ids.masked_fill(is_first, -100),
+    }
+    wanted = run(model, expected)["loss"]
+    ours = run(model, given)["loss"]
+    before = {"loss": wanted, "the caller's labels": ids.double()}
+    after = {"loss": ours, "the caller's labels": labels.double()}
+    return before, after
 
 
 # --- how it is called
@@ -328,31 +337,42 @@ def _with_router_losses(context: CheckContext) -> PreTrainedModel:
 def _counted(times: int, context: CheckContext) -> Both:
     """`num_items_in_batch` of so many times the labels that there are divides the loss by that."""
     require_scenario(context.pair, Scenario(accumulate=2))
+    training = Scenario("right", train=True)
     try:
-        inputs = context.inputs(training := Scenario("right", train=True))
+        inputs = context.inputs(training)
     except CannotBuild:
-        inputs = context.inputs(training := Scenario(train=True))
+        training = Scenario(train=True)
+        inputs = context.inputs(training)
 
-    def of(items: int) -> Inputs:
-        return replace(
-            inputs, options={**inputs.options, "num_items_in_batch": torch.tensor(items)}
-        )
+    def divided_by(items: int) -> Inputs:
+        options = {**inputs.options, "num_items_in_batch": torch.tensor(items)}
+        return replace(inputs, options=options)
 
     parent, _ = context.pair.models(context.pair.routes[0], context.dtype)
-    total, mean = (observe_step(parent, each, training)["loss"] for each in (of(1), inputs))
+    total = observe_step(parent, divided_by(1), training)["loss"]
+    mean = observe_step(parent, inputs, training)["loss"]
+    labels = int((inputs.given["labels"] != -100).sum())
     # BERT's own loss does not heed it, and losses of routers beside it may.
-    is_heeded, labels = bool(total != mean), (inputs.given["labels"] != -100).sum()
-    items = times * int(round(float(total / mean)) if is_heeded else labels)
-    models = _with_router_losses(context), context.model()
-    plain, part = (
-        [observe_step(m, each, training) for m in models] for each in (inputs, of(items))
-    )
-    names = [n for n in plain[0] if is_heeded and (n == "loss" or n.startswith("gradient of "))]
-    wanted = {name: plain[0][name] for name in names}
-    ours = {name: times * part[0][name] for name in names}
-    routers = part[0]["loss"] - part[1]["loss"]  # beside the loss of labels, which rounds more
-    both = {"all losses": plain[0]["loss"]}, {"all losses": plain[1]["loss"] + times * routers}
-    return wanted | both[0], ours | both[1]
+    is_heeded = bool(total != mean)
+    if is_heeded:
+        labels = round(float(total / mean))
+    divided = divided_by(times * labels)
+    with_routers, without = _with_router_losses(context), context.model()
+    plain = observe_step(with_routers, inputs, training)
+    plain_of_labels = observe_step(without, inputs, training)["loss"]
+    part = observe_step(with_routers, divided, training)
+    part_of_labels = observe_step(without, divided, training)["loss"]
+    wanted: dict[str, Tensor] = {}
+    ours: dict[str, Tensor] = {}
+    for name in plain:
+        if is_heeded and (name == "loss" or name.startswith("gradient of ")):
+            wanted[name] = plain[name]
+            ours[name] = times * part[name]
+    # The losses of routers are taken apart: the loss of labels rounds more.
+    routers = part["loss"] - part_of_labels
+    wanted["all losses"] = plain["loss"]
+    ours["all losses"] = plain_of_labels + times * routers
+    return wanted, ours
 
 
 def _evaluated(context: CheckContext) -> Both:

@@ -323,17 +323,21 @@ def _answered(
 
 
 def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, labels: bool) -> Inputs:
-    lengths = {"past": config.context_length + max(getattr(config, "lags_sequence", [0]))}
+    lags = getattr(config, "lags_sequence", [0])
+    lengths = {"past": config.context_length + max(lags)}
     # Where a decoder goes on from them, it reads them too.
     if "future_values" in names and (labels or config.is_encoder_decoder):
         after = [getattr(config, name, None) for name in ("prediction_length", "horizon_length")]
         lengths["future"] = next(length for length in after if length)
-    given: dict[str, Tensor] = {}
     channels = getattr(config, "num_input_channels", 1)
+    shape = (channels,) if channels > 1 else ()
+    given: dict[str, Tensor] = {}
     for at, (time, length) in enumerate(lengths.items()):
-        given[f"{time}_values"] = draw_normal(seed + at, ROWS, length, *[channels] * (channels > 1))
-        if (name := f"{time}_time_features") in names:
-            given[name] = draw_normal(seed + at + 2, ROWS, length, config.num_time_features)
+        given[f"{time}_values"] = draw_normal(seed + at, ROWS, length, *shape)
+        features = f"{time}_time_features"
+        if features in names:
+            number = config.num_time_features
+            given[features] = draw_normal(seed + at + 2, ROWS, length, number)
     if "past_observed_mask" in names and "past_time_features" in names:
         given["past_observed_mask"] = torch.ones_like(given["past_values"])
     return Inputs(given)

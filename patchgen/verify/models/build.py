@@ -40,15 +40,15 @@ def draw_weights(model: nn.Module, seed: int = 0) -> None:
     Also what a checkpoint has beside them and a new model has as zeros, such as a router's bias.
     """
     generator = torch.Generator().manual_seed(seed)
-    buffers = dict(model.named_buffers())
-    saved = (name for name in model.state_dict() if name in buffers)
-    zeros = [
-        (n, buffers[n]) for n in saved if buffers[n].is_floating_point() and not buffers[n].any()
-    ]
-    for name, parameter in (*sorted(model.named_parameters()), *sorted(zeros)):
+    saved = model.state_dict().keys()
+    zeros: list[tuple[str, Tensor]] = []
+    for name, buffer in sorted(model.named_buffers()):
+        if name in saved and buffer.is_floating_point() and not buffer.any():
+            zeros.append((name, buffer))
+    for name, tensor in (*sorted(model.named_parameters()), *zeros):
         owner = model.get_submodule(name.rpartition(".")[0])
-        normal = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-        parameter.copy_(_scaled(normal, owner, is_bias=name.endswith("bias")))
+        normal = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+        tensor.copy_(_scaled(normal, owner, is_bias=name.endswith("bias")))
 
 
 def _scaled(normal: Tensor, owner: nn.Module, *, is_bias: bool) -> Tensor:

@@ -64,17 +64,23 @@ def source_of(module: str) -> str:
 def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
     """Where no diff is written, as for classes with names of their own: under the parent's."""
     parent = source_of(variant.parent)
-    names, head = re.findall(r"^class (\w+)", parent, re.MULTILINE), variant.heads[0]
+    head = variant.heads[0]
+    classes = re.findall(r"^class (\w+)", parent, re.MULTILINE)
+
+    def same_ending(name: str) -> int:
+        return len(commonprefix([name[::-1], head[::-1]]))
+
     # LlamaMoeForCausalLM is LlamaForCausalLM: what is left of both without their common ending.
-    ending, name = max((len(commonprefix([n[::-1], head[::-1]])), n) for n in (*names, ""))
-    text = re.sub(rf"\b(_?){head[:-ending]}(?=[A-Z])", rf"\g<1>{name[:-ending]}", text)
-    matcher = difflib.SequenceMatcher(None, parent.split("\n"), text.split("\n"), autojunk=False)
-    return frozenset(
-        number
-        for kind, _, _, first, last in matcher.get_opcodes()
-        if kind in ("replace", "insert")
-        for number in range(first + 1, last + 1)
-    )
+    ending, theirs = max((same_ending(name), name) for name in (*classes, ""))
+    own_prefix, prefix = head[:-ending], theirs[:-ending]
+    renamed = re.sub(rf"\b(_?){own_prefix}(?=[A-Z])", rf"\g<1>{prefix}", text)
+    lines, others = parent.split("\n"), renamed.split("\n")
+    matcher = difflib.SequenceMatcher(None, lines, others, autojunk=False)
+    unlike: set[int] = set()
+    for kind, _, _, first, last in matcher.get_opcodes():
+        if kind != "equal":
+            unlike.update(range(first + 1, last + 1))
+    return frozenset(unlike)
 
 
 # --- what can run
@@ -115,9 +121,12 @@ def refusals(tree: ast.Module) -> frozenset[int]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise | ast.Assert):
             lines.update(_range(node, node))
-        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
+        if isinstance(node, definitions):
+            continue
+        for name in ("body", "orelse"):
+            block = getattr(node, name, None)
             if isinstance(block, list) and block and isinstance(block[-1], ast.Raise):
-                lines.update(() if isinstance(node, definitions) else _range(block[0], block[-1]))
+                lines.update(_range(block[0], block[-1]))
     return frozenset(lines)
 
 

@@ -338,12 +338,13 @@ class MutationTest:
     def _built(self) -> Mapping[int, frozenset[int]]:
         """The lines that run while the model of each pair is built, by the pair's id."""
         built: dict[int, frozenset[int]] = {}
-        for pair in {id(run.pair): run.pair for run in self.runs.values()}.values():
+        pairs = {id(run.pair): run.pair for run in self.runs.values()}
+        for key, pair in pairs.items():
             # As the cases build it: a mixture's configuration has settings that the parent's lacks.
             parent = pair.master(torch.float32)
             with watched(self._living, self._noting) as lines:
                 build_variant(parent, pair.variant_class, pair.build, pair.routes[0])
-            built[id(pair)] = frozenset(lines)
+            built[key] = frozenset(lines)
         return built
 
     @property

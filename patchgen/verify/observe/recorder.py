@@ -129,18 +129,23 @@ def count_flops(operation: Any, args: Args, given: Given, out: Any) -> int:
     """The FLOPs of a product or an attention; 0 for other operations."""
     if operation.overloadpacket in flop_registry:
         return int(flop_registry[operation.overloadpacket](*args, **given, out_val=out))
-    # A CPU has an attention of its own, which torch's counter does not know.
     name = operation.overloadpacket.__name__
+    # A CPU has an attention of its own, which torch's counter does not know.
     if name == _CPU_ATTENTION:
-        return int(sdpa_flop_count(*(each.shape for each in args[:3])))
+        shapes = [tensor.shape for tensor in args[:3]]
+        return int(sdpa_flop_count(*shapes))
     if name == f"{_CPU_ATTENTION}_backward":
-        return int(sdpa_backward_flop_count(*(each.shape for each in args[:4])))
-    if name == "_grouped_mm":  # rows behind the last end are not computed
-        one, two, ends = *args[:2], args[2] if len(args) > 2 else given["offs"]
-        if isinstance(ends, FakeTensor):  # which has no value
-            return int(2 * one.numel() * two.shape[-1])
-        return 2 * int(ends[-1]) * one.shape[-1 if two.dim() == 3 else -2] * two.shape[-1]
-    return 0
+        shapes = [tensor.shape for tensor in args[:4]]
+        return int(sdpa_backward_flop_count(*shapes))
+    if name != "_grouped_mm":
+        return 0
+    left, right = args[:2]
+    ends = args[2] if len(args) > 2 else given["offs"]
+    if isinstance(ends, FakeTensor):  # which has no value
+        return int(2 * left.numel() * right.shape[-1])
+    # Rows behind the last end are not computed.
+    inner = left.shape[-1] if right.dim() == 3 else left.shape[-2]
+    return 2 * int(ends[-1]) * inner * right.shape[-1]
 
 
 @contextmanager

@@ -306,23 +306,29 @@ def isolates_packed_texts(model: PreTrainedModel, packed: Inputs) -> bool:
 
 
 def _is_independent(model: PreTrainedModel, inputs: Inputs, changed: int, looked_at: slice) -> bool:
-    given, states = inputs.given, []
+    given = inputs.given
     if "input_ids" not in given or "MultipleChoice" in type(model).__name__:
         return False
-    asked = {"use_cache": False} if takes_cache(type(model)) else {}
-    asked |= {"output_hidden_states": True, "return_dict": True}
+    asked = {"output_hidden_states": True, "return_dict": True}
+    if takes_cache(type(model)):
+        asked["use_cache"] = False
+    states: list[Tensor] = []
     with torch.no_grad():
         for shift in (0, 1):
             ids = given["input_ids"].clone()
             ids[:, changed] = (ids[:, changed] + shift - 3) % 90 + 3
             out = model.eval()(**{**given, "input_ids": ids}, **asked)
-            # BLT's patcher gives a tuple, of which no entry has a name.
-            named = [getattr(out, f"{owner}hidden_states", None) for owner in ("", "encoder_")]
-            hidden = named[0] or named[1]
-            of_tokens = (tensor for _, tensor in outputs(out) if tensor.shape[:2] == ids.shape)
-            states.append(_of_text(hidden[-1]) if hidden else next(of_tokens))
+            hidden = getattr(out, "hidden_states", None)
+            hidden = hidden or getattr(out, "encoder_hidden_states", None)
+            if hidden:
+                states.append(_of_text(hidden[-1]))
+            else:
+                # BLT's patcher gives a tuple, of which no entry has a name.
+                of_tokens = (each for _, each in outputs(out) if each.shape[:2] == ids.shape)
+                states.append(next(of_tokens))
+    before, after = (state[:, looked_at] for state in states)
     # A masked term more or less changes a sum by rounding; a token that is seen moves it far more.
-    return torch.allclose(states[0][:, looked_at], states[1][:, looked_at], rtol=1e-4, atol=1e-4)
+    return torch.allclose(before, after, rtol=1e-4, atol=1e-4)
 
 
 def _of_text(states: Any) -> Tensor:
