@@ -65,6 +65,7 @@ _ADDING = {"append", "insert", "extend", "update"}
 _ADDING |= {"register_parameter", "add_module", "register_module"}
 _LISTING = {"values", "items", "children", "modules", "parameters", "buffers"}
 _LISTING |= {"named_children", "named_modules", "named_parameters", "named_buffers"}
+_REACHING = {"get_submodule", "get_parameter", "get_buffer"}
 _OF_STRINGS = {"startswith", "endswith", "find", "lower", "upper", "count"}
 _KEEPING = {"to", "float", "half", "bfloat16", "train", "eval", "requires_grad_"}
 
@@ -669,6 +670,8 @@ class Machine:
                 self._add(owner, name, call)
             case Object() | dict() if name in _LISTING:
                 return [list_as(name, owner)]
+            case Object() if name in _REACHING:
+                return _reach_inside(owner, call.get(0, "target"))
             case Object() if name == "register_buffer":
                 self._register_buffer(owner, call)
             case Object() if name == "apply":
@@ -708,6 +711,17 @@ class Machine:
         """Whether not all that a class has is known."""
         line = self.line_of(kind)
         return any(isinstance(c, Outside) and not c.name.startswith("torch.nn.") for c in line)
+
+
+def _reach_inside(owner: Object, paths: Values) -> Values:
+    """What stands in a module at `layers.0.weight`, or at any path that is not known."""
+    reached: Values = []
+    for path in paths:
+        values: Values = [owner]
+        for step in str(path).split("."):
+            values = join(select(each, [step]) for each in values)
+        reached += values
+    return reached
 
 
 def _make_buffer(call: Call, position: int) -> Tensor:

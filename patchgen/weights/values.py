@@ -9,11 +9,13 @@ from typing import Any
 
 from patchgen.facts.modules import MODELING_UTILS
 from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.bound import bound_names, own_statements
 from patchgen.syntax.trees import parse_once
 
 Values = list[Any]
 UNKNOWN = ...  # no constant of interest
 ANY = "[]"  # the key of elements whose number or name is not known
+_BINDING = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Assign, ast.AnnAssign)
 PRETRAINED = f"{MODELING_UTILS}.PreTrainedModel"
 
 
@@ -29,7 +31,14 @@ class Home:
         block = self.index.definition(name)
         if block is None:
             return None
-        return parse_once(block.text).body[-1], block.first - 1
+        statement = parse_once(block.text).body[-1]
+        if not block.is_guarded:
+            return statement, block.first - 1
+        # Of what binds it under conditions, the last: `else:` has what needs no other package.
+        for inner in own_statements([statement]):
+            if isinstance(inner, _BINDING) and name in bound_names([inner]):
+                return inner, block.first - 1
+        return None
 
     def find_import(self, name: str) -> str:
         """What an imported name stands for, with the module from which it comes; or ""."""

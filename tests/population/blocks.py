@@ -172,12 +172,14 @@ def judge_receiver(model: Model, folder: Path) -> dict[str, str]:
         taken.append((owner, blocks[0]))
     path = folder / f"modular_{model.name}_taking.py"
     path.write_text(written)
-    results = judge(path, head, made.config, taken)
+    results = judge(path, head, made.config, taken, made)
     return dict(zip([kind for _, kind, _ in GIVEN], results, strict=True))
 
 
-def judge(path: Path, name: str, config: Any, taken: list[tuple[Any, nn.Module]]) -> Iterator[str]:
-    """Of each block: equal, told (by a note or a warning), refused, or how it is wrong.
+def judge(
+    path: Path, name: str, config: Any, taken: list[tuple[Any, nn.Module]], parent: Any = None
+) -> Iterator[str]:
+    """Of each block: equal, told (by a note or a warning), refused, raises as `parent`, or how it is wrong.
 
     `taken` has the blocks with their models; the class `name` of the flat file initialises them, as
     a model of `config`.
@@ -202,6 +204,9 @@ def judge(path: Path, name: str, config: Any, taken: list[tuple[Any, nn.Module]]
             yield "equal"
         elif is_noted or (is_named and {*wrong.values()} == {UNTOUCHED}):
             yield "told"
+        # xLSTM's own method asks each model with an embedding for `self.embeddings`.
+        elif parent and given == fill(parent, type(parent), block, list_inside(block)):
+            yield "raises" if "error" in given else "wrong: as the parent does it"
         else:
             yield f"wrong: {wrong} {[wanted.get(each) for each in wrong]}"
 

@@ -60,6 +60,7 @@ def is_custom_code(cls):
     # Else transformers neither converts checkpoints nor initializes modules without parameters.
     return False"""
 
+_PRETRAINED = re.compile(r"PreTrained(?:Model|AudioTokenizerBase)$")
 # What gives a tensor of a module itself, and what gives a new tensor over the same memory.
 _ITSELF = {"getattr", "get_parameter", "parameters", "named_parameters", "zip", "enumerate"}
 _VIEWS = {"data", "T", "mT", "detach", "chunk", "split", "unbind", "view", "reshape", "narrow"}
@@ -77,8 +78,9 @@ def write_is_custom_code(blocks: tuple[FlatBlock, ...], builder: Builder) -> tup
         return blocks
     _refuse_overwriting(blocks)
     written = []
+    models = list_pretrained(blocks)
     for block in blocks:
-        if is_pretrained(block) and "is_custom_code" not in block.text:
+        if block in models and "is_custom_code" not in block.text:
             block = replace(block, text=add_method(block.text, _IS_CUSTOM_CODE))
         written.append(block)
     return tuple(written)
@@ -115,9 +117,14 @@ def find_method(text: str, name: str) -> ast.FunctionDef | None:
     return None
 
 
-def is_pretrained(block: FlatBlock) -> bool:
-    """Whether this is what the models of a file have as a base."""
-    return bool(list_bases(block, lambda each: each.symbol.name == "PreTrainedModel"))
+def list_pretrained(blocks: Collection[FlatBlock]) -> list[FlatBlock]:
+    """What the models of a file have as a base: classes over a model that the file imports."""
+    own = {block.name for block in blocks}
+
+    def is_imported(base: Dependency) -> bool:
+        return base.name not in own and _PRETRAINED.search(base.symbol.name) is not None
+
+    return [block for block in blocks if list_bases(block, is_imported)]
 
 
 def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:

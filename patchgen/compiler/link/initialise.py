@@ -31,16 +31,15 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
-from patchgen.compiler.link.footer import add_method, find_method, is_pretrained
+from patchgen.compiler.link.footer import add_method, find_method, list_pretrained
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
-from patchgen.compiler.plan.prefixes import kind_of_module
-from patchgen.facts.modules import CONFIGURATION, MODELS
+from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import references_in
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.trees import parse_class, walk
@@ -52,6 +51,7 @@ from patchgen.weights.values import (
     Frame,
     Home,
     Object,
+    Outside,
     Values,
     is_filled,
     join,
@@ -59,14 +59,20 @@ from patchgen.weights.values import (
 
 _NAME = "_init_weights"
 _BASE = "PreTrainedModel"
+_BASES = (_BASE, "PreTrainedAudioTokenizerBase")
 # What transformers does for all models.
 _GENERAL = re.compile(r"(?:super\(\)|PreTrainedModel)\._init_weights\((?:self, )?module\)")
 # What the model has besides its configuration.
 _OTHERS = re.compile(r"\bself\.(?!config\b)")
 # `cfg = self.config`
 _HOLDER = re.compile(r"^ *(\w+) = self\.config$", re.MULTILINE)
+# `config: LlamaConfig`
+_CONFIGURATION = re.compile(r"^    config(?:_class)?(?::| =) (.+)$", re.MULTILINE)
 # A branch that ends the method.
 _LEAVING = re.compile(r"^ +return\b", re.MULTILINE)
+# The fields in which transformers looks for the spread of new weights, and what it draws.
+_SPREADS = ("initializer_range", "init_std", "initializer_factor")
+_DRAWN = re.compile(r"nn\.(?:Linear|Embedding|Conv)")
 _METHOD_HEAD = f"def {_NAME}(self, module"
 _TREATED = "blocks of {module} are initialised as those of this model"
 _UNWRITTEN = f"{_TREATED}: what its {{giver}}.{_NAME} does cannot be written here"
@@ -78,7 +84,7 @@ def _init_weights(self, module):
 
 def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
     """Let each PreTrainedModel of the file initialise what was taken from other models."""
-    models = [block for block in gathered.blocks if is_pretrained(block)]
+    models = list_pretrained(gathered.blocks)
     imports = {dependency.name: dependency for dependency in gathered.imports}
     changed: dict[str, FlatBlock] = {}
     for model in models:
@@ -89,9 +95,16 @@ def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
             if not givers:
                 continue
             names = {each.name: name for name, each in origins.items() if each.module == module}
-            body, notes = _initialise(model, givers, names, builder)
+            machine = Machine(builder.naming.bindings.env, builder.naming.bindings.follow)
+            try:
+                configurations = list(
+                    _list_configurations(model, names.values(), gathered, machine, builder)
+                )
+                body, notes = _initialise(model, givers, names, configurations, machine, builder)
+            except TooLongError:
+                body, notes = "", [_UNWRITTEN]
             needed = _list_needed(body, givers[0], imports, gathered, builder)
-            if needed is None or not _is_known(body, model, builder):
+            if needed is None or not _is_known(body, configurations, machine):
                 body, needed, notes = "", [], [_UNWRITTEN]
             said = [note.format(module=module, giver=givers[0].name) for note in notes]
             imports |= {dependency.name: dependency for dependency in needed}
@@ -111,19 +124,32 @@ def _list_origins(
 ) -> dict[str, Symbol]:
     """What the classes stand for that the models below a PreTrainedModel use, by their names."""
     origins = {block.name: block.origin for block in gathered.blocks if block.kind == "class"}
+    # `if is_xlstm_available():` and its `else:` define classes.
+    guards = [block for block in gathered.blocks if block.kind == "guard"]
+    origins |= {
+        name: Symbol(block.origin.module, name) for block in guards for name in block.defines
+    }
     origins |= {dependency.name: dependency.symbol for dependency in gathered.imports}
     if len(models) == 1:
         return origins
-    used = list(_list_below(model, gathered))
     # Other models initialise themselves.
     others = [name for each in models if each is not model for name in _list_below(each, gathered)]
     blocks = {block.name: block for block in gathered.blocks}
+    used = _list_reached(_list_below(model, gathered), others, blocks)
+    return {name: symbol for name, symbol in origins.items() if name in used}
+
+
+def _list_reached(
+    names: Sequence[str], others: Collection[str], blocks: Mapping[str, FlatBlock]
+) -> list[str]:
+    """Some names, and those that their blocks read, but for what is behind others."""
+    reached = list(names)
     # The list grows while it is walked.
-    for name in used:
+    for name in reached:
         if name in blocks:
             read = {dependency.name for dependency in blocks[name].dependencies}
-            used += sorted(read.difference(used, others))
-    return {name: symbol for name, symbol in origins.items() if name in used}
+            reached += sorted(read.difference(reached, others))
+    return reached
 
 
 def _list_below(model: FlatBlock, gathered: Gathered) -> list[str]:
@@ -152,34 +178,41 @@ def _find_givers(module: str, builder: Builder) -> list[RewrittenBlock]:
 
 
 def _initialise(
-    model: FlatBlock, givers: Sequence[RewrittenBlock], names: Mapping[str, str], builder: Builder
+    model: FlatBlock,
+    givers: Sequence[RewrittenBlock],
+    names: Mapping[str, str],
+    configurations: Sequence[Object],
+    machine: Machine,
+    builder: Builder,
 ) -> tuple[str, list[str]]:
     """The statements for what was taken of a module, and what they leave out."""
-    machine = Machine(builder.naming.bindings.env, builder.naming.bindings.follow)
     theirs = _read_methods(givers, machine, builder)
     upstream = [each for each in model.rewritten if each.symbol.module not in builder.layers]
     ours = _read_methods(upstream, machine, builder)
     # What the modular file says of a block is meant.
     written = [each for each in model.rewritten if each not in upstream]
     said = _read_methods(written, machine, builder)
-    try:
-        taken = _make_taken(givers[0].symbol.module, names, machine, builder)
-        taken = [each for each in taken if not each.is_filled_by(said)]
-        undone = [each.name for each in taken if each.is_filled_by(ours)]
-        inner = {
-            each.name for each in _list_inner(taken, theirs) if each.is_filled_by([*ours, *theirs])
-        }
-        if len(givers) > 1 and (undone or any(each.is_filled_by(theirs) for each in taken)):
-            return "", [_UNWRITTEN]
-        body = _select(theirs[0], taken) if theirs else ""
-    except TooLongError:
+    taken = _make_taken(givers[0].symbol.module, names, machine, builder)
+    taken = [each for each in taken if not each.is_filled_by(said)]
+    undone = [each.name for each in taken if each.is_filled_by(ours)]
+    inner = [*_list_inner(taken, theirs)]
+    other = {each.name for each in inner if each.is_filled_by([*ours, *theirs])}
+    if len(givers) > 1 and (undone or any(each.is_filled_by(theirs) for each in taken)):
         return "", [_UNWRITTEN]
+    body = _select(theirs[0], taken) if theirs else ""
     if body is None:
         return "", [_UNWRITTEN]
     if undone:
-        base = next(each.name for each in model.dependencies if each.symbol.name == _BASE)
-        body = f"if {_ask_for(undone)}:\n    {base}.{_NAME}(self, module)\n{body}"
-    return body, [f"{', '.join(sorted(inner))} in {_TREATED}"] if inner else []
+        general = [each.name for each in model.dependencies if each.symbol.name in _BASES]
+        if not general:
+            return "", [_UNWRITTEN]
+        body = f"if {_ask_for(undone)}:\n    {general[0]}.{_NAME}(self, module)\n{body}"
+    drawn = {each.name for each in inner if _DRAWN.match(each.name)}
+    if drawn - other and configurations:
+        own = _find_configurations(givers[0].text, givers[0].dependencies, machine, builder)
+        spreads = [_read_spread(each, machine) for each in (*configurations, *own)]
+        other |= drawn if any(each != spreads[0] for each in spreads) else set()
+    return body, [f"{', '.join(sorted(other))} in {_TREATED}"] if other else []
 
 
 @dataclass(frozen=True)
@@ -242,13 +275,17 @@ def _make_taken(
     kinds = {
         names.get(name, name): machine.find(place, name)
         for name in found
-        if place is not None and name in index.classes
+        if place is not None and index.definition(name) is not None
     }
     taken: list[_Taken] = []
     for name, values in kinds.items():
         for kind in values:
             if isinstance(kind, Class) and not machine.is_model(kind):
-                taken.append(_Taken(name, machine.make(kind, Call(0)), kinds, machine))
+                module = machine.make(kind, Call(0))
+                taken.append(_Taken(name, module, kinds, machine))
+                # A setting may choose the one activation of torch that has a weight.
+                if "ACT2FN" in found:
+                    module.slots["activation"] = [machine.make(Outside("torch.nn.PReLU"), Call(0))]
     return taken
 
 
@@ -338,25 +375,69 @@ def _ask_for(names: Sequence[str]) -> str:
     return f"isinstance(module, {listed})"
 
 
-def _is_known(body: str, model: FlatBlock, builder: Builder) -> bool:
-    """Whether the model has what the statements read: nothing but fields of its configuration."""
+def _is_known(body: str, configurations: Sequence[Object], machine: Machine) -> bool:
+    """Whether models have what the statements read: nothing but fields of configurations."""
     holders = "|".join([r"self\.config", *_HOLDER.findall(body)])
     fields = set(re.findall(rf"\b(?:{holders})\.(\w+)", body))
-    texts = _list_configurations(model, builder) if fields else []
-    is_known = all(re.search(rf"\b{each}\b", "".join(texts)) for each in fields)
-    return is_known and not _OTHERS.search(body)
+    if _OTHERS.search(body) or (fields and not configurations):
+        return False
+    return all(_read_field(each, name, machine) for each in configurations for name in fields)
 
 
-def _list_configurations(model: FlatBlock, builder: Builder) -> list[str]:
-    """The texts of the modular files, and of the configurations that these or a model import."""
-    bindings = builder.naming.bindings
-    modules = {CONFIGURATION}
-    for home in [*builder.layers, *(each.symbol.module for each in model.rewritten)]:
-        index = builder.index(home)
-        imported = [bindings.imported_symbol(index, item).module for item in index.imports]
-        modules |= {each for each in imported if kind_of_module(each) == "configuration"}
-    known = [each for each in modules if bindings.env.path(each) is not None]
-    return [builder.index(each).source.text for each in [*builder.layers, *known]]
+def _list_configurations(
+    model: FlatBlock,
+    names: Collection[str],
+    gathered: Gathered,
+    machine: Machine,
+    builder: Builder,
+) -> Iterator[Object]:
+    """The configurations of the models below a PreTrainedModel that have some blocks."""
+    blocks = {block.name: block for block in gathered.blocks}
+    below = _list_below(model, gathered)
+    models = list_pretrained(gathered.blocks)
+    others = [name for each in models for name in _list_below(each, gathered)]
+    # The class above them names blocks that it does not make.
+    makers = below[1:] or below
+    holders = [each for each in makers if {*names} & {*_list_reached([each], others, blocks)}]
+    for name in holders or below:
+        owner = blocks[name]
+        while not _CONFIGURATION.search(owner.text):
+            bases = [ast.unparse(base) for base in parse_class(owner.text).bases]
+            known = [blocks[base] for base in bases if base in blocks]
+            if not known:
+                break
+            owner = known[0]
+        symbols = {each.name: each.symbol for each in owner.dependencies}
+        yield from _find_configurations(owner.text, symbols, machine, builder)
+
+
+def _find_configurations(
+    text: str, symbols: Mapping[str, Symbol], machine: Machine, builder: Builder
+) -> Iterator[Object]:
+    """The configurations that a model's class says that it has."""
+    for annotation in _CONFIGURATION.findall(text):
+        for name in re.findall(r"\w+", annotation):
+            if name in symbols:
+                module = symbols[name].module
+                home = machine.read_module(module) or Home(module, builder.index(module))
+                for kind in machine.find(home, symbols[name].name):
+                    if isinstance(kind, Class):
+                        yield machine.make(kind, Call(0))
+
+
+def _read_field(configuration: Object, name: str, machine: Machine) -> Values:
+    """What a configuration has under a name; nothing where it lacks it."""
+    for renamed in machine.find_member(configuration.kind, "attribute_map", [], None):
+        if isinstance(renamed, dict) and name in renamed:
+            name = renamed[name][0]
+    stored = configuration.slots.get(name)
+    return stored or machine.find_member(configuration.kind, name, [configuration], None)
+
+
+def _read_spread(configuration: Object, machine: Machine) -> Values:
+    """The spread with which transformers draws weights, if the configuration is not changed."""
+    fields = [_read_field(configuration, name, machine) for name in _SPREADS]
+    return next(filter(None, fields), [0.02])
 
 
 def _list_needed(
