@@ -229,7 +229,7 @@ def find_heads(text: str) -> tuple[str, ...]:
         is_base = name.endswith("Model") and not re.search("LMHead|DoubleHeads", name)
         (bases if is_base else heads).append(name)
     ranks = list(_RANKS)
-    if "pixel_values" not in text:
+    if "pixel_values" in text:
         ranks.remove(_SEES_IMAGES)
 
     def rank(name: str) -> int:
