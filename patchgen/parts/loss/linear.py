@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from patchgen.parts.loss.kernels import cross_entropies, in_one_kernel, logits_to_grad
-from patchgen.parts.loss.states import FromStates
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
@@ -84,11 +83,3 @@ def _backward(ctx: Any, grad_losses: Tensor, *_: Any) -> Any:
 
 
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
-
-
-class InChunks(FromStates):
-    def token_losses(self, head: Any, cap: float | None) -> Any:
-        def losses(states: Tensor, labels: Tensor, chunk: int) -> Any:
-            return linear_losses(states, head.weight, labels, chunk, cap or 0.0)
-
-        return losses if head.bias is None else None

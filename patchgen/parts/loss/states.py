@@ -14,10 +14,20 @@ from patchgen.parts.loss.deferred import defer
 def reads_weight(head: Any) -> bool:
     """Whether `head` is a linear layer whose weight a loss may read in the place of its logits."""
     if hasattr(head, "unshard"):  # FSDP2 has made it a group, and gathers the weight in its hooks
-        return isinstance(head, nn.Linear) and type(head).__name__ == "FSDPLinear"
-    hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
+        is_linear = isinstance(head, nn.Linear) and type(head).__name__ == "FSDPLinear"
+        return is_linear and "forward" not in vars(head)
+    hooked = head._forward_hooks or head._forward_pre_hooks
     called = hooked or head._backward_hooks or head._backward_pre_hooks
-    return type(head) is nn.Linear and type(head.weight.data) is Tensor and not called
+    is_plain = type(head.weight.data) is Tensor and "forward" not in vars(head)
+    return type(head) is nn.Linear and not called and (is_plain or is_split(head))
+
+
+def is_split(head: Any) -> bool:
+    """Whether each process has some rows of the weight, by transformers' plan."""
+    by_plan = getattr(head.forward, "__module__", "").startswith("transformers.distributed.")
+    if not by_plan or torch.compiler.is_compiling():
+        return False
+    return [each.is_shard(0) for each in getattr(head.weight, "placements", ())] == [True]
 
 
 def call_instead(head: Any, forward: Any, states: Tensor, **options: Any) -> Any:
