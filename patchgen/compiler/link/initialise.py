@@ -88,7 +88,9 @@ def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
     imports = {dependency.name: dependency for dependency in gathered.imports}
     changed: dict[str, FlatBlock] = {}
     for model in models:
-        origins = _list_origins(model, models, gathered)
+        # Most files have one such class, and take nothing.
+        reached = _list_reached(model, models, gathered) if len(models) > 1 else {}
+        origins = _list_origins(reached, gathered)
         own = {rewritten.symbol.module for rewritten in model.rewritten} | builder.layers
         for module in sorted({symbol.module for symbol in origins.values()} - own):
             givers = _find_givers(module, builder) if module != gathered.base else []
@@ -96,10 +98,9 @@ def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
                 continue
             names = {each.name: name for name, each in origins.items() if each.module == module}
             machine = Machine(builder.naming.bindings.env, builder.naming.bindings.follow)
+            reached = reached or _list_reached(model, models, gathered)
             try:
-                configurations = list(
-                    _list_configurations(model, names.values(), gathered, machine, builder)
-                )
+                configurations = _list_configurations(reached, names, gathered, machine, builder)
                 body, notes = _initialise(model, givers, names, configurations, machine, builder)
             except TooLongError:
                 body, notes = "", [_UNWRITTEN]
@@ -119,10 +120,8 @@ def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
     return replace(gathered, blocks=blocks, imports=tuple(imports.values()))
 
 
-def _list_origins(
-    model: FlatBlock, models: Sequence[FlatBlock], gathered: Gathered
-) -> dict[str, Symbol]:
-    """What the classes stand for that the models below a PreTrainedModel use, by their names."""
+def _list_origins(reached: Mapping[str, Collection[str]], gathered: Gathered) -> dict[str, Symbol]:
+    """What the classes stand for that some models use, by their names, or all classes."""
     origins = {block.name: block.origin for block in gathered.blocks if block.kind == "class"}
     # `if is_xlstm_available():` and its `else:` define classes.
     guards = [block for block in gathered.blocks if block.kind == "guard"]
@@ -130,25 +129,27 @@ def _list_origins(
         name: Symbol(block.origin.module, name) for block in guards for name in block.defines
     }
     origins |= {dependency.name: dependency.symbol for dependency in gathered.imports}
-    if len(models) == 1:
+    if not reached:
         return origins
-    # Other models initialise themselves.
-    others = [name for each in models if each is not model for name in _list_below(each, gathered)]
-    blocks = {block.name: block for block in gathered.blocks}
-    used = _list_reached(_list_below(model, gathered), others, blocks)
+    used = set().union(*reached.values())
     return {name: symbol for name, symbol in origins.items() if name in used}
 
 
 def _list_reached(
-    names: Sequence[str], others: Collection[str], blocks: Mapping[str, FlatBlock]
-) -> list[str]:
-    """Some names, and those that their blocks read, but for what is behind others."""
-    reached = list(names)
-    # The list grows while it is walked.
-    for name in reached:
-        if name in blocks:
-            read = {dependency.name for dependency in blocks[name].dependencies}
-            reached += sorted(read.difference(reached, others))
+    model: FlatBlock, models: Sequence[FlatBlock], gathered: Gathered
+) -> dict[str, set[str]]:
+    """The classes below a PreTrainedModel, each with what it uses, but for what other models do."""
+    blocks = {block.name: block for block in gathered.blocks}
+    others = {name for each in models for name in _list_below(each, gathered)}
+    reached = {}
+    for below in _list_below(model, gathered):
+        names = [below]
+        # The list grows while it is walked.
+        for name in names:
+            if name in blocks:
+                read = {dependency.name for dependency in blocks[name].dependencies}
+                names += sorted(read.difference(names, others))
+        reached[below] = set(names)
     return reached
 
 
@@ -385,30 +386,29 @@ def _is_known(body: str, configurations: Sequence[Object], machine: Machine) -> 
 
 
 def _list_configurations(
-    model: FlatBlock,
-    names: Collection[str],
+    reached: Mapping[str, set[str]],
+    names: Mapping[str, str],
     gathered: Gathered,
     machine: Machine,
     builder: Builder,
-) -> Iterator[Object]:
-    """The configurations of the models below a PreTrainedModel that have some blocks."""
+) -> list[Object]:
+    """The configurations of the models that use some blocks themselves."""
     blocks = {block.name: block for block in gathered.blocks}
-    below = _list_below(model, gathered)
-    models = list_pretrained(gathered.blocks)
-    others = [name for each in models for name in _list_below(each, gathered)]
-    # The class above them names blocks that it does not make.
-    makers = below[1:] or below
-    holders = [each for each in makers if {*names} & {*_list_reached([each], others, blocks)}]
-    for name in holders or below:
-        owner = blocks[name]
-        while not _CONFIGURATION.search(owner.text):
-            bases = [ast.unparse(base) for base in parse_class(owner.text).bases]
-            known = [blocks[base] for base in bases if base in blocks]
-            if not known:
+    # The class above the others comes first; it names blocks that it does not make.
+    models = list(reached)[1:]
+    holders = [each for each in models if reached[each].intersection(names.values())]
+    found: list[Object] = []
+    for name in holders or reached:
+        owners = [blocks[name]]
+        # The list grows while it is walked.
+        for owner in owners:
+            if _CONFIGURATION.search(owner.text):
                 break
-            owner = known[0]
+            bases = map(ast.unparse, parse_class(owner.text).bases)
+            owners += [blocks[base] for base in bases if base in blocks]
         symbols = {each.name: each.symbol for each in owner.dependencies}
-        yield from _find_configurations(owner.text, symbols, machine, builder)
+        found += _find_configurations(owner.text, symbols, machine, builder)
+    return found
 
 
 def _find_configurations(
