@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from patchgen import disk
-from patchgen.project.config import home_of
+from patchgen.project.config import find_config, home_of
 
 FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True)
 
@@ -50,18 +51,61 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
     return lambda command: functools.reduce(lambda c, add: add(c), reversed(options), command)
 
 
+def complete_variants(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The variants of the project around the current folder, and paths."""
+    from patchgen.project.files import Project, discover
+
+    project = Project(find_config([Path.cwd()]))
+    stems = [modular.path.stem for modular in discover(project).modulars]
+    names = [stem.removeprefix("modular_") for stem in stems]
+    items = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [*items, CompletionItem(incomplete, type="file")]
+
+
+def complete_models(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The models of the installed transformers."""
+    from patchgen.author.anatomy.module import every_module
+    from patchgen.syntax.locate import make_environment
+
+    names = every_module(make_environment(Path.cwd()))
+    models = [name.rpartition(".modeling_")[2] for name in names]
+    return [CompletionItem(model) for model in models if model.startswith(incomplete)]
+
+
+def complete_parts(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The parts that `new` offers, behind those that are named: `sdpa,lo` gives `sdpa,loss`."""
+    from patchgen.author.declare.registry import OFFERED
+
+    before, comma, begun = incomplete.rpartition(",")
+    return [
+        CompletionItem(f"{before}{comma}{part.name}", help=part.help)
+        for part in OFFERED
+        if part.name.startswith(begun)
+    ]
+
+
 package_root = option("--package-root DIR", "Look for parents in DIR first.", type=FOLDER)
 text_or_json = click.option(
     "--output-format", "form", type=click.Choice(["text", "json"]), default="text"
 )
 download = option("--download", "Let pip download missing releases into the cache.")
-names_or_paths = click.argument("names", nargs=-1, metavar="[VARIANT|PATH]...")
+names_or_paths = click.argument(
+    "names", nargs=-1, metavar="[VARIANT|PATH]...", shell_complete=complete_variants
+)
 jobs = option(
     "-j --jobs N", "Processes; default: as many as fit.", type=click.IntRange(0), default=0
 )
 # Of every command that reads modular files.
 common = _together(
-    click.argument("paths", nargs=-1, type=click.Path()),
+    click.argument(
+        "paths", nargs=-1, metavar="[VARIANT|PATH]...", shell_complete=complete_variants
+    ),
     option(
         "--package-root DIR", "Look for parents in DIR first; allow writing below it.", type=FOLDER
     ),

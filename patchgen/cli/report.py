@@ -183,15 +183,19 @@ def capped(findings: Sequence[Problem]) -> tuple[Problem, ...]:
     return tuple(kept)
 
 
+# A name on the command line that stands for nothing: a model, a part, a model to train or predict.
+OF_COMMAND_LINE = ("PG801", "PG802", "PG811", "PG824")
+
+
 def exit_code(findings: Iterable[Problem]) -> int:
     """0 without errors, 1 if the user's files have one, 2 if patchgen could not do its work.
 
-    3 if a limit was reached.
+    2 is also for a name of nothing, as for every wrong usage; 3 if a limit was reached.
     """
     codes = [problem.code for problem in findings if problem.severity == "error"]
     if "PG915" in codes:
         return 3
-    if any(code.startswith("PG9") for code in codes):
+    if any(code.startswith("PG9") or code in OF_COMMAND_LINE for code in codes):
         return 2
     return 1 if codes else 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -161,14 +161,24 @@ class Session:
 
 
 def open_session(request: Request) -> Session:
-    """The session for `request` in the current folder.
+    """The session for `request` in the current folder; its paths may be names of variants.
 
-    Raises PatchgenError if the configuration is wrong.
+    Raises PatchgenError if the configuration is wrong, and PG916 for a name of nothing.
     """
-    paths, resolve = [Path.cwd() / path for path in request.paths], resolver()
+    resolve = resolver()
     base = None if request.base is None else open_base(request.base, Path.cwd().resolve())
+    if not all(Path(path).exists() for path in request.paths):
+        project = open_project(_without_variants(request), resolve, base)
+        paths = tuple(map(str, find_variants(project, request.paths)))
+        request = replace(request, paths=paths)
     project = open_project(request, resolve, base)
-    return Session(request, project, discover(project, paths, resolve), base)
+    paths_here = [Path.cwd() / path for path in request.paths]
+    return Session(request, project, discover(project, paths_here, resolve), base)
+
+
+def _without_variants(request: Request) -> Request:
+    """`request` with those of its paths that exist: they say which project it is about."""
+    return replace(request, paths=tuple(path for path in request.paths if Path(path).exists()))
 
 
 def open_authored(request: Request) -> Project:
@@ -234,7 +244,7 @@ def _is_foreign(folder: Path, package_root: Path | None) -> bool:
 def find_variants(project: Project, names: Sequence[str]) -> tuple[Path, ...]:
     """The paths that `names` are, or that the variants of these names have, in order.
 
-    Raises PatchgenError PG506 for a name that is neither.
+    Raises PatchgenError PG916 for a name that is neither.
     """
     variants: dict[str, Path] = {}
     if not all(Path(name).exists() for name in names):
@@ -242,9 +252,19 @@ def find_variants(project: Project, names: Sequence[str]) -> tuple[Path, ...]:
         variants = {path.stem.removeprefix("modular_"): path for path in paths}
     for name in names:
         if not Path(name).exists() and name not in variants:
-            hint = did_you_mean(name, variants) or "`patchgen list` lists the variants"
-            raise PatchgenError("PG506", Location(name), "is no variant and no path", hint)
+            hint = _hint_for(name, variants)
+            raise PatchgenError("PG916", Location(name), "is no variant and no path", hint)
     return tuple(Path(name).resolve() if Path(name).exists() else variants[name] for name in names)
+
+
+def _hint_for(name: str, variants: Iterable[str]) -> str:
+    """The variants, and what lies beside the first part of a path, that are spelt nearly so."""
+    path = Path.cwd() / name
+    missing = [part for part in (path, *path.parents) if not part.exists()][-1]
+    # A path may go on behind a file.
+    beside = missing.parent.iterdir() if missing.parent.is_dir() else ()
+    nearly = did_you_mean(missing.name, (entry.name for entry in beside))
+    return did_you_mean(name, variants) or nearly or "`patchgen list` lists the variants"
 
 
 def named_modulars(project: Project, names: tuple[str, ...]) -> tuple[Modular, ...]:

@@ -10,6 +10,7 @@ import sys
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from patchgen.cli import main
 from patchgen.cli.commands import COMMANDS, load_command
@@ -52,9 +53,64 @@ def test_help_names_what_there_is():
 
 def test_help_says_in_one_line_what_each_command_does(capsys):
     assert main(["--help"]) == 0
-    summaries = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in summaries] == sorted(COMMANDS)
+    _, _, groups = capsys.readouterr().out.partition("--help  ")
+    summaries = [line for line in groups.splitlines()[1:] if line.startswith("  ")]
+    assert [line.split()[0] for line in summaries] == list(COMMANDS)
     assert [line for line in summaries if line.endswith("...")] == []
+
+
+# What a command takes beside a name, where it wants more.
+NAMES_A_VARIANT = {
+    "check": "nothing",
+    "convert": "nothing",
+    "diff": "nothing",
+    "explain": "nothing",
+    "lint": "nothing",
+    "list": "nothing",
+    "page": "nothing --out pages",
+    "rebase": "nothing",
+    "survive": "nothing",
+}
+NAMES_SOMETHING = {
+    **NAMES_A_VARIANT,
+    "export": "nothing exported",
+    "memory": "nothing --tiny",
+    "new": "nothing --with loss",
+    "train": "nothing",
+    "verify": "nothing",
+}
+
+
+@pytest.mark.parametrize("name", NAMES_SOMETHING)
+def test_a_name_of_nothing_has_one_exit_code(name, tree, capsys):
+    assert main([name, *NAMES_SOMETHING[name].split()]) == 2
+    assert "nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", NAMES_A_VARIANT)
+def test_a_command_takes_the_name_of_a_variant(name, tmp_path, monkeypatch, capsys):
+    toy_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", "-q"]) == 0
+    assert main([name, *NAMES_A_VARIANT[name].replace("nothing", "v1").split()]) == 0
+    assert "v2" not in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("check o", "one"),
+        ("explain o", "one"),
+        ("export t", "two"),
+        ("new qwen3_m", "qwen3_moe"),
+        ("new llama --with norm,lo", "norm,loss"),
+    ],
+)
+def test_names_are_completed(words, completed, tree):
+    arguments = words.split()
+    complete = ShellComplete(command_line, {}, "patchgen", "_PATCHGEN_COMPLETE")
+    items = complete.get_completions(arguments[:-1], arguments[-1])
+    assert completed in [item.value for item in items]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -43,10 +43,10 @@ def test_wrong_usage_names_what_was_meant(argv, next_step, tree, capsys):
 
 
 def test_a_list_of_nothing_has_no_table(tree, capsys):
-    assert main(["list", "nope"]) == 1
+    assert main(["list", "nope"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("nope: PG506 does not exist")
+    assert printed.err.startswith("nope: PG916 is no variant and no path")
 
 
 @pytest.mark.parametrize("command", ["list", "check", "convert"])

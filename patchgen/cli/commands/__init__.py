@@ -18,30 +18,42 @@ from click.shell_completion import CompletionItem
 from patchgen.cli import terminal
 from patchgen.cli.options import option
 
-COMMANDS = {
-    "adopt": "Write the changes in a copied modeling file as a modular file.",
-    "bench": "Time variants on this GPU beside their alternatives.",
-    "check": "Fail unless the generated files are up to date.",
-    "completion": "Print the script that completes commands and options in SHELL.",
-    "convert": "Write the models of modular files, with a diff beside each.",
-    "diff": "Print what `convert` would change; write nothing.",
-    "errors": "Explain error codes; without one, list all of them.",
-    "explain": "Print how a modular file is read, or where a line comes from.",
-    "export": "Write VARIANT into DIR, so that it loads without patchgen.",
-    "init": "Make DIR, by default the current folder, a patchgen project.",
-    "lint": "Print what is wrong with modular files.",
-    "list": "Print how large each variant is.",
-    "lsp": "Serve an editor: diagnostics, the parent's method, lenses.",
-    "memory": "Predict the memory of a training step of MODEL.",
-    "new": "Write the modular file that puts parts into MODEL.",
-    "page": "Show variants beside their parents, with their lines linked.",
-    "rebase": "Make modular files fit another release of transformers.",
-    "rescue": "Port model code from transformers 4 to the installed release.",
-    "survive": "Say on which releases of transformers a variant converts.",
-    "train": "Train a variant, another model or a checkpoint.",
-    "unpatch": "Write what a program patches as a modular file.",
-    "verify": "Compare outputs, losses and gradients with the parent's.",
+# In the groups and the order of `patchgen --help`.
+GROUPS = {
+    "Write": {
+        "init": "Make DIR, by default the current folder, a patchgen project.",
+        "new": "Write the modular file that puts parts into MODEL.",
+        "convert": "Write the models of modular files, with a diff beside each.",
+        "adopt": "Write the changes in a copied modeling file as a modular file.",
+        "unpatch": "Write what a program patches as a modular file.",
+        "rescue": "Port model code from transformers 4 to the installed release.",
+    },
+    "Keep true": {
+        "check": "Fail unless the generated files are up to date.",
+        "diff": "Print what `convert` would change; write nothing.",
+        "lint": "Print what is wrong with modular files.",
+        "verify": "Compare outputs, losses and gradients with the parent's.",
+        "rebase": "Make modular files fit another release of transformers.",
+        "survive": "Say on which releases of transformers a variant converts.",
+    },
+    "Look": {
+        "list": "Print how large each variant is.",
+        "explain": "Print how a modular file is read, or where a line comes from.",
+        "errors": "Explain error codes; without one, list all of them.",
+        "page": "Show variants beside their parents, with their lines linked.",
+    },
+    "Use": {
+        "export": "Write VARIANT into DIR, so that it loads without patchgen.",
+        "train": "Train a variant, another model or a checkpoint.",
+        "memory": "Predict the memory of a training step of MODEL.",
+        "bench": "Time variants on this GPU beside their alternatives.",
+    },
+    "Editor and shell": {
+        "lsp": "Serve an editor: diagnostics, the parent's method, lenses.",
+        "completion": "Print the script that completes what you type in SHELL.",
+    },
 }
+COMMANDS = {name: help for group in GROUPS.values() for name, help in group.items()}
 # These run models, or serve: they have limits of their own.
 RUN = ("bench", "lsp", "memory", "new", "rescue", "train", "unpatch", "verify")
 _OUTPUTS = ("check", "convert", "diff", "lint", "list")
@@ -59,14 +71,16 @@ def load_command(name: str) -> click.Command:
 
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), help) for name, help in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [name for name in sorted(COMMANDS) if name.startswith(incomplete)]
@@ -109,8 +123,8 @@ def patchgen() -> None:
 
     You write a change as a small Python file, a modular file: modular_llama_loss.py has subclasses
     of Llama's classes.  patchgen writes the whole model, modeling_llama_loss.py, and checks that
-    the two agree.  The model is called a VARIANT, here llama_loss.  PATHS are modular files or
-    folders of them; the default is what [tool.patchgen] in pyproject.toml names.
+    the two agree.  The model is called a VARIANT, here llama_loss.  A PATH is a modular file or a
+    folder of them; the default is what [tool.patchgen] in pyproject.toml names.
 
     \b
     Example:

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from patchgen.cli import terminal
-from patchgen.cli.options import package_root
+from patchgen.cli.options import complete_variants, package_root
 from patchgen.cli.report import plural
-from patchgen.cli.session import Request, open_project
+from patchgen.cli.session import Request, find_variants, open_project
 from patchgen.compiler.plan.declare import ModulePlan
 from patchgen.project.files import MODULAR, Project, make_modular
 from patchgen.project.lock import Record, load_records
@@ -20,11 +20,12 @@ from patchgen.syntax.text import read_bytes, read_source
 
 
 @click.command()
-@click.argument("target", metavar="FILE[:LINE]")
+@click.argument("target", metavar="VARIANT|FILE[:LINE]", shell_complete=complete_variants)
 @package_root
 def explain(target: str, package_root: str | None) -> int:
-    """For a modular FILE: its plan, and the classes after each pass that changes them.  For
-    FILE:LINE of an output: the line of the modular file or of the parent that it was made from.
+    """For a VARIANT or its modular FILE: its plan, and the classes after each pass that changes
+    them.  For FILE:LINE of an output: the line of the modular file or of the parent that it was
+    made from.
 
     \b
     Example:
@@ -32,10 +33,11 @@ def explain(target: str, package_root: str | None) -> int:
     """
     match = re.fullmatch(r"(.+?):(\d+)(?::\d+)?", target)
     name, line = (match[1], int(match[2])) if match else (target, 0)
-    project = open_project(Request((name,), package_root=package_root))
-    path = Path.cwd() / name
+    paths = (name,) if Path(name).exists() else ()
+    project = open_project(Request(paths, package_root=package_root))
+    (path,) = find_variants(project, [name])
     if not path.is_file():
-        raise click.UsageError(f"{name} does not exist")
+        raise click.UsageError(f"{name} is a folder")
     count = len(read_bytes(path, name).splitlines())
     if match and not 1 <= line <= count:
         raise click.UsageError(f"{name} has no line {line}: it has {plural(count, 'line')}")

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from patchgen.cli import terminal
-from patchgen.cli.options import NEW_FOLDER, needs_models, option
+from patchgen.cli.options import NEW_FOLDER, complete_variants, needs_models, option
 
 
 @click.command()
-@click.argument("name", metavar="VARIANT")
+@click.argument("name", metavar="VARIANT", shell_complete=complete_variants)
 @click.argument("folder", metavar="DIR", type=NEW_FOLDER)
 @option("--checkpoint SRC", "A folder or an id of the Hub: its weights, tokenizer and settings.")
 @needs_models()

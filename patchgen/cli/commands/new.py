@@ -18,7 +18,7 @@ from patchgen.author.declare.variant import Draft
 from patchgen.author.modular_text import format_modular
 from patchgen.author.published import find_published
 from patchgen.cli import terminal
-from patchgen.cli.options import option, package_root
+from patchgen.cli.options import complete_models, complete_parts, option, package_root
 from patchgen.cli.report import table
 from patchgen.cli.session import Request, open_authored
 from patchgen.gallery import SOURCES
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 @click.command(
     epilog="\b\nParts:\n" + "\n".join(f"  {part.name:15}{part.help}" for part in OFFERED)
 )
-@click.argument("model", required=False)
-@option("--with parts PART,...", "The parts; default: list what fits.")
+@click.argument("model", required=False, shell_complete=complete_models)
+@option(
+    "--with parts PART,...", "The parts; default: list what fits.", shell_complete=complete_parts
+)
 @option("--name NAME", "The end of the file's name, modular_MODEL_NAME.py; default: the parts.")
 @option("--from-gallery variant VARIANT", "Copy the modular file of this variant.")
 @option("--dry-run", "Print the file; write nothing.")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @common
 @reporting
 @option("--force", "Replace files that patchgen did not write.")
-@option("--accept", "Accept the changed parents of overrides; PATHS may be variants.")
+@option("--accept", "Accept the changed parents of overrides.")
 @option("--stdin-filename FILE", "Read stdin (PATHS is -) as if it were the text of FILE.")
 def convert(force: bool, accept: bool, stdin_filename: str | None, **rest: Any) -> int:
     """patchgen.lock records what each file was made from.  patchgen.overrides.toml keeps the
@@ -33,17 +33,13 @@ def convert(force: bool, accept: bool, stdin_filename: str | None, **rest: Any) 
       patchgen convert modular/llama
     """
     from patchgen.cli.report import print_written, style_of
-    from patchgen.cli.session import Request, find_variants, open_project
 
     if rest["paths"] == ("-",):
         from patchgen.cli.stdin import convert_stdin
 
         return convert_stdin(stdin_filename, **rest)
-    if accept:
-        if rest["out"] is not None:
-            raise click.UsageError("--accept is about the project's own outputs, not about --out")
-        project = open_project(Request(package_root=rest["package_root"]))
-        rest["paths"] = tuple(map(str, find_variants(project, rest["paths"])))
+    if accept and rest["out"] is not None:
+        raise click.UsageError("--accept is about the project's own outputs, not about --out")
     with _session(**rest) as session:
         written = session.convert(force=force, accept=accept)
     return print_written(session.project, written, style_of(**rest))

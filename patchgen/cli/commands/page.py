@@ -12,7 +12,7 @@ from patchgen import disk
 from patchgen.cli import terminal
 from patchgen.cli.options import NEW_FOLDER, names_or_paths, option, package_root, require
 from patchgen.cli.report import exit_code, table
-from patchgen.cli.session import Request, find_variants, open_project, open_session
+from patchgen.cli.session import Request, open_session
 from patchgen.cli.terminal import bar
 from patchgen.syntax.errors import PatchgenError, problems_of
 
@@ -44,10 +44,7 @@ def page(names: tuple[str, ...], folder: str, report: str | None, package_root: 
     from patchgen.pages.trace import trace_variant
     from patchgen.pages.verdicts import judge_variant, read_report
 
-    paths = tuple(name for name in names if Path(name).exists())
-    project = open_project(Request(paths, package_root=package_root))
-    paths = tuple(str(path) for path in find_variants(project, names))
-    session = open_session(Request(paths, package_root=package_root))
+    session = open_session(Request(names, package_root=package_root))
     project, modulars = session.project, session.selection.modulars
     checked = session.check()
     verified = read_report(None if report is None else Path(report), project.home)
