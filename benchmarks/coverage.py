@@ -11,6 +11,7 @@ same, so that an interrupted run goes on.
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import json
 import os
@@ -31,7 +32,7 @@ sys.path.insert(0, str(REPOSITORY))
 
 from patchgen.author.anatomy.module import Module, every_module, find_module, open_module
 from patchgen.author.declare.registry import PARTS, writers
-from patchgen.author.declare.request import answer
+from patchgen.author.declare.request import answer_for
 from patchgen.author.declare.variant import Draft, flatten_draft
 from patchgen.project.markdown import table_lines
 from patchgen.project.versions import release_of
@@ -95,7 +96,7 @@ def main() -> int:
         print(f"{number} of {len(names)}: {module.alias}", file=sys.stderr)
         for part in given.part or WRITTEN:
             entries = book.setdefault(module.alias, {})
-            entry, draft = by_structure(env, module, part)
+            entry, draft = by_structure(module, part)
             before = entries.get(part, {})
             entries[part] = before if before.get("key") == entry.get("key", "") else entry
             repeat = given.again and entries[part]["status"] in ("failed", "cannot be built here")
@@ -114,10 +115,10 @@ def main() -> int:
     return int(bool(failed))
 
 
-def by_structure(env: Environment, module: Module, part: str) -> tuple[Entry, Draft | None]:
+def by_structure(module: Module, part: str) -> tuple[Entry, Draft | None]:
     """What `new` and the converter say; the draft, if it converts."""
     try:
-        found = answer(env, module.name, [part])
+        found = answer_for(module, [part])
         if not found.parts:
             return {"status": "redundant", "why": found.left_out[0].redundant}, None
         draft = found.draft
@@ -191,6 +192,7 @@ def _child(draft: Draft, home: Path, answers: Any) -> None:
     from patchgen.author.proof import prove
 
     torch.set_num_threads(1)
+    gc.freeze()  # what was imported: a proof looks for the functions of its variant in all else
     try:
         proof = prove(draft, home)
         fields = {name: getattr(proof, name) for name in ("status", "why", "heads", "seen")}

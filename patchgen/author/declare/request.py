@@ -40,7 +40,11 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
     unknown model and PG802 for an unknown part, and Refusals with a PG803 for each reason why a
     part that was asked for by name, or all of a sum, cannot be written.
     """
-    module = open_module(env, find_module(env, model))
+    return answer_for(open_module(env, find_module(env, model)), parts, force=force)
+
+
+def answer_for(module: Module, parts: Sequence[str], *, force: bool = False) -> Answer:
+    """The same for a module that is open.  Raises all but PG801."""
     written, left_out, refused = [], [], []
     for part in _contributions(module, parts):
         by_name = part.part in parts
