@@ -10,14 +10,14 @@ every machine, and a model may be larger than it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from transformers import PreTrainedModel
 
 from patchgen.syntax.errors import PatchgenError
 from patchgen.training.memory.figures import summarize
-from patchgen.training.memory.step import Setup, predict_step
+from patchgen.training.memory.step import Setup, StepTrace, predict_step
 from patchgen.training.memory.target import Target, default_length
 
 # Steps in which a gain may show, and how each differs from a usual one in bfloat16.
@@ -29,6 +29,7 @@ STEPS: Mapping[str, Mapping[str, Any]] = {
 }
 ROWS = 32
 LENGTH = 448  # tokens of a row: models that say 512 may need a few places themselves
+FEW = (2, 3, 4)  # layers that a deep model is counted with
 LEAST = 0.05  # of anything: what gains less is not worth a file
 
 
@@ -43,6 +44,10 @@ class Work:
     kept: int
     flops: int
     launches: int
+
+    def plus(self, other: Work, times: int) -> Work:
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Work(*(mine + times * more for mine, more in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +75,32 @@ class Gain:
 def count_work(target: Target, setup: Setup) -> Work:
     """Return what one step of `target` takes.
 
-    Raises PatchgenError PG822 and ValueError as `predict_step` does.
+    A deep model is counted with a few of its layers where each of them adds the same.  Raises
+    PatchgenError PG822 and ValueError as `predict_step` does.
     """
-    trace = predict_step(target, setup)
+    counted = _count_by_layers(target, setup)
+    return counted or _work_of(predict_step(target, setup))
+
+
+def _count_by_layers(target: Target, setup: Setup) -> Work | None:
+    """Return what all layers take; None where they do not add the same, or none is left out."""
+    works: list[Work] = []
+    left_out = 0
+    try:
+        for layers in FEW:
+            trace = predict_step(target, setup, layers)
+            works.append(_work_of(trace))
+            if not trace.left_out:
+                return works[0]
+            left_out = trace.left_out
+    except (PatchgenError, ValueError, RuntimeError, LookupError, TypeError, AttributeError):
+        return None  # of a model that needs all of its layers
+    least, middle, most = works
+    one_more = middle.plus(least, -1)
+    return most.plus(one_more, left_out) if most.plus(middle, -1) == one_more else None
+
+
+def _work_of(trace: StepTrace) -> Work:
     return Work(summarize(trace).saved, trace.flops, trace.launches)
 
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from torch.utils.flop_counter import FlopCounterMode
 
-from patchgen.training.gain import Gain, count_gain, count_work
+from patchgen.training.gain import Gain, Work, count_gain, count_work
+from patchgen.training.memory.figures import summarize
 from patchgen.training.memory.step import (
     Setup,
     batch_of,
@@ -24,6 +25,7 @@ from patchgen.training.memory.step import (
 from patchgen.training.memory.target import Choice, Target, find_target
 from tests.toytree import REPOSITORY
 
+SLIDING = {"layer_types": None, "use_sliding_window": True, "sliding_window": 8}
 SETUP = Setup(batch=3, length=40, optimizer="sgd", attention="eager")
 
 
@@ -68,6 +70,27 @@ def test_products_inside_an_operator_of_python_count():
     words, width = stock.config.vocab_size, stock.config.hidden_size
     more = count_work(ours, setup).flops - count_work(stock, setup).flops
     assert more == 2 * setup.batch * setup.length * words * width
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "left_out"),
+    [
+        ("llama", {"num_hidden_layers": 20}, 18),
+        ("gpt2_loss", {"n_layer": 17}, 15),
+        ("llama", {"num_hidden_layers": 15}, 0),  # not deep
+        ("qwen2", {"num_hidden_layers": 20, **SLIDING, "max_window_layers": 0}, 18),
+        ("qwen2", {"num_hidden_layers": 20, **SLIDING, "max_window_layers": 3}, 0),
+    ],
+)
+def test_a_deep_model_is_counted_with_a_few_of_its_layers(name, changes, left_out):
+    target = tiny(name)
+    config = type(target.config)(**{**target.config.to_dict(), **changes})
+    target = replace(target, config=config)
+    setup = replace(SETUP, attention="", checkpoint="full", precision="pure-bf16", device="cuda")
+    trace = predict_step(target, setup)
+    assert predict_step(target, setup, layers=2).left_out == left_out
+    work = Work(summarize(trace).saved, trace.flops, trace.launches)
+    assert count_work(target, setup) == work
 
 
 def test_what_saves_less_than_a_twentieth_is_not_worth_it():

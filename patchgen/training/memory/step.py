@@ -20,6 +20,7 @@ from patchgen.runtime.checkpointing import options_of, switch_on
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision
 from patchgen.training.memory.cuda_kernels import device_label, use_kernels
+from patchgen.training.memory.depth import leave_layers_out
 from patchgen.training.memory.shape_mode import is_code_of_a_model, shapes_only
 from patchgen.training.memory.target import Target, batch_for, pad, setup_error
 from patchgen.training.memory.tracker import Allocation, Tracker
@@ -102,12 +103,14 @@ class StepTrace:
     classes: dict[str, str]  # by module path
     flops: int  # of products and attention, forward and backward
     launches: int  # operations that write a tensor
+    left_out: int = 0  # layers, of each of the longest stacks
     assumed: tuple[str, ...] = ()
 
 
-def predict_step(target: Target, setup: Setup) -> StepTrace:
+def predict_step(target: Target, setup: Setup, layers: int | None = None) -> StepTrace:
     """Return the trace of one training step after the first, on one process.
 
+    With `layers` a deep model has so many of its equal layers, and the others are left out.
     Raises PatchgenError where the forward needs values that depend on weights, and ValueError where
     the model or its inputs cannot be built.
     """
@@ -116,6 +119,7 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
     device, label = setup.device, device_label(setup.device)
     with silence_models(), shapes_only(module, device=device) as shapes, use_kernels(device):
         model = build_model(target, setup)
+        left_out = 0 if layers is None else leave_layers_out(model, layers)
         shapes.assumed.clear()  # of initial values, which change no size
         inputs = {}
         for name, value in typed(given, setup).items():
@@ -152,6 +156,7 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
         {name: type(module).__name__ for name, module in model.named_modules()},
         tracker.flops,
         tracker.launches,
+        left_out,
         tuple(dict.fromkeys(shapes.assumed)),
     )
 
