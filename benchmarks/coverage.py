@@ -38,7 +38,7 @@ from patchgen.project.markdown import table_lines
 from patchgen.project.versions import release_of
 from patchgen.syntax.errors import PatchgenError, Refusals, problems_of
 from patchgen.syntax.locate import Environment, make_environment
-from patchgen.system import resident_of
+from patchgen.system import resident_of, spent_by
 
 Entry = dict[str, Any]
 Book = dict[str, dict[str, Entry]]
@@ -69,9 +69,11 @@ each: effects, and errors that were planted.
   writes it anyway.
 - **not applicable** (–): the file has nothing that the part could change.
 - **refused**: the reason is below, with its place in the file.
-- **cannot be built here**: the parent itself needs what is named below, so nothing is claimed.
+- **cannot be built here**: the parent, or the part, needs what is named below, so nothing is
+  claimed.
 - **failed**: a case of `patchgen verify` failed; the first one is below. It is not counted.
 """
+TIME = "*Minutes* are those of one core that the proofs of the part took, with their counted gains."
 # Parts that miss something if they find nothing in a file with classes of attention.
 OF_ATTENTION = ("sdpa", "checkpoint", "flash")
 KERNELS = {"liger": "liger_kernel"}  # without which no model with the part runs
@@ -100,8 +102,13 @@ def main() -> int:
             before = entries.get(part, {})
             entries[part] = before if before.get("key") == entry.get("key", "") else entry
             repeat = given.again and entries[part]["status"] in ("failed", "cannot be built here")
-            runs = find_spec(KERNELS.get(part, "torch")) is not None
-            if draft is not None and runs and (repeat or entries[part]["status"] == "written"):
+            if draft is None or not (repeat or entries[part]["status"] == "written"):
+                continue
+            needed = KERNELS.get(part, "torch")
+            if find_spec(needed) is None:
+                reason = f"needs {needed}, without which no model with the part runs"
+                entries[part] = {**entry, "status": "cannot be built here", "why": reason}
+            else:
                 waiting.append(draft)
     save(env, book)
     if given.verify:
@@ -171,10 +178,13 @@ def _watched(context: Any, draft: Draft) -> Entry:
         try:
             while not ours.poll(0.2):
                 large = resident_of(process.pid) > MEGABYTES * 2**20
-                if large or time.monotonic() - begun > SECONDS:
+                # On a busy machine a proof waits: what counts is the processor's time.
+                spent = spent_by(process.pid) or time.monotonic() - begun
+                if large or spent > SECONDS:
                     limit = f"{MEGABYTES} MB of memory" if large else f"{SECONDS} seconds"
                     return {"status": "cannot be built here", "why": f"needs more than {limit}"}
-            return {**ours.recv(), "seconds": round(time.monotonic() - begun, 1)}
+            entry: Entry = ours.recv()
+            return entry
         except EOFError:
             process.join()
             return {"status": "failed", "why": f"the process ended with code {process.exitcode}"}
@@ -198,6 +208,7 @@ def _child(draft: Draft, home: Path, answers: Any) -> None:
         fields = {name: getattr(proof, name) for name in ("status", "why", "heads", "seen")}
         if proof.status == "verified":
             fields |= gain_of(draft, proof)
+        fields["seconds"] = round(time.process_time(), 1)
         answers.send({name: value for name, value in fields.items() if value})
     except Exception as error:
         message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
@@ -227,11 +238,21 @@ def attends(module: Module) -> bool:
 
 
 def totals(book: Book) -> list[str]:
+    """A row a part, with the time of the processor that its proofs took."""
+    counts = {status: _statuses(book, status) for status in STATUSES}
     rows = []
     for part in WRITTEN:
-        count = Counter(entries[part]["status"] for entries in book.values() if part in entries)
-        rows.append((part, *(str(count[status]) for status in STATUSES)))
-    return table_lines(("part", *STATUSES), rows, numbers=STATUSES)
+        spent = sum(entries.get(part, {}).get("seconds", 0) for entries in book.values())
+        of_part = [str(counts[status][part]) for status in STATUSES]
+        rows.append((part, *of_part, f"{spent / 60:.0f}"))
+    columns = (*STATUSES, "minutes")
+    return table_lines(("part", *columns), rows, numbers=columns)
+
+
+def _statuses(book: Book, status: str) -> Counter[str]:
+    """How many models have `status`, by part."""
+    every = [(part, entry) for entries in book.values() for part, entry in entries.items()]
+    return Counter(part for part, entry in every if entry["status"] == status)
 
 
 def save(env: Environment, book: Book) -> None:
@@ -251,15 +272,14 @@ def save(env: Environment, book: Book) -> None:
         (model, *(_shown(entries.get(part, {})) for part in WRITTEN))
         for model, entries in sorted(book.items())
     ]
-    seen = {(part, e[part]["status"]) for e in book.values() for part in e}
-    waiting = [p for p in WRITTEN if (p, "written") in seen and (p, "verified") not in seen]
-    unproved = f"Written only, not verified by numbers: {', '.join(waiting)}." if waiting else ""
+    waiting = [f"{many} of {part}" for part, many in _statuses(book, "written").items()]
+    unproved = f"Not reached by a run yet, and written only: {', '.join(waiting)}."
     lines = [
         "# Coverage",
         "",
         OPENING.format(count=len(book), stated=stated),
-        *([unproved, ""] if unproved else []),
-        *("## Totals", "", *totals(book), ""),
+        *([unproved, ""] if waiting else []),
+        *("## Totals", "", *totals(book), "", TIME, ""),
         *("## Models", "", *table_lines(("model", *WRITTEN), rows), ""),
     ]
     for part in WRITTEN:
