@@ -190,7 +190,7 @@ def _of_head(variant: Variant, head: str, draft: Draft, *, errors: bool = True) 
     unreached = tuple(part for part in classes if not _reaches(ran, pair, classes[part]))
     parts = tuple(part for part in variant.parts if part not in unreached)
     alone = replace(variant, heads=(head,), parts=parts)
-    runner, results = CaseRunner(alone), list[Result]()
+    runner, results, numbers = CaseRunner(alone), list[Result](), list[Result]()
     mutation = MutationTest(alone, runner.pair, SECONDS_EACH)
     for case in _short(alone):
         if not errors and case.kind != "numbers":
@@ -201,6 +201,10 @@ def _of_head(variant: Variant, head: str, draft: Draft, *, errors: bool = True) 
         results.append(result)
         if result.status == "FAIL":
             return _Trial(head, tuple(results), errors=errors)
+        if case.kind == "numbers":
+            numbers.append(result)
+    if numbers and all(result.status == "NONE" for result in numbers):
+        return _Trial(head, missing=f"needs numbers of {head}: {numbers[0].note}")
     is_planted = any(result.case.partition(" planted: ")[1] for result in results)
     error = _find_an_error(mutation) if errors and not is_planted else ""
     return _Trial(head, tuple(results), unreached=unreached, errors=errors, error=error)

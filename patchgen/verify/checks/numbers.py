@@ -39,7 +39,10 @@ def check_numbers(context: CheckContext) -> Verdict:
         what = f"the parent has one computation, {name}, and it is compared as the closest"
         raise NothingToCompare(what)
     require_scenario(pair, view.scenario)
-    view.parent()  # first: the variant need not do what the parent cannot
+    theirs = view.parent()  # first: the variant need not do what the parent cannot
+    lost = [name for name, tensor in theirs.items() if tensor.numel() and tensor.isnan().all()]
+    if lost:
+        raise NothingToCompare(f"the parent itself gives no numbers so: {lost[0]} is NaN")
     gaps = view.compare(_of_variant(context, view), enough=view.allowed)
     if gaps[0].largest > view.allowed and _sums_anew(view):
         bound = max(view.route.bound, REORDERED)
