@@ -32,7 +32,7 @@ from patchgen.project.outcome import variant_diff
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases import select_cases
 from patchgen.verify.checks.context import Case
-from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.inputs.arguments import PLACED, CannotBuild
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.prove import MutationTest
@@ -55,6 +55,8 @@ SHORT = ("full closest", "right closest", "full independent")
 # Of the processor: for the small errors that are tried, until one is seen; for one of them, in all
 # cases after the first few.
 SECONDS, SECONDS_EACH = 8.0, 1.0
+# What stands in a text: the layers of images run where there are some.
+WITHOUT_AND_WITH = ((), *((kind,) for kind in PLACED))
 UNREACHED = "needs inputs of {head} that reach what the part changes"
 
 
@@ -182,9 +184,14 @@ def _of_head(variant: Variant, head: str, draft: Draft, *, errors: bool = True) 
     """The cases of the short plan, up to the first that fails; numbers alone without `errors`."""
     if missing := _missing(variant, head):
         return _Trial(head, missing=missing)
-    pair = Pair(variant, head)
-    ran = _layers_that_run(pair)
-    if not _reaches(ran, pair, draft.declared):
+    for in_text in WITHOUT_AND_WITH:
+        variant = replace(variant, in_text=in_text)
+        pair = Pair(variant, head)
+        ran = _layers_that_run(pair)
+        # What makes the parent itself fail reaches nothing.
+        if (ran is not None or not in_text) and _reaches(ran, pair, draft.declared):
+            break
+    else:
         return _Trial(head, missing=UNREACHED.format(head=head), runs_the_part=False)
     classes = _classes_of_parts(draft.text)
     unreached = tuple(part for part in classes if not _reaches(ran, pair, classes[part]))

@@ -113,6 +113,8 @@ class Variant:
     # `__equal_if__`: the values of settings ("config.NAME") and parameters (an ending of their
     # names) with which the variant equals the parent itself.
     equal_if: tuple[tuple[str, Any], ...] = ()
+    # What stands in the text of every case, as `Scenario.ways` name it: "images".
+    in_text: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:

@@ -184,6 +184,8 @@ class Pair:
     # --- observations
 
     def inputs(self, scenario: Scenario, dtype: torch.dtype, seed: int = 0) -> Inputs:
+        ways = dict.fromkeys((*scenario.ways, *self.variant.in_text))
+        scenario = replace(scenario, ways=tuple(ways))
         drawn = make_inputs(self.parent_class, self.config(), scenario, seed + 97 * self.seed)
         return drawn.to(self.device, dtype)
 
