@@ -20,10 +20,13 @@ from patchgen.training.memory.figures import summarize
 from patchgen.training.memory.step import Setup, StepTrace, predict_step
 from patchgen.training.memory.target import Target, default_length
 
+VARLEN = "varlen"  # patchgen's own attention
 # Steps in which a gain may show, and how each differs from a usual one in bfloat16.
 STEPS: Mapping[str, Mapping[str, Any]] = {
     "full rows": {},
     "padded rows": {"padded": True},
+    # A causal model computes no padding where attention takes the lengths of texts.
+    "padded rows under varlen": {"padded": True, "attention": VARLEN},
     "checkpointing": {"checkpoint": "full"},
     "autocast": {"precision": "amp-bf16"},
 }
@@ -107,9 +110,9 @@ def _work_of(trace: StepTrace) -> Work:
 def count_gain(variant: Target, parent: Target, setup: Setup) -> Gain:
     """Return what `variant` takes beside `parent`, which has no more than transformers gives it."""
     ours = count_work(variant, setup)
-    stock = setup
+    stock = replace(setup, attention="") if setup.attention == VARLEN else setup
     if not parent.model_class.supports_gradient_checkpointing:
-        stock = replace(setup, checkpoint="none")
+        stock = replace(stock, checkpoint="none")
     theirs = count_work(parent, stock)
     return Gain(
         ours.kept / theirs.kept,
@@ -126,7 +129,7 @@ def count_a_gain(
     """Return the first of `steps` whose gain is worth it, else that with the largest; and the gain.
 
     Both models have the default sizes of their configuration.  Raises ValueError where none of the
-    steps can be counted, with the reasons.
+    steps can be counted, or none runs what was changed, with the reasons.
     """
     variant = Target(variant_class.__name__, variant_class, variant_class.config_class())
     parent = Target(parent_class.__name__, parent_class, parent_class.config_class())
@@ -140,6 +143,10 @@ def count_a_gain(
                 return step, gains[step]
         except (PatchgenError, ValueError, RuntimeError, TypeError, AttributeError) as error:
             reasons.append(f"{step}: {' '.join(str(error).split())[:200]}")
+    if gains and all(gain == Gain(1, 1, 1) for gain in gains.values()):
+        # A model of images that is given text, for one: what does not run gains and costs nothing.
+        reasons = ["it takes exactly what its parent does, as if nothing changed had run"]
+        gains = {}
     if not gains:
         raise ValueError("; ".join(reasons))
     best = max(gains, key=lambda step: gains[step].most)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from torch.utils.flop_counter import FlopCounterMode
 
-from patchgen.training.gain import Gain, Work, count_gain, count_work
+from patchgen.training.gain import STEPS, Gain, Work, count_a_gain, count_gain, count_work
 from patchgen.training.memory.figures import summarize
 from patchgen.training.memory.step import (
     Setup,
@@ -70,6 +70,27 @@ def test_products_inside_an_operator_of_python_count():
     words, width = stock.config.vocab_size, stock.config.hidden_size
     more = count_work(ours, setup).flops - count_work(stock, setup).flops
     assert more == 2 * setup.batch * setup.length * words * width
+
+
+@pytest.mark.parametrize(
+    ("variant", "parent", "steps", "step"),
+    [
+        ("llama_fast", "llama", ("padded rows", "padded rows under varlen"), 1),
+        ("bert_padding_free", "bert", ("padded rows", "padded rows under varlen"), 0),
+    ],
+)
+def test_padding_is_counted_where_attention_takes_lengths(variant, parent, steps, step):
+    ours, theirs = tiny(variant), tiny(parent)
+    setups = [replace(SETUP, **{"attention": "", **STEPS[name]}) for name in steps]
+    gains = [count_gain(ours, theirs, setup) for setup in setups]
+    assert gains[step].flops < 0.9
+    assert all(gain.flops >= 0.9 for gain in gains[:step])
+
+
+def test_a_model_beside_itself_has_no_gain_to_tell():
+    model = tiny("bert").model_class
+    with pytest.raises(ValueError, match="exactly what its parent does"):
+        count_a_gain(model, model, ["full rows"])
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,6 @@ PART = Part(
     check,
     "no padding is computed, and packed texts are kept apart",
     flash,
-    counted=("padded rows",),
+    counted=("padded rows", "padded rows under varlen"),
     lends=("lengths.", "decoder.LabelsWithin", "decoder.NoCache"),
 )
