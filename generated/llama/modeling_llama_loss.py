@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.autograd.forward_ad import _is_fwd_grad_enabled
 from torch.utils._pytree import tree_map_only
 
 from transformers.activations import ACT2FN
@@ -443,6 +444,13 @@ class DeferredLogits(Tensor):
         return function(*args, **kwargs)
 
 
+def runs_a_function() -> bool:
+    """Whether an `autograd.Function` is run, which takes away both kinds of gradients."""
+    if torch.compiler.is_compiling() or torch.is_inference_mode_enabled():
+        return False
+    return not _is_fwd_grad_enabled()
+
+
 def defer(compute: Any, shape: Any, like: Tensor, owners: Any = (), weights: Any = ()) -> Any:
     """Logits of a shape, with the dtype and the device of `like`, that `compute` gives.
 
@@ -460,6 +468,10 @@ def defer(compute: Any, shape: Any, like: Tensor, owners: Any = (), weights: Any
         like.register_hook(lambda grad: backward_ran.append(True))
 
     def read() -> Tensor:
+        if grad_enabled and runs_a_function():
+            raise RuntimeError(
+                "an autograd.Function that computes logits loses their gradient: give it logits.contiguous()"
+            )
         with_grad = grad_enabled and torch.is_grad_enabled() and not backward_ran
         if with_grad not in values:
             for owner in sharded:

@@ -17,6 +17,7 @@
 """PyTorch MegatronBERT model."""
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.forward_ad import _is_fwd_grad_enabled
 from torch.nn import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss
 from torch.utils._pytree import tree_map_only
 
@@ -956,6 +958,13 @@ class DeferredLogits(Tensor):
         return function(*args, **kwargs)
 
 
+def runs_a_function() -> bool:
+    """Whether an `autograd.Function` is run, which takes away both kinds of gradients."""
+    if torch.compiler.is_compiling() or torch.is_inference_mode_enabled():
+        return False
+    return not _is_fwd_grad_enabled()
+
+
 def defer(compute: Any, shape: Any, like: Tensor, owners: Any = (), weights: Any = ()) -> Any:
     """Logits of a shape, with the dtype and the device of `like`, that `compute` gives.
 
@@ -973,6 +982,10 @@ def defer(compute: Any, shape: Any, like: Tensor, owners: Any = (), weights: Any
         like.register_hook(lambda grad: backward_ran.append(True))
 
     def read() -> Tensor:
+        if grad_enabled and runs_a_function():
+            raise RuntimeError(
+                "an autograd.Function that computes logits loses their gradient: give it logits.contiguous()"
+            )
         with_grad = grad_enabled and torch.is_grad_enabled() and not backward_ran
         if with_grad not in values:
             for owner in sharded:
@@ -999,6 +1012,9 @@ def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[
     if fraction is not None and not 0 < fraction <= 1:
         raise ValueError(f"max_labelled_fraction is above 0 and at most 1, not {fraction!r}")
     if labels is None or not model.training or getattr(model.config, "loss_chunk_size", None) == 0:
+        return states, labels
+    if hasattr(next(model.parameters()), "ds_id"):  # its hooks read outputs, without a gradient
+        warnings.warn("the head runs on all tokens: ZeRO-3 has sharded it", stacklevel=2)
         return states, labels
     states, labels = states.flatten(0, -2), labels.flatten().to(states.device)
     labelled = labels != -100

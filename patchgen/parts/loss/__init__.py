@@ -12,8 +12,8 @@ head runs on those alone.
 logits of such a step are `DeferredLogits`: shape, dtype and device, and the parent's logits, in
 training with their gradient, as soon as something reads them: metrics, a loss of one's own,
 `Trainer.predict`.  They are read before the optimizer's step; later they are an error.  What reads
-them in each step pays for them.  An `autograd.Function` or DTensor that takes them as they are gets
-no gradient: hand it `logits.contiguous()`.
+them in each step pays for them.  An `autograd.Function` or DTensor that takes them as they are
+would get no gradient, and the former is an error: hand it `logits.contiguous()`.
 
 The parent's statements run, and its loss reads logits:
 
@@ -25,6 +25,7 @@ The parent's statements run, and its loss reads logits:
   quantized, or with hooks as ZeRO-3 and accelerate set them.  A warning says so once.
 
 FSDP2 may make the head a group: it is called, and computes the loss in the place of its logits.
+`LabelledTokens` runs the head on all tokens under ZeRO-3, whose hooks would read the logits.
 Where transformers' plan for tensor parallelism has split a head without a bias, each process
 computes logits of its own words, and sums and the labels' logits are added up; not in a compiled
 model, nor where the head is split and a group of FSDP2 as well.

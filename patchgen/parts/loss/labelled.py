@@ -2,6 +2,7 @@
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined"
 """Which tokens the head of a masked language model runs on, and mixins that choose them."""
 
+import warnings
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,9 @@ def labelled_tokens(
     if fraction is not None and not 0 < fraction <= 1:
         raise ValueError(f"max_labelled_fraction is above 0 and at most 1, not {fraction!r}")
     if labels is None or not model.training or getattr(model.config, "loss_chunk_size", None) == 0:
+        return states, labels
+    if hasattr(next(model.parameters()), "ds_id"):  # its hooks read outputs, without a gradient
+        warnings.warn("the head runs on all tokens: ZeRO-3 has sharded it", stacklevel=2)
         return states, labels
     states, labels = states.flatten(0, -2), labels.flatten().to(states.device)
     labelled = labels != -100

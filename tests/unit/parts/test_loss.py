@@ -472,6 +472,31 @@ def test_a_reader_without_gradients_keeps_none_and_a_later_one_has_its_own():
     assert logits.numpy().shape == logits.shape
 
 
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, logits):
+        return logits.detach() * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_a_function_that_would_lose_their_gradient_is_an_error(name):
+    """It takes tensors without asking them, and computes without a gradient."""
+    model = built(name, "variant")
+    logits = model(**given(name)).logits
+    with pytest.raises(RuntimeError, match=r"autograd.Function .* loses their gradient"):
+        Doubled.apply(logits)
+    assert Doubled.apply(logits.contiguous()).requires_grad
+    with torch.no_grad():
+        logits = model(**given(name)).logits
+    Doubled.apply(logits)
+    with torch.inference_mode():
+        assert model(**given(name)).logits.softmax(-1).isfinite().all()
+
+
 def test_copies_and_files_have_the_values(tmp_path):
     logits = built("llama", "variant").eval()(**given("llama")).logits.detach()
     for way in (copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each)), on_disk(tmp_path)):
