@@ -15,7 +15,7 @@ from patchgen.author.align.file import Cut, File, with_cuts
 from patchgen.author.align.suites import heads_of, key, own_names, suites_of
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, parameters
-from patchgen.syntax.same import Function, plain_text, without_docstring
+from patchgen.syntax.same import Function, plain_text, plain_texts, without_docstring
 
 _CLASS = "class _:\n"
 
@@ -55,7 +55,7 @@ class Code:
     @cached_property
     def says(self) -> list[str]:
         """What it says, without what only documents."""
-        return [plain_text(node) for node in self.nodes]
+        return plain_texts(self.nodes)
 
     @cached_property
     def _lines(self) -> list[str]:

@@ -46,7 +46,7 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import local_names, names_in, parameters
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.fragments import Fragment, find_syntax_error, parse_fragment
-from patchgen.syntax.same import Function, plain_text
+from patchgen.syntax.same import Function, plain_text, plain_texts
 
 _FIELD = re.compile(r"{[^{}]*}")  # of an f-string
 _PLAIN = re.compile(r"(?<![\w.'\"])[a-zA-Z_]\w*")
@@ -270,60 +270,80 @@ def _carried(three: Three) -> Code | Clash:
     if three.functions is None:
         return clash("upstream changed this, too", *(side.nodes for side in three.sides))
     base, ours, theirs = three.functions
-    signature, decorators = Signature.between(base, ours), decorators_added(base, ours)
+    signature = Signature.between(base, ours)
+    decorators = decorators_added(base, ours)
     headed: Code | None = three.theirs
     if decorators is None:
-        decorators, headed = [], without_decorators(three.theirs, base, ours)
+        decorators = []
+        headed = without_decorators(three.theirs, base, ours)
     if signature is None and headed is not None:
-        signature, headed = Signature({}, {}), with_parameters(headed, base, ours)
+        signature = Signature({}, {})
+        headed = with_parameters(headed, base, ours)
     if headed is None or headed.function is None or signature is None:
         return clash("no edit makes the head of the declaration", base.args, ours.args, theirs.args)
-    three, ours, theirs = replace(three, theirs=headed), _as_noted(ours, base), headed.function
-    every = drafts(base, ours, there=theirs, is_brief=False)
-    if every is None:
+    noted = _as_noted(ours, base)
+    changes = drafts(base, noted, there=headed.function, is_brief=False)
+    if changes is None:
         return Clash("upstream changed the code that the declaration changes, or stands beside")
-    comments = {line.strip() for line in three.base.text.split("\n")}
-    lines = [f"    def _({signature.written((), ast.unparse)}):", *(["        pass"] * (not every))]
-    for draft in every:
-        lines += [f"        with {draft.word}:", _piece(three.ours, draft.new, comments)]
-    # A function at the top of a file is written as if it stood in a class.
-    margin = "" if theirs.col_offset else "    "
+    head = f"def _({signature.written((), ast.unparse)}):"
+    above = [f"@{ast.unparse(decorator)}" for decorator in decorators]
     try:
-        edit = parse_fragment("\n".join([*lines, ""]))
-        method = parse_fragment(textwrap.indent(three.theirs.member, margin))
-        changes = _changes_of(edit, base, theirs)
-        if isinstance(changes, Clash):
-            return changes
-        withs = [n for n in getattr(edit.nodes[0], "body", ()) if isinstance(n, ast.With)]
-        matches = [find(draft.body, method.nodes[0])[0] for draft in every]
-        for part, draft in zip(withs, every, strict=True):
-            # A string of several lines is another one at another margin.
-            if [*map(plain_text, part.body)] != [*map(plain_text, draft.code or [ast.Pass()])]:
-                return clash("has a string of several lines", None, draft.code)
-        inside = (n for match in matches for node in match.nodes for n in ast.walk(node))
-        nodes = [id(n) for n in inside if isinstance(n, ast.stmt | ast.expr)]
-        parts = zip(matches, withs, every, strict=True)
-        places = [Replacement(match, edit, part, draft.word) for match, part, draft in parts]
-        result = replace_matches(method, places, changes, Location("", 1, 1))
-        if result is None or len({*nodes}) < len(nodes) or find_syntax_error(result.text):
-            return Clash("the two changes cannot stand together")
-        for draft in every:
-            if doubt := _misplaced(draft, base, method.nodes[0]):
-                return doubt
-        above = "".join(f"    @{ast.unparse(decorator)}\n" for decorator in decorators)
-        text = [line.removeprefix(margin) for line in f"{above}{result.text}".split("\n")]
-        return in_place_of(theirs, "\n".join(text))
+        return _made(replace(three, theirs=headed), changes, head, above)
     except (SyntaxError, PatchgenError):
         return Clash("the two changes cannot stand together")
+
+
+def _made(
+    three: Three, changes: Sequence[Draft], head: str, decorators: Sequence[str]
+) -> Code | Clash:
+    """The new parent's method with `changes`, as edits whose parameters are those of `head`."""
+    assert three.functions is not None
+    base, _, theirs = three.functions
+    comments = {line.strip() for line in three.base.text.split("\n")}
+    lines = [f"    {head}"]
+    for draft in changes:
+        lines += [f"        with {draft.word}:", _piece(three.ours, draft.new, comments)]
+    if not changes:
+        lines.append("        pass")
+    edit = parse_fragment("\n".join([*lines, ""]))
+    # A function at the top of a file is written as if it stood in a class.
+    margin = "" if theirs.col_offset else "    "
+    method = parse_fragment(textwrap.indent(three.theirs.member, margin))
+    parameters = _changes_of(edit, base, theirs)
+    if isinstance(parameters, Clash):
+        return parameters
+    withs = [node for node in getattr(edit.nodes[0], "body", ()) if isinstance(node, ast.With)]
+    places: list[Replacement] = []
+    replaced: list[ast.AST] = []
+    for part, draft in zip(withs, changes, strict=True):
+        # A string of several lines is another one at another margin.
+        if plain_texts(part.body) != plain_texts(draft.code or [ast.Pass()]):
+            return clash("has a string of several lines", None, draft.code)
+        match, *_ = find(draft.body, method.nodes[0])
+        places.append(Replacement(match, edit, part, draft.word))
+        for node in match.nodes:
+            replaced += [n for n in ast.walk(node) if isinstance(n, ast.stmt | ast.expr)]
+    is_overlapping = len({*replaced}) < len(replaced)
+    result = replace_matches(method, places, parameters, Location("", 1, 1))
+    if result is None or is_overlapping or find_syntax_error(result.text):
+        return Clash("the two changes cannot stand together")
+    for draft in changes:
+        if doubt := _misplaced(draft, base, method.nodes[0]):
+            return doubt
+    above = "".join(f"    {decorator}\n" for decorator in decorators)
+    text = [line.removeprefix(margin) for line in f"{above}{result.text}".split("\n")]
+    return in_place_of(theirs, "\n".join(text))
 
 
 def _as_noted(ours: Function, base: Function) -> Function:
     """The declaration's method with the annotations of the parent's equal statements."""
     kinds = ast.Assign | ast.AnnAssign
-    said = {plain_text(n): n for n in ast.walk(base) if isinstance(n, kinds)}
+    said = {plain_text(node): node for node in ast.walk(base) if isinstance(node, kinds)}
     same: dict[ast.AST, ast.AST] = {}
     for node in ast.walk(ours):
-        noted = said.get(plain_text(node)) if isinstance(node, kinds) else None
+        if not isinstance(node, kinds):
+            continue
+        noted = said.get(plain_text(node))
         if noted is not None and key(noted) != key(node):
             same[node] = ast.copy_location(copy.copy(noted), node)
     return exchanged(ours, same) if same else ours

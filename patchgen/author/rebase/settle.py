@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.author.align.file import Cut, of_lines
@@ -32,7 +32,7 @@ from patchgen.author.rebase.code import (
 from patchgen.compiler.edits.pattern import expressions, suites
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, names_in
-from patchgen.syntax.same import Function, plain_text
+from patchgen.syntax.same import Function, plain_text, plain_texts
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
@@ -123,7 +123,7 @@ def _is_shared(change: Change, own: Sequence[Change]) -> bool:
     """Whether the declaration makes the change, too, and one more beside it or none."""
     if not change.new or len(own) != 1 or own[0].old != change.old:
         return False
-    if [*map(plain_text, own[0].new)] == [*map(plain_text, change.new)]:
+    if plain_texts(own[0].new) == plain_texts(change.new):
         return True
     if not len(change.old) == len(change.new) == len(own[0].new) == 1:
         return False
@@ -278,16 +278,28 @@ def _places(flow: Flow, wanted: ast.expr, folded: _Folded) -> Iterator[tuple[Spo
     """Where a method has an expression, also by variables that the same statements bind."""
     values = {plain_text(binding): binding.value for binding in folded.bindings}
     for number, spot in enumerate(flow):
-        for node in (inner for head in spot.heads for inner in expressions(head)):
-            if type(node) is not type(wanted):
-                continue
-            known: dict[ast.AST, ast.AST] = {}
-            for name in (n for n in ast.walk(node) if isinstance(n, ast.Name) and values):
-                origin = binder(flow, name.id, number)
-                if origin is not None and plain_text(origin.node) in values:
-                    known[name] = values[plain_text(origin.node)]
-            if key(exchanged(node, known) if known else node) == key(wanted):
-                yield spot, node
+        for head in spot.heads:
+            for node in expressions(head):
+                if type(node) is not type(wanted):
+                    continue
+                known = _known(flow, number, node, values) if values else {}
+                if key(exchanged(node, known) if known else node) == key(wanted):
+                    yield spot, node
+
+
+def _known(
+    flow: Flow, number: int, node: ast.expr, values: Mapping[str, ast.AST]
+) -> dict[ast.AST, ast.AST]:
+    """The names in an expression that one of the statements binds, with what it binds them to."""
+    known: dict[ast.AST, ast.AST] = {}
+    for name in ast.walk(node):
+        if not isinstance(name, ast.Name):
+            continue
+        origin = binder(flow, name.id, number)
+        text = plain_text(origin.node) if origin is not None else ""
+        if text in values:
+            known[name] = values[text]
+    return known
 
 
 def _origins(flow: Flow, node: ast.stmt, expression: ast.expr) -> dict[str, str]:

@@ -27,7 +27,6 @@ from patchgen.author.rebase.merge import Merge, merge
 from patchgen.author.rebase.write import OUT, Rewritten, Writer, replaced, without_comments
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals
-from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source
 
 CLASS = "(class)"  # the member of a change that is about a class as a whole
@@ -366,7 +365,7 @@ def _where_it_is(change: releases.Declared, member: Code, tree: releases.Tree) -
         f"{definition.name}.{name}"
         for definition in classes
         for name, other in definition.members.items()
-        if [*map(plain_text, other.nodes)] == member.says
+        if other.says == member.says
     ]
     named = [d.name for d in classes if change.member in d.members]
     alike = [f"{n}.{change.member}" for n in named if n.endswith(change.parent[-8:])]
