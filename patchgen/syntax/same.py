@@ -49,6 +49,10 @@ def plain_text(node: ast.AST) -> str:
     return text
 
 
+def plain_texts(nodes: Iterable[ast.AST]) -> list[str]:
+    return [plain_text(node) for node in nodes]
+
+
 def is_documenting(decorator: ast.expr) -> bool:
     """Whether `decorator` gives what stands below it its documentation, and nothing else."""
     called = decorator

@@ -25,7 +25,13 @@ from patchgen.facts.decorators import RULES, Rule
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, local_names
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.same import Function, is_documenting, plain_text, without_docstring
+from patchgen.syntax.same import (
+    Function,
+    is_documenting,
+    plain_text,
+    plain_texts,
+    without_docstring,
+)
 from patchgen.syntax.trees import called_function
 
 _COPIED = 1.3
@@ -88,11 +94,11 @@ def _over_parent(
 ) -> DeclaredDefinition | None:
     """The class as one that derives from the parent's; None if that is impossible."""
     bases, decorators = _bases(new, old, words), decorators_added(_class(old), _class(new))
-    is_loose = [*map(plain_text, new.loose)] != [*map(plain_text, old.loose)]
+    is_loose = plain_texts(new.loose) != plain_texts(old.loose)
     if bases is None or decorators is None or is_loose:
         return None
     above = ", ".join([words.names.of_parents_own(old.name), *bases])
-    texts = {str(_plain_texts(d.members["forward"])) for d in (new, old) if "forward" in d.members}
+    texts = {str(d.members["forward"].says) for d in (new, old) if "forward" in d.members}
     for one in _class(new).decorator_list if len(texts) > 1 else ():
         # The converter drops what lets a kernel take the place of another `forward`.
         name = ast.unparse(called_function(one)).rpartition(".")[2]
@@ -124,8 +130,8 @@ def _over_parent(
 def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
     """What stands behind the parent's class: the fork's bases, if they are not the parent's."""
     child, parent = _class(new), _class(old)
-    mine, theirs = ([*map(plain_text, node.bases)] for node in (child, parent))
-    if [*map(plain_text, child.keywords)] != [*map(plain_text, parent.keywords)]:
+    mine, theirs = (plain_texts(node.bases) for node in (child, parent))
+    if plain_texts(child.keywords) != plain_texts(parent.keywords):
         return None
     if mine == theirs:
         return []
@@ -142,7 +148,7 @@ def declare_member(
     new: Member, old: Member | None, owner: str, words: Words, doubts: Doubts, taken: set[str]
 ) -> list[str] | None:
     """The declaration of a member: empty if it is the parent's; None if it cannot be declared."""
-    if old is not None and _plain_texts(new) == _plain_texts(old):
+    if old is not None and new.says == old.says:
         return []
     if all(isinstance(n, ast.AnnAssign) and n.value is None for n in new.nodes):
         return []
@@ -175,10 +181,6 @@ def declare_member(
     return best
 
 
-def _plain_texts(member: Member) -> list[str]:
-    return [plain_text(node) for node in member.nodes]
-
-
 def _says_super(node: ast.stmt) -> bool:
     """Whether `super()` in a member would be the parent's class in the declaration."""
     return any(isinstance(n, ast.Name) and n.id == "super" for n in ast.walk(node))
@@ -190,7 +192,7 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
         return None
     mine, theirs = without_docstring(new.body), without_docstring(old.body)
     repeated, more = mine[: len(theirs)], mine[len(theirs) :]
-    is_repeated = [*map(plain_text, repeated)] == [*map(plain_text, theirs)]
+    is_repeated = plain_texts(repeated) == plain_texts(theirs)
     if not more or not is_repeated or any(map(_says_super, more)):
         return None
     # Where the parent's method returns early, nothing would come after that.
@@ -358,7 +360,7 @@ def decorators_added(
         for function in (new, old)
     )
     above = len(mine) - len(theirs)
-    is_more = above >= 0 and [*map(plain_text, mine[above:])] == [*map(plain_text, theirs)]
+    is_more = above >= 0 and plain_texts(mine[above:]) == plain_texts(theirs)
     return mine[:above] if is_more else None
 
 

@@ -29,7 +29,6 @@ from patchgen.compiler.plan.bindings import KEPT
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.bound import names_in
 from patchgen.syntax.errors import Location, Problem
-from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source, read_source
 
 _RELATIVE = re.compile(r"^(\s*from )(\.+)([\w.]*)( import .*)$", re.MULTILINE)
@@ -121,4 +120,4 @@ def _rebuilt(written: File, output: File, forked: ForkedModel) -> Iterator[Probl
 
 def _says(definition: Definition) -> set[str]:
     """The members of a class, as text."""
-    return {plain_text(node) for member in definition.members.values() for node in member.nodes}
+    return {text for member in definition.members.values() for text in member.says}

@@ -18,7 +18,7 @@ from patchgen.facts.decorators import RULES
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.lines import code_lines
-from patchgen.syntax.same import Function, is_documenting, plain_text
+from patchgen.syntax.same import Function, is_documenting
 from patchgen.syntax.text import make_source
 from patchgen.syntax.trees import called_function
 
@@ -139,11 +139,11 @@ def _differing(adopted: Adopted, name: str) -> frozenset[str]:
     theirs = adopted.forked.fork.definitions[name]
     if mine.kind != "class" or theirs.kind != "class":
         return frozenset()
-    texts = [
-        {name: [*map(plain_text, member.nodes)] for name, member in definition.members.items()}
-        for definition in (mine, theirs)
-    ]
-    return frozenset(n for n in {*texts[0], *texts[1]} if texts[0].get(n) != texts[1].get(n))
+    differing = mine.members.keys() ^ theirs.members.keys()
+    for member in mine.members.keys() & theirs.members.keys():
+        if mine.members[member].says != theirs.members[member].says:
+            differing.add(member)
+    return frozenset(differing)
 
 
 def _place(body: Sequence[ast.stmt], line: int) -> tuple[str, str]:

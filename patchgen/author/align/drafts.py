@@ -115,19 +115,26 @@ def _with_rest(
         return None
     if key(old.func) != key(new.func) or key(old) == key(new):
         return None
-    sides = [arguments(call)[:: -1 if is_last else 1] for call in (old, new)]
-    same = len(os.path.commonprefix([[*map(key, side)] for side in sides]))
-    # The converter puts arguments in front of `**kwargs`, which `...` would stand for.
-    if any(isinstance(n, ast.keyword) and n.arg is None for n in sides[0][:same]):
+    step = -1 if is_last else 1
+    before, after = arguments(old)[::step], arguments(new)[::step]
+    same = len(os.path.commonprefix([[*map(key, before)], [*map(key, after)]]))
+    if not same and not is_last:
         return None
-    calls = []
-    for call, side in zip((old, new), sides, strict=True):
-        rest = side[same:][:: -1 if is_last else 1]
-        plain = [n for n in rest if isinstance(n, ast.expr)]
-        named = [n for n in rest if isinstance(n, ast.keyword)]
-        dots = ast.Constant(...)
-        calls.append(ast.Call(call.func, [*plain, dots] if is_last else [dots, *plain], named))
-    return (calls[0], calls[1]) if same or is_last else None
+    # The converter puts arguments in front of `**kwargs`, which `...` would stand for.
+    if any(isinstance(n, ast.keyword) and n.arg is None for n in before[:same]):
+        return None
+    return (
+        _with_dots(old, before[same:][::step], is_last),
+        _with_dots(new, after[same:][::step], is_last),
+    )
+
+
+def _with_dots(call: ast.Call, rest: Sequence[ast.AST], is_last: bool) -> ast.Call:
+    """The call with the arguments `rest` alone, and `...` for those before or behind them."""
+    plain = [argument for argument in rest if isinstance(argument, ast.expr)]
+    named = [argument for argument in rest if isinstance(argument, ast.keyword)]
+    dots = ast.Constant(...)
+    return ast.Call(call.func, [*plain, dots] if is_last else [dots, *plain], named)
 
 
 def _by_name(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from patchgen.syntax.reads import Reference
-from patchgen.syntax.same import Function, plain_text
+from patchgen.syntax.same import Function, plain_text, plain_texts
 from patchgen.syntax.scopes import references
 from patchgen.syntax.text import Source, make_source, parse
 
@@ -26,6 +26,11 @@ class Member:
 
     name: str
     nodes: tuple[ast.stmt, ...]
+
+    @property
+    def says(self) -> list[str]:
+        """What it says, without what only documents."""
+        return plain_texts(self.nodes)
 
     @property
     def method(self) -> Function | None:

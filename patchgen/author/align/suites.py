@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Literal, TypeVar
 
 from patchgen.syntax.same import Function, without_docstring
+from patchgen.syntax.trees import names_within
 
 # Compound statements as suites that hold others; what else they say is their head.
 _SUITES = ("body", "orelse", "finalbody")
@@ -200,21 +201,23 @@ def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     inner_names: set[str] = set()
     while True:
         if isinstance(old, ast.expr) and isinstance(new, ast.expr):
-            names = {n.id for side in (old, new) for n in ast.walk(side) if isinstance(n, ast.Name)}
-            is_alone = not isinstance(old, _NO_PLACE) and not isinstance(new, _NO_PLACE)
-            pairs += [(old, new)] if is_alone and not names & inner_names else []
+            names = {name.id for side in (old, new) for name in names_within(side)}
+            has_place = not isinstance(old, _NO_PLACE) and not isinstance(new, _NO_PLACE)
+            if has_place and names.isdisjoint(inner_names):
+                pairs.append((old, new))
         children = _children(old, new)
         if children is None:
             break
         differ = [(a, b) for a, b in children if key(a) != key(b)]
         if len(differ) != 1 or isinstance(old, ast.JoinedStr):
             break
-        index = old.slice if isinstance(old, ast.Subscript) else None
-        if differ[0][0] is index and isinstance(index, ast.Tuple):
-            break  # the tuple of `x[a, b]` is no expression that could be written alone
+        ((before, after),) = differ
+        # The tuple of `x[a, b]` is no expression that could be written alone.
+        if isinstance(old, ast.Subscript) and before is old.slice and isinstance(before, ast.Tuple):
+            break
         for side in (old, new):
             inner_names |= {*own_names([side, *ast.iter_child_nodes(side)])}
-        ((old, new),) = differ
+        old, new = before, after
     return pairs[::-1]
 
 
