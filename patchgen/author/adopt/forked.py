@@ -102,17 +102,15 @@ def pair_with_parent(
 ) -> ForkedModel:
     """The fork beside `parent`, the file of `module` in the release at `root`."""
     renaming = rename_classes(parent.classes, fork.classes)
-    pairs = {
-        name: renaming.original(name)
-        for name, definition in fork.definitions.items()
-        if (old := parent.definitions.get(renaming.original(name))) is not None
-        and (old.kind == definition.kind or "class" not in (old.kind, definition.kind))
-    }
+    pairs: dict[str, str] = {}
     for name, definition in fork.definitions.items():
-        if renaming.new and definition.kind == "assign" and name not in pairs:
-            tail = name.partition("_")[2]
-            alike = [old for old in parent.definitions if tail and old.partition("_")[2] == tail]
-            pairs |= {name: alike[0]} if len(alike) == 1 and alike[0] not in pairs.values() else {}
+        original = renaming.original(name)
+        old = parent.definitions.get(original)
+        # A function may have become a constant, but no class.
+        if old is not None and (old.kind == "class") == (definition.kind == "class"):
+            pairs[name] = original
+    if renaming.new:
+        _pair_constants(parent, fork, pairs)
     renamed = {old: new for new, old in pairs.items() if new != old}
     # Beside the parent's class under a new name, one with the old name is another class.
     pairs = {new: old for new, old in pairs.items() if renamed.get(old, new) == new}
@@ -122,13 +120,26 @@ def pair_with_parent(
     if renaming.behind:
         alone, renamed = renamed | alone, {}
     pairs |= {new: old for old, new in alone.items()}
-    said = {ast.unparse(n) for n in ast.walk(fork.tree) if isinstance(n, ast.ImportFrom)}
-    parent = with_whole_names(
-        parent, lambda node: node.col_offset > 0 and ast.unparse(node) in said
-    )
+    said = {ast.unparse(node) for node in ast.walk(fork.tree) if isinstance(node, ast.ImportFrom)}
+
+    def is_said(node: ast.ImportFrom) -> bool:
+        return node.col_offset > 0 and ast.unparse(node) in said
+
+    parent = with_whole_names(parent, is_said)
     # Of classes that were renamed alone, the code of the parent goes on to mean its own.
     parent = _with_names(_renamed(parent, renamed), alone)
     return ForkedModel(parent, fork, module, pairs, title, root, frozenset(alone.values()))
+
+
+def _pair_constants(parent: File, fork: File, pairs: dict[str, str]) -> None:
+    """Pair constants of which only the first word differs: LLAMA_INPUTS, TOY_INPUTS."""
+    for name, definition in fork.definitions.items():
+        tail = name.partition("_")[2]
+        if not tail or name in pairs or definition.kind != "assign":
+            continue
+        alike = [old for old in parent.definitions if old.partition("_")[2] == tail]
+        if len(alike) == 1 and alike[0] not in pairs.values():
+            pairs[name] = alike[0]
 
 
 def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[str, str]:
@@ -137,13 +148,16 @@ def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[st
     texts = {name: _lines(parent, name) for name in parent.classes if name not in there}
     renamed: dict[str, str] = {}
     for name in fork.classes:
-        mine = _lines(fork, name) if name not in pairs and texts else Counter[str]()
-        shares = {
-            old: (mine & theirs).total() / max(theirs.total(), 1) for old, theirs in texts.items()
-        }
-        named = [old for old in shares if name not in pairs and name.endswith(old)]
-        best = max(named or shares, key=lambda old: shares[old], default="")
-        if best and (named or (mine.total() > 2 and shares[best] >= _SAME_CODE)):
+        if name in pairs or not texts:
+            continue
+        mine = _lines(fork, name)
+        shares: dict[str, float] = {}
+        for old, theirs in texts.items():
+            shares[old] = (mine & theirs).total() / max(theirs.total(), 1)
+        named = [old for old in shares if name.endswith(old)]
+        best = max(named or shares, key=lambda old: shares[old])
+        has_its_code = mine.total() > 2 and shares[best] >= _SAME_CODE
+        if named or has_its_code:
             renamed[name] = best
             del texts[best]
     return renamed

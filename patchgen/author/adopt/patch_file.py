@@ -28,6 +28,7 @@ from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.same import Function, is_documenting
 from patchgen.syntax.scopes import references
 from patchgen.syntax.text import make_source, parse, read_source
+from patchgen.syntax.trees import names_within
 
 
 @dataclass(frozen=True)
@@ -153,21 +154,27 @@ class _Reader:
 
     def run_applier(self) -> None:
         """Run the one function that assigns something and that no other function calls."""
-        acting = [
-            node
-            for node in self.file.tree.body
-            if isinstance(node, Function) and not _takes_self(node) and node not in self.followed
-            if any(_is_store(n) for n in own_nodes(node.body) if not isinstance(n, ast.Subscript))
-        ]
-        calls = [{n.id for n in ast.walk(f) if isinstance(n, ast.Name)} - {f.name} for f in acting]
-        appliers = [one for one in acting if not any(one.name in names for names in calls)]
+        acting: list[Function] = []
+        for node in self.file.tree.body:
+            if not isinstance(node, Function) or _takes_self(node) or node in self.followed:
+                continue
+            inside = [n for n in own_nodes(node.body) if not isinstance(n, ast.Subscript)]
+            if any(map(_is_store, inside)):
+                acting.append(node)
+        called: set[str] = set()
+        for function in acting:
+            called |= {name.id for name in names_within(function)} - {function.name}
+        appliers = [function for function in acting if function.name not in called]
         if len(appliers) > 1:
             what = f"may apply the patch, and so may {appliers[0].name}"
             self.refuse(appliers[1], what, f"say which: --apply '{appliers[1].name}()'")
         for function in appliers:
             self._call(Defined(function), None, self.module)
-        others = [one for one in ast.walk(self.file.tree) if isinstance(one, Function)]
-        for inner in own_nodes(n for one in others if one not in self.followed for n in one.body):
+        not_run: list[ast.stmt] = []
+        for other in ast.walk(self.file.tree):
+            if isinstance(other, Function) and other not in self.followed:
+                not_run += other.body
+        for inner in own_nodes(not_run):
             if isinstance(inner, ast.Attribute) and _is_store(inner):
                 if is_of_transformers(self.value(inner, self.module)):
                     self.refuse(inner, "is assigned where nothing in this file applies it")

@@ -79,23 +79,28 @@ class PatchNames:
     @cached_property
     def assigned(self) -> dict[tuple[str, str], Assignment]:
         """The assignments by the name in the parent's module, and the attribute of that class."""
-        effective, dead = dict[tuple[str, str], Assignment](), list[tuple[Location, str]]()
+        effective: dict[tuple[str, str], Assignment] = {}
+        dead: list[tuple[Location, str]] = []
         for change in self.patch.assignments:
             module, names = resolver_of(self.root).locate(change.path)
             if module != self.module:
                 continue
-            text, (name, attr) = ".".join(names), (*names, "")[:2]
-            if len(names) > 2 or attr and name not in self.parent.classes:
+            text = ".".join(names)
+            name, attr = (*names, "")[:2]
+            is_no_class = attr != "" and name not in self.parent.classes
+            if len(names) > 2 or is_no_class:
                 what = f"changes {text}, which is no class of {module} in this release"
                 self.refuse(change.at, what, ANOTHER_RELEASE)
             if reason := self._no_effect(name, attr):
                 dead.append((change.at, f"{text} has no effect: {reason}"))
                 continue
             effective[name, attr] = change
-            if (name, "") in effective and len([key for key in effective if key[0] == name]) > 1:
+            of_name = [key for key in effective if key[0] == name]
+            if (name, "") in effective and len(of_name) > 1:
                 self.refuse(change.at, f"changes the replaced {name}", _BEFORE)
         if dead and not effective:
-            self.refuse(*dead[0], ANOTHER_RELEASE)
+            at, what = dead[0]
+            self.refuse(at, what, ANOTHER_RELEASE)
         self.notes += [f"{at}: {what}" for at, what in dead]
         return effective
 
@@ -148,28 +153,34 @@ class PatchNames:
     @cached_property
     def pieces(self) -> dict[str, tuple[ast.stmt, ...]]:
         """The other definitions that are needed, by name."""
+        waiting: list[str] = []
+        for key, change in self.assigned.items():
+            if key not in self.methods and isinstance(change.value, Defined):
+                waiting.append(change.value.node.name)
+        for method in self.methods.values():
+            waiting += [read.name for read in reads_of([method])]
         needed: dict[str, tuple[ast.stmt, ...]] = {}
-        values = [change.value for key, change in self.assigned.items() if key not in self.methods]
-        waiting = [value.node.name for value in values if isinstance(value, Defined)]
-        waiting += [read.name for node in self.methods.values() for read in reads_of([node])]
+        body = self.file.tree.body
         while waiting:
             name = waiting.pop()
-            guard, value = self.file.guarded.get(name), self.patch.scope.get(name)
+            value = self.patch.scope.get(name)
+            if name in needed or value is None:
+                continue
+            guard = self.file.guarded.get(name)
             path = value.path if isinstance(value, Imported) else ""
             is_import = name in self.file.imports or path.startswith(f"{self.module}.")
-            if name in needed or value is None or path and is_import and guard is None:
+            if path and is_import and guard is None:
                 continue
             if isinstance(value, Unknown) and name in self.patch.touched:
                 at = self.file.source.at_node(self.patch.touched[name])
                 self.refuse(at, f"may change {name}, which the patch reads", "make it a constant")
-            body = self.file.tree.body
             nodes = tuple(node for node in body if name in defined_names(node) or node is guard)
-            if not nodes and not path:
-                what = f"reads {name}, which is bound in a way that is not read"
-                self.refuse(self.file.source.at_node(body[0]), what, "make it a constant")
             if nodes:
                 needed[name] = nodes
                 waiting += [read.name for read in reads_of(nodes)]
+            elif not path:
+                what = f"reads {name}, which is bound in a way that is not read"
+                self.refuse(self.file.source.at_node(body[0]), what, "make it a constant")
         return needed
 
     # What each name is called in the fork.
@@ -491,24 +502,32 @@ def _renamed(names: PatchNames, file: File, renamings: Iterable[_Renaming]) -> l
 
 def _edit_class(names: PatchNames, name: str, attr: str, new: Assignment) -> Iterator[Cut]:
     """Put a member into a class; what is put on instances, those of subclasses have as well."""
-    definition, method = names.parent.definitions[name], names.methods.get((name, attr))
+    definition = names.parent.definitions[name]
     for decorator in getattr(definition.node, "decorator_list", ()):
         word = ast.unparse(decorator).partition("(")[0].rpartition(".")[2]
         if word in FIELD_DECORATORS:
             names.refuse(new.at, f"changes {name}, whose fields are made before", "write a class")
-        if attr == "forward" and RULES.get(word, (None,))[0] in (Rule.KERNEL, Rule.EXPERTS):
+        rule, *_ = RULES.get(word, (None,))
+        if attr == "forward" and rule in (Rule.KERNEL, Rule.EXPERTS):
             names.notes.append(f"@{word} of {name} is left out: its forward is replaced")
             yield of_lines(decorator.lineno, decorator.end_lineno or 0, ())
-    lines = _written(names, [method], attr, 4) if method else [f"    {attr} = {names.text_of(new)}"]
+    method = names.methods.get((name, attr))
+    if method is not None:
+        lines = _written(names, [method], attr, 4)
+    else:
+        lines = [f"    {attr} = {names.text_of(new)}"]
     if attr in definition.members:
         yield from _edits_of_member(definition, attr, lines)
     else:
         end = definition.node.end_lineno or 0
         yield of_lines(end + 1, end, ["", *lines])
-    for other in names.parent.classes if new.to_instances else ():
+    if not new.to_instances:
+        return
+    for other in names.parent.classes:
         below = names.parent.definitions[other]
-        is_below = other != name and definition in names.lineage(other)
-        if is_below and attr in below.members and (other, attr) not in names.assigned:
+        if other == name or attr not in below.members or (other, attr) in names.assigned:
+            continue
+        if definition in names.lineage(other):
             yield from _edits_of_member(below, attr, [])
 
 

@@ -80,18 +80,28 @@ def place_in_fork(
 
     What stands only in the declaration, or in transformers, stays where it is.
     """
-    statements = [n for n in ast.walk(parse(read_source(path))) if isinstance(n, ast.stmt)]
-    lines = {text: node.lineno for node in statements[::-1] for text in _said(node)}
-    # The innermost is the last in the order of `walk`.
-    written = [n for n in ast.walk(ast.parse(declared)) if isinstance(n, ast.stmt)][::-1]
-    placed = []
+    lines: dict[str, int] = {}
+    for node in ast.walk(parse(read_source(path))):
+        if isinstance(node, ast.stmt):
+            for text in _said(node):
+                lines.setdefault(text, node.lineno)
+    written = [node for node in ast.walk(ast.parse(declared)) if isinstance(node, ast.stmt)]
+
+    def line_in_fork(line: int) -> int:
+        # The innermost statement is the last in the order of `walk`.
+        for node in reversed(written):
+            if first_line(node) <= line <= (node.end_lineno or 0):
+                for text in _said(node):
+                    if there := lines.get(text.replace(f"{alias}.", "")):
+                        return there
+        return 0
+
+    placed: list[Problem] = []
     for problem in problems:
-        if problem.at.path.rpartition("/")[2].startswith("modular_"):
-            line = problem.at.line
-            inside = [n for n in written if first_line(n) <= line <= (n.end_lineno or 0)]
-            said = [text.replace(f"{alias}.", "") for node in inside for text in _said(node)]
-            line = next((lines[text] for text in said if text in lines), 0)
-            problem = replace(problem, at=Location(display_path, line, 1)) if line else problem
+        is_declared = problem.at.path.rpartition("/")[2].startswith("modular_")
+        line = line_in_fork(problem.at.line) if is_declared else 0
+        if line:
+            problem = replace(problem, at=Location(display_path, line, 1))
         placed.append(problem)
     return tuple(placed)
 

@@ -79,12 +79,7 @@ class _Writer:
         wanted = [*differing(forked), *self.doubts.definitions, *forked.alone]
         if forked.renames:
             # Nothing of the fork would bring along a class that nothing else names.
-            users = [d for d in fork.definitions.values() if d.kind == "class"]
-            used = set[str]()
-            for user in users:
-                used |= _reads(user)
-                functions = (fork.definitions.get(name) for name in _reads(user))
-                users += [d for d in functions if d and d.kind == "def" and d not in users]
+            used = self._used()
             wanted += [name for name in self._paired if name not in used]
         # What derives from a class of transformers becomes one class with it.
         for name in [name for name in wanted if name in fork.classes]:
@@ -96,6 +91,20 @@ class _Writer:
         if not {*wanted} & {*self._paired}:
             wanted += self._paired[-1:]
         return sorted({*wanted}, key=list(fork.definitions).index)
+
+    def _used(self) -> set[str]:
+        """The names that classes of the fork read, and functions that these name."""
+        definitions = self.forked.fork.definitions
+        used: set[str] = set()
+        users = [definition for definition in definitions.values() if definition.kind == "class"]
+        for user in users:  # which grow meanwhile
+            read = _reads(user)
+            used |= read
+            for name in read & definitions.keys():
+                definition = definitions[name]
+                if definition.kind == "def" and definition not in users:
+                    users.append(definition)
+        return used
 
     def _guards_read(self, words: Words, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The fork's statements that a declared one needs, and that are not written yet.

@@ -135,19 +135,23 @@ class Attentions:
             if self.follows(missed.method):
                 reader = f"{missed.owner.name} reads a mask that SDPA would get"
                 yield missed.node, f"{reader}, and stays eager: {missed.why}"
+        read: list[ast.AST] = []
+        written: set[ast.AST] = set()
+        for chain in self.chains:
+            read += [term.value for term in chain.scores.terms]
+            written.update(ast.walk(chain.method))
+        for interface in self.interfaces:
+            read += interface.calls
+        statements = walk(self.module.tree, ast.Assign)
+        makers = [statement for statement in statements if names(statement) & MADE_BY_CONFIG]
         # The names under which masks go from where they are made to attentions.
-        read: list[ast.AST] = [term.value for chain in self.chains for term in chain.scores.terms]
-        read += [call for interface in self.interfaces for call in interface.calls]
-        nodes = walk(self.module.tree, ast.Assign)
-        makers = [node for node in nodes if names(node) & MADE_BY_CONFIG]
         masks = {name for name in names(read) | stored(makers) if "mask" in name}
-        written = {id(node) for chain in self.chains for node in ast.walk(chain.method)}
         for _, method in self.module.methods:
             for node in walk(method, ast.expr):
-                operands = _operands(node) if id(node) not in written else []
-                if masks.intersection(map(dotted, operands)):
-                    what = f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in"
-                    yield node, f"{what} another form"
+                if node in written or masks.isdisjoint(map(dotted, _operands(node))):
+                    continue
+                what = f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in"
+                yield node, f"{what} another form"
 
     @cached_property
     def calls_sdpa(self) -> bool:

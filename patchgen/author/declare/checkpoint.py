@@ -155,18 +155,20 @@ def _unfit_call(call: ast.Call, layer: Class) -> str:
 
 def _choice(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[Declared]:
     """`values /= total` becomes `values = values / total`: results of `topk` are saved."""
-    # Arithmetic creates a new value, which may be modified.
-    chosen = stored(
-        node
-        for node in walk(method.body, ast.Assign)
-        if "topk(" in ast.unparse(node.value) and not isinstance(node.value, ast.BinOp)
-    )
+    chosen: set[str] = set()
+    for node in walk(method.body, ast.Assign):
+        # Arithmetic creates a new value, which may be modified.
+        if "topk(" in ast.unparse(node.value) and not isinstance(node.value, ast.BinOp):
+            chosen |= stored(node)
     changes = [node for node in walk(method.body, ast.AugAssign) if dotted(node.target) in chosen]
-    for index, statement in enumerate(changes):
-        name = "leave_what_topk_gave" + (f"_{index + 1}" if index else "")
-        target = ast.Name(dotted(statement.target))
-        value = ast.unparse(ast.BinOp(target, statement.op, statement.value))
-        old, new = (code(module, method, n) for n in (statement, f"{target.id} = {value}"))
+    for number, statement in enumerate(changes, 1):
+        name = "leave_what_topk_gave"
+        if number > 1:
+            name = f"{name}_{number}"
+        target = dotted(statement.target)
+        value = ast.BinOp(ast.Name(target), statement.op, statement.value)
+        old = code(module, method, statement)
+        new = code(module, method, f"{target} = {ast.unparse(value)}")
         yield Declared(owner.name, members=(edit(name, method, [old], [new]),))
 
 

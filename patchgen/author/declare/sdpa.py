@@ -92,16 +92,19 @@ def _connected(module: Module, attns: Attentions, calls: Sequence[interface.Call
     told = _configuration(dict.fromkeys(call.chain.owner for call in calls), members)
     _add_only_classes(module, members)
     declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
-    blocks = all(call.takes_blocks for call in calls)
-    plain = blocks and not any(call.bias for call in calls)
-    names = ["sdpa", *["flash_attn"] * plain, *["flex_attn", "attention_backend"] * blocks]
-    flags = "\n".join(f"_supports_{name} = True" for name in names)
-    mixins = ("TellsConfig",) * told
+    supported = ["sdpa"]
+    others = ' or "eager"'
+    if all(call.takes_blocks for call in calls):
+        flash = ""
+        if not any(call.bias for call in calls):
+            supported.append("flash_attn")
+            flash = ', "flash_attention_2" and its successors'
+        supported += ["flex_attn", "attention_backend"]
+        others = f', "eager"{flash}, "flex_attention" or a function of your own'
+    flags = "\n".join(f"_supports_{name} = True" for name in supported)
+    mixins = ("TellsConfig",) if told else ()
     declared += [Declared(owner.name, mixins, members=(flags,)) for owner in module.pretrained]
-    flash = ', "flash_attention_2" and its successors' * plain
-    others = f', "eager"{flash}, "flex_attention" or a function of your own' * blocks
-    says = CONNECTED.format(others=others or ' or "eager"')
-    return Contribution("sdpa", says, tuple(declared))
+    return Contribution("sdpa", CONNECTED.format(others=others), tuple(declared))
 
 
 def _written(module: Module, attns: Attentions) -> Contribution:
@@ -185,28 +188,37 @@ def _add_only_classes(module: Module, members: dict[str, list[str]]) -> None:
 def _calls(attns: Attentions, called_by: Interface) -> list[str]:
     """The edit of a class that calls the interface, and a missing attribute."""
     lookup, method = called_by.lookup, called_by.method
+    owner = called_by.owner
     keywords = {keyword.arg for call in called_by.calls for keyword in call.keywords}
     if refused := sorted(NOT_IN_SDPA.intersection(keywords)):
         names = ", ".join(f"`{name}`" for name in refused)
         raise Unfit(lookup, f"the interface is given {names}, which SDPA does not compute")
     # The error does not show under "eager", where the mask always has all its values.
-    if attns.causal and called_by.owner.is_causal - {"True"}:
+    if attns.causal and owner.is_causal - {"True"}:
         what = "`is_causal` is False where the mask is causal: without a mask, SDPA would see every"
         raise Unfit(lookup, f"{what} key")
-    holes = ["lookup", "name", "eager"] + ["window"] * ("sliding_window" in keywords)
-    window = ", sliding_window=window" if "window" in holes else ""
+    holes = ["lookup", "name", "eager"]
+    window = ""
+    if "sliding_window" in keywords:
+        holes.append("window")
+        window = ", sliding_window=window"
     function = "sink_attention" if "s_aux" in keywords else "sdpa_attention"
     whole = ", whole_mask=True" if attns.whole_masks else ""
     annotation = ": Callable" if isinstance(lookup, ast.AnnAssign) else ""
     for statement in walk(method.body, ast.Assign):
-        if called_by.calls == (statement.value,):
-            target, name = ast.unparse(statement.targets[0]).strip("()"), called(statement.value)
-            old = [f"{name}{annotation} = lookup(name, eager)", f"{target} = {name}(...{window})"]
-            if len(find(ast.parse("\n".join(old)).body, method, holes)) == 1:
-                new = [f"{target} = {function}(..., eager{whole})"]
-                members = [edit("call_sdpa", method, old, new, holes)]
-                # transformers takes a missing attribute as True.
-                return members + [f"is_causal = {attns.causal}"] * (not called_by.owner.is_causal)
+        if called_by.calls != (statement.value,):
+            continue
+        target = ast.unparse(statement.targets[0]).strip("()")
+        name = called(statement.value)
+        old = [f"{name}{annotation} = lookup(name, eager)", f"{target} = {name}(...{window})"]
+        if len(find(ast.parse("\n".join(old)).body, method, holes)) != 1:
+            continue
+        new = f"{target} = {function}(..., eager{whole})"
+        members = [edit("call_sdpa", method, old, [new], holes)]
+        # transformers takes a missing attribute as True.
+        if not owner.is_causal:
+            members.append(f"is_causal = {attns.causal}")
+        return members
     raise Unfit(lookup, "the interface is called otherwise than once, behind its look-up")
 
 

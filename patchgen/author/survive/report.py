@@ -169,10 +169,13 @@ def rows_of(survey: Survey, on_disk: Mapping[str, Mapping[str, str]]) -> tuple[R
 
 def text_of(rows: tuple[Row, ...], survey: Survey) -> str:
     """The report as text."""
-    lines = [line for row in rows for line in _lines_of(row)]
-    lines += [f"{version} cannot be read: {why}" for version, why in survey.unreadable.items()]
-    absent = (*survey.wanted.missing, *survey.wanted.ends)
-    lines += [f"{name} is not here: --download lets pip fetch it" for name in absent]
+    lines: list[str] = []
+    for row in rows:
+        lines += _lines_of(row)
+    for version, why in survey.unreadable.items():
+        lines.append(f"{version} cannot be read: {why}")
+    for name in (*survey.wanted.missing, *survey.wanted.ends):
+        lines.append(f"{name} is not here: --download lets pip fetch it")
     whole = sum(row.survives for row in rows)
     releases = len(survey.wanted.releases)
     lines.append(f"{whole} of {len(rows)} variants convert on all of {releases} releases")
