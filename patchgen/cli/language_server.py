@@ -100,7 +100,9 @@ def go_to_parent(ls: LanguageServer, params: types.DefinitionParams) -> list[typ
     document = ls.workspace.get_text_document(params.text_document.uri)
     steps = _link(Path(document.path), document.source)
     line = params.position.line + 1
-    for node in _classes(document.source) if steps is not None else ():
+    if steps is None:
+        return None
+    for node in _classes(document.source):
         if node.lineno <= line <= (node.end_lineno or 0):
             names = [
                 _overridden(method)
@@ -136,7 +138,9 @@ def _find_in_parents(steps: Steps | None, owner: str, member: str = "") -> list[
         return []
     plan = steps.builder.naming.plan
     declaration = plan.declaration(Symbol(plan.modular.source.module, owner))
-    for symbol in find_ancestors(declaration, steps.builder) if declaration else ():
+    if declaration is None:
+        return []
+    for symbol in find_ancestors(declaration, steps.builder):
         block = steps.builder.index(symbol.module).definition(symbol.name)
         path = steps.builder.naming.bindings.env.path(symbol.module)
         if block is None or path is None or block.kind != "class":

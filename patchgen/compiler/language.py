@@ -104,10 +104,11 @@ def check_classes(
         if place > 0 and not index.source.module.startswith(f"{MODELS}."):
             node = find_class(block.text, name)
             problems += _check_calls(index, node, is_parent=True) if node else ()
-        for base in outside if place == 0 else ():
-            if _MAKES_OTHER_CLASSES.fullmatch(base):
-                what = f"{name} is merged, and its base {base} makes something of class bodies"
-                problems.append((1, 0, what, "write out all that the class has"))
+        if place == 0:
+            for base in outside:
+                if _MAKES_OTHER_CLASSES.fullmatch(base):
+                    what = f"{name} is merged, and its base {base} makes something of class bodies"
+                    problems.append((1, 0, what, "write out all that the class has"))
         for finding in problems:
             yield _report(index, block.first, finding)
 

@@ -142,7 +142,9 @@ def _link_neighbours(text: str, lines: Sequence[str], links: dict[int, Link]) ->
     """Link what is left inside a definition to the nearest lines of that definition."""
     for first, last in read_outline(text).definitions:
         linked = [n for n in range(first, last + 1) if n in links and links[n].sources]
-        for number in range(first, last + 1) if linked else ():
+        if not linked:
+            continue
+        for number in range(first, last + 1):
             # Comments are the converter's alone.
             if number not in links and not lines[number - 1].startswith("#"):
                 nearest = min(linked, key=lambda other: abs(other - number))

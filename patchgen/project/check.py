@@ -159,7 +159,9 @@ def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
             owners.setdefault(path, []).append(outcome.modular)
     clashes = {}
     for path, modulars in sorted(owners.items()):
-        for modular in modulars if len(modulars) > 1 else ():
+        if len(modulars) == 1:
+            continue
+        for modular in modulars:
             others = " and ".join(other.display_path for other in modulars if other != modular)
             what = f"gives the output {Path(path).name}, and so does {others}"
             hint = "rename one of them, or map their folders to different places"

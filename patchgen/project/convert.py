@@ -155,10 +155,12 @@ def _collect_changes(
 def _require_unchanged(outcome: Outcome | None, digests: Mapping[str, str]) -> None:
     """Raise PG905 where a file that the output depends on is another one by now."""
     # An orphan has no outcome: no modular file gives it.
-    for read in outcome.reads if outcome is not None else ():
+    if outcome is None:
+        return
+    for read in outcome.reads:
         # An output of this run can be a parent of another one.
         if read.digest not in (digests.get(read.path), digest_of_file(Path(read.path))):
-            at = Location(outcome.modular.display_path if outcome is not None else "")
+            at = Location(outcome.modular.display_path)
             what = f"{Path(read.path).name} changed while it was being converted"
             raise PatchgenError("PG905", at, what, "run the command again")
 
@@ -173,11 +175,12 @@ def _records_after(
     for verdict in report.verdicts:
         is_repaired = verdict.display_path in repaired
         if verdict.status is Status.ORPHANED:
-            for fix in verdict.fixes if is_repaired else ():
-                path = fix.path.with_suffix(".py")
-                # A diff may be orphaned alone.
-                if path not in expected and path.is_relative_to(base):
-                    records.pop(path.relative_to(base).as_posix(), None)
+            if is_repaired:
+                for fix in verdict.fixes:
+                    path = fix.path.with_suffix(".py")
+                    # A diff may be orphaned alone.
+                    if path not in expected and path.is_relative_to(base):
+                        records.pop(path.relative_to(base).as_posix(), None)
             continue
         outcome, output = outcomes.get(verdict.modular), verdict.output
         # What is wrong on disk keeps its record, which says why it is wrong.  What the cache says

@@ -102,13 +102,14 @@ class Classes:
         prefix = (self.value(name, "base_model_prefix") or "").strip("\"'")
         # The model that the head builds, or else any that the usual name may stand for.
         built = [(home, other) for other in others if (home := self._built(name, other))]
-        for home, other in [*built, *((prefix, other) for other in others)] if path is None else ():
-            of_model = [self.methods.get(base, {}) for base in self.ancestors(other)]
-            getters = [methods.get("get_input_embeddings") for methods in of_model]
-            inner = _returned_path(next(filter(None, getters), None))
-            if home and inner is not None and not inner.startswith(f"{home}."):
-                path = f"{home}.{inner}"
-                break
+        if path is None:
+            for home, other in [*built, *((prefix, other) for other in others)]:
+                of_model = [self.methods.get(base, {}) for base in self.ancestors(other)]
+                getters = [methods.get("get_input_embeddings") for methods in of_model]
+                inner = _returned_path(next(filter(None, getters), None))
+                if home and inner is not None and not inner.startswith(f"{home}."):
+                    path = f"{home}.{inner}"
+                    break
         if output is None or path is None:
             return None
         return f"_tied_weights_keys = {{'{output}.weight': '{path}.weight'}}"
@@ -117,14 +118,18 @@ class Classes:
         """Where the `__init__` of a model puts another one."""
         built = m.Assign(value=m.Call(func=m.Name(other)))
         init = self.methods[name].get("__init__")
-        for node in m.findall(init, built) if init is not None else ():
+        if init is None:
+            return ""
+        for node in m.findall(init, built):
             return code(cst.ensure_type(node, cst.Assign).targets[0].target).removeprefix("self.")
         return ""
 
 
 def _values_of(node: cst.ClassDef) -> Iterator[tuple[str, str]]:
     for line in node.body.body:
-        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+        if not isinstance(line, cst.SimpleStatementLine):
+            continue
+        for small in line.body:
             if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
                 yield small.targets[0].target.value, code(small.value)
 

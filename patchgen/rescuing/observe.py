@@ -180,8 +180,9 @@ def read_weights(folder: Path) -> dict[str, torch.Tensor]:
             from safetensors.torch import load_file
 
             weights |= load_file(path)
-        for path in sorted(folder.glob("pytorch_model*.bin")) if not weights else ():
-            weights |= torch.load(path, map_location="cpu", weights_only=True)
+        if not weights:
+            for path in sorted(folder.glob("pytorch_model*.bin")):
+                weights |= torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # of safetensors, pickle or the file system
         first = str(error).partition("\n")[0]
         raise SystemExit(f"the checkpoint's {path.name} cannot be read: {first}") from error

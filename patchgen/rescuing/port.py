@@ -139,9 +139,10 @@ def _lost_methods(
                  "generation.utils.GenerationMixin"):  # fmt: skip
         home, _, name = base.rpartition(".")
         base_class = old.find(f"{PACKAGE}.{home}", name)
-        for method in getattr(base_class[1], "body", ()) if base_class is not None else ():
-            if isinstance(method, ast.FunctionDef) and method.name not in usual and base_class:
-                theirs[method.name] = (base_class[0], method)
+        if base_class is not None:
+            for method in getattr(base_class[1], "body", ()):
+                if isinstance(method, ast.FunctionDef) and method.name not in usual:
+                    theirs[method.name] = (base_class[0], method)
     lost: dict[str, list[tuple[Module, ast.FunctionDef]]] = {}
     for node in tree.body:
         if not isinstance(node, ast.ClassDef) or not classes.is_model(node.name):
@@ -176,18 +177,19 @@ def _lost_defaults(everything: str, old: Sources, given: Mapping[str, Any]) -> l
     old_class = old.find("transformers.configuration_utils", "PretrainedConfig")
     usual, settings = PreTrainedConfig(), GenerationConfig()
     lost: dict[str, ast.expr] = {}
-    for node in ast.walk(old_class[1]) if old_class else ():
-        match node:
-            case ast.Assign(
-                targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
-                value=ast.Call(func=ast.Attribute(attr="pop"), args=[_, default]),
-            ) if isinstance(default, ast.Constant | ast.Dict):
-                lost[name] = default
-            # What `generate` takes by default; those with a value belong to its own configuration.
-            case ast.Return(value=ast.Dict(keys=keys, values=values)):
-                for key, value in zip(keys, values, strict=True):
-                    if isinstance(key, ast.Constant) and ast.unparse(value) == "None":
-                        lost.setdefault(str(key.value), value)
+    if old_class:
+        for node in ast.walk(old_class[1]):
+            match node:
+                case ast.Assign(
+                    targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
+                    value=ast.Call(func=ast.Attribute(attr="pop"), args=[_, default]),
+                ) if isinstance(default, ast.Constant | ast.Dict):
+                    lost[name] = default
+                # What `generate` takes by default; what has a value belongs to its configuration.
+                case ast.Return(value=ast.Dict(keys=keys, values=values)):
+                    for key, value in zip(keys, values, strict=True):
+                        if isinstance(key, ast.Constant) and ast.unparse(value) == "None":
+                            lost.setdefault(str(key.value), value)
     if "rope_scaling" in everything:
         lost["rope_scaling"] = ast.Constant(None)
     stated = {k: value for k, value in given.items() if not isinstance(value, list | dict)}

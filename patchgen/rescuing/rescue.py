@@ -93,14 +93,15 @@ def read_repository(path: Path) -> Repository:
             at = Location(str(file), getattr(error, "lineno", None) or 1, 1)
             raise PatchgenError("PG861", at, f"is no Python: {error}") from error
         uses_transformers |= any(imports_of(tree)) or "import transformers" in text
-        for node in ast.walk(tree) if path.is_file() else ():
-            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
-                other = path.parent / f"{node.module}.py"
-                if not other.is_file():
-                    at = Location(str(file), node.lineno, node.col_offset + 1)
-                    what = f"imports {other.name}, which is not beside it"
-                    raise PatchgenError("PG861", at, what, "put it there, or name the folder")
-                files += [other] if other not in files else []
+        if path.is_file():
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+                    other = path.parent / f"{node.module}.py"
+                    if not other.is_file():
+                        at = Location(str(file), node.lineno, node.col_offset + 1)
+                        what = f"imports {other.name}, which is not beside it"
+                        raise PatchgenError("PG861", at, what, "put it there, or name the folder")
+                    files += [other] if other not in files else []
     if not uses_transformers:
         what = "has no Python file that imports transformers"
         raise PatchgenError("PG861", Location(str(path)), what, "name a folder with modeling files")

@@ -260,7 +260,9 @@ def _added(owner: type, instances: list[nn.Module], function: Any) -> Iterator[D
     methods = [code_of(value) for base in owner.__mro__ for value in vars(base).values()]
     words = {name for code in methods if code is not None for name in code.co_names}
     new = code_of(function)
-    for key in new.co_names if new is not None else ():
+    if new is None:
+        return
+    for key in new.co_names:
         if key in words or not all(key in vars(part) for part in instances):
             continue
         values = [vars(part)[key] for part in instances]

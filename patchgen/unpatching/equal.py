@@ -94,7 +94,9 @@ def _observe(
     tiny = build_parent(head, copy.deepcopy(config), torch.float32)
     for patch in differences:
         owner, _, key = patch.target.partition(".")
-        for part in tiny.modules() if not patch.why_not else ():
+        if patch.why_not:
+            continue
+        for part in tiny.modules():
             if type(part).__qualname__ != owner:
                 continue
             if patch.kind == "instance":

@@ -193,10 +193,11 @@ def _finish(
     for model in models:
         if verify and model.flat and model.module == captured["module"]:
             equal = _compare(folder, model, captured.get("not_observed", {}), captured["model"])
-    for model in models if write is not None else ():
-        path = Path(write or "", model.name)
-        if model.flat or force:
-            write_new(path, model.text, path.parent, force, str(path))
+    if write is not None:
+        for model in models:
+            path = Path(write, model.name)
+            if model.flat or force:
+                write_new(path, model.text, path.parent, force, str(path))
     name, module, error = (captured[key] for key in ("model", "module", "error"))
     return Report(name, module, error, differences, models, equal, verify)
 

@@ -307,9 +307,10 @@ def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
     value = _value(text)
     names: dict[str, list[str]] = {}
     # An entry that is no text names nothing that could be routed.
-    for item in value.elts if isinstance(value, ast.List) else ():
-        if isinstance(item, ast.Constant) and isinstance(item.value, str):
-            names.setdefault(route(item.value), []).append(ast.unparse(item))
+    if isinstance(value, ast.List):
+        for item in value.elts:
+            if isinstance(item, ast.Constant) and isinstance(item.value, str):
+                names.setdefault(route(item.value), []).append(ast.unparse(item))
     return {kind: f"{leading}__all__ = [{', '.join(items)}]\n" for kind, items in names.items()}
 
 

@@ -134,12 +134,13 @@ def _statements(source: Source) -> Iterator[tuple[ast.stmt, str | None, str]]:
         last = ends.get(statement.lineno, statement.end_lineno or first)
         following = first_line(body[index + 1]) if index + 1 < len(body) else len(lines) + 1
         # Indented comments end a block; one at column 0 belongs to what follows.
-        for number in range(last + 1, following) if hasattr(statement, "body") else ():
-            bare = lines[number - 1].strip()
-            if lines[number - 1].startswith("#") or (bare and not bare.startswith("#")):
-                break
-            # A blank line is part of it only if an indented comment follows.
-            last = number if bare else last
+        if hasattr(statement, "body"):
+            for number in range(last + 1, following):
+                bare = lines[number - 1].strip()
+                if lines[number - 1].startswith("#") or (bare and not bare.startswith("#")):
+                    break
+                # A blank line is part of it only if an indented comment follows.
+                last = number if bare else last
         leading = source.slice(done + 1, first - 1) if index else None
         code = source.slice(first, last)
         # Statements are joined as they are: the last line of the file may have no end.

@@ -179,15 +179,16 @@ class _Run:
         parts = partition(paths, lambda path: len(self.files.on_disk(path) or ""), jobs)
         for part, results in zip(parts, run_in_workers(work, parts), strict=True):
             # A worker died: one of its files did it, and each is converted again by itself.
-            for path in part if results is None else ():
-                at = Location(self.env.display_path(path))
-                what = "the process that flattened this file died"
-                hint = (
-                    "it crashed or was killed for its memory; please report it together with "
-                    "the file"
-                )
-                died = {path: Result(problems=(Problem(at, "PG909", what, hint),))}
-                self.results_of |= run_in_process(work, [path]) or died
+            if results is None:
+                for path in part:
+                    at = Location(self.env.display_path(path))
+                    what = "the process that flattened this file died"
+                    hint = (
+                        "it crashed or was killed for its memory; please report it together with "
+                        "the file"
+                    )
+                    died = {path: Result(problems=(Problem(at, "PG909", what, hint),))}
+                    self.results_of |= run_in_process(work, [path]) or died
             self.results_of |= results or {}
 
 

@@ -394,7 +394,9 @@ class _Selection:
             yield compare_numbers(self.head, "float64", label, scenario, **more)
         for head in read.changed_heads(self.variant):
             for ending, settings in OF_HEADS.items():
-                for name, changes in settings.items() if head.endswith(ending) else ():
+                if not head.endswith(ending):
+                    continue
+                for name, changes in settings.items():
                     training = self.training("right", dropout=DROPOUT)
                     more = {"changes": tuple(changes.items())}
                     yield compare_numbers(head, "float64", name, training, **more)

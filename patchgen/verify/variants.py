@@ -205,14 +205,17 @@ def _read_declared(modular: Path, output: str) -> dict[str, Any]:
     """See `Variant.differs`.  Raises LookupError for what is no plain value, or names nothing."""
     values: dict[str, dict[str, Any]] = {DIFFERS: {}, EQUAL_IF: {}}
     text = disk.text_of(modular) if modular.is_file() else ""
-    for node in ast.parse(text).body if DIFFERS in text else ():
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in values:
-                try:
-                    values[name] = dict(ast.literal_eval(value))
-                except (TypeError, ValueError) as error:
-                    what = f"{modular.name}:{node.lineno}: {name} is no dictionary of plain values"
-                    raise LookupError(what) from error
+    if DIFFERS in text:
+        for node in ast.parse(text).body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in values:
+                    try:
+                        values[name] = dict(ast.literal_eval(value))
+                    except (TypeError, ValueError) as error:
+                        what = (
+                            f"{modular.name}:{node.lineno}: {name} is no dictionary of plain values"
+                        )
+                        raise LookupError(what) from error
     for name in values[DIFFERS]:
         is_class = f"\nclass {name}(" in f"\n{output}"
         if not (is_class or name in MODES or name.startswith(SETTING)):

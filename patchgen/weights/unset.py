@@ -167,7 +167,9 @@ def _list_used(name: str, home: Home, machine: Machine) -> Sequence[str]:
 
 def _find_model(home: Home, name: str, machine: Machine) -> Iterator[Class]:
     """The model `name` of a text; nothing where the class is no model."""
-    for kind in machine.find(home, name) if home.find(name) else ():
+    if not home.find(name):
+        return
+    for kind in machine.find(home, name):
         if isinstance(kind, Class) and machine.is_model(kind):
             yield kind
 
@@ -209,11 +211,12 @@ class _Checkpoints:
             module, name = self.origins[name]
             home = self.machine.read_module(module)
         places: list[Place] = []
-        for model in _make_model(home, name, self.machine) if home else ():
-            saved = {path_of(steps) for each, steps in list_tensors(model) if each.is_saved}
-            places += [(place, True) for place in saved]
-            for tensor, steps in _find_unfilled(model, set(places), self.machine):
-                places.append((path_of(steps), tensor.is_saved))
+        if home:
+            for model in _make_model(home, name, self.machine):
+                saved = {path_of(steps) for each, steps in list_tensors(model) if each.is_saved}
+                places += [(place, True) for place in saved]
+                for tensor, steps in _find_unfilled(model, set(places), self.machine):
+                    places.append((path_of(steps), tensor.is_saved))
         return places
 
 

@@ -99,11 +99,12 @@ def _over_parent(
         return None
     above = ", ".join([words.names.of_parents_own(old.name), *bases])
     texts = {str(d.members["forward"].says) for d in (new, old) if "forward" in d.members}
-    for one in _class(new).decorator_list if len(texts) > 1 else ():
-        # The converter drops what lets a kernel take the place of another `forward`.
-        name = ast.unparse(called_function(one)).rpartition(".")[2]
-        is_kernels = RULES.get(name, (None,))[0] in (Rule.KERNEL, Rule.EXPERTS)
-        decorators += [one] if is_kernels and one not in decorators else []
+    if len(texts) > 1:
+        for one in _class(new).decorator_list:
+            # The converter drops what lets a kernel take the place of another `forward`.
+            name = ast.unparse(called_function(one)).rpartition(".")[2]
+            is_kernels = RULES.get(name, (None,))[0] in (Rule.KERNEL, Rule.EXPERTS)
+            decorators += [one] if is_kernels and one not in decorators else []
     head = [*(f"@{words.fork_code(one)}" for one in decorators), f"class {new.name}({above}):"]
     lines = [*head]
     places: list[tuple[int, str]] = []

@@ -91,7 +91,9 @@ def _bases(file: File, there: Mapping[str, Path], root: Path) -> dict[str, tuple
     derived: dict[str, tuple[str, str]] = {}
     for name in file.classes:
         node = file.definitions[name].node
-        for base in node.bases if isinstance(node, ast.ClassDef) else ():
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for base in node.bases:
             written = ast.unparse(base)
             found = derived.get(written) or resolver_of(root).meaning(file, base)
             if found is not None and found[0] in there:

@@ -137,9 +137,11 @@ def chains(owner: Class) -> tuple[list[Chain], list[Missed]]:
     missed = []
     for method in owner.own.values():
         softmaxes = [c for c in walk(method.body, ast.Call) if _holes("softmax", c) is not None]
+        if not softmaxes:
+            continue
         covered: set[ast.AST] = set()
         failures: list[tuple[Unfit, set[ast.AST]]] = []
-        for suite in suites(method) if softmaxes else ():
+        for suite in suites(method):
             try:
                 for chain in _in_suite(owner, method, suite):
                     written_out.append(chain)

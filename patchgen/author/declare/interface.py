@@ -180,15 +180,17 @@ def edits_around(attns: Attentions, call: Call) -> Iterator[tuple[str, str]]:
     once = call.once
     if once is None:
         return
-    for owner, method in attns.module.methods if call.is_causal == "True" else ():
-        for node in walk(method.body, ast.Call):
-            if called(node) in CAUSAL:
-                # Without a mask there is nothing to add the bias to.
-                made = [
-                    f"{called(node)}(...{more})" for more in ("", ", allow_is_causal_skip=False")
-                ]
-                text = edit("make_the_mask", method, made[:1], made[1:])
-                yield owner.name, text
+    if call.is_causal == "True":
+        for owner, method in attns.module.methods:
+            for node in walk(method.body, ast.Call):
+                if called(node) in CAUSAL:
+                    # Without a mask there is nothing to add the bias to.
+                    made = [
+                        f"{called(node)}(...{more})"
+                        for more in ("", ", allow_is_causal_skip=False")
+                    ]
+                    text = edit("make_the_mask", method, made[:1], made[1:])
+                    yield owner.name, text
     heads = call.chain.scores.heads
     named = {"mask": once.mask, "bias": once.bias, "states": once.states}
     new = [AXES.format(heads=ast.unparse(heads), **named)] if heads is not None else []

@@ -252,13 +252,14 @@ def set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
 def _own_setters(definition: Definition) -> dict[str, ast.stmt]:
     setters: dict[str, ast.stmt] = {}
     for name, member in definition.members.items():
-        for node in ast.walk(member.method) if member.method is not None else ():
-            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                for target in (inner for whole in targets for inner in ast.walk(whole)):
-                    match target:
-                        case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
-                            setters.setdefault(attribute, node)
+        if member.method is not None:
+            for node in ast.walk(member.method):
+                if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    for target in (inner for whole in targets for inner in ast.walk(whole)):
+                        match target:
+                            case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
+                                setters.setdefault(attribute, node)
         setters.setdefault(name, member.nodes[-1])
     return setters
 

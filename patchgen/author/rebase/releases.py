@@ -87,12 +87,13 @@ def declared_changes(modular: File, tree: Tree) -> Iterator[Declared]:
         if isinstance(node, Function):
             yield Declared("", name, "override", (node,), module, "", is_whole=True)
         by_member: dict[tuple[str, Kind], list[ast.stmt]] = {}
-        for member in node.body if isinstance(node, ast.ClassDef) else ():
-            target = edited_method(modular, member, tree)
-            kind: Kind = "override" if isinstance(member, Function) else "attribute"
-            for its_name in [target] if target is not None else member_names(member):
-                key = (its_name, "edit" if target is not None else kind)
-                by_member.setdefault(key, []).append(member)
+        if isinstance(node, ast.ClassDef):
+            for member in node.body:
+                target = edited_method(modular, member, tree)
+                kind: Kind = "override" if isinstance(member, Function) else "attribute"
+                for its_name in [target] if target is not None else member_names(member):
+                    key = (its_name, "edit" if target is not None else kind)
+                    by_member.setdefault(key, []).append(member)
         for (its_name, kind), nodes in by_member.items():
             yield Declared(name, its_name, kind, tuple(nodes), module, base, parent is None)
 

@@ -48,10 +48,11 @@ def wanted_releases(
             missing.append(text)
             continue
         picked |= {release.version: release for release in there}
-        for end in (first, last) if dots and not Path(text).exists() else ():
-            # 5.4.1 is one of 5.4.
-            order = order_of(end)
-            open_ends += [] if any(r.order[: len(order)] == order for r in there) else [end]
+        if dots and not Path(text).exists():
+            for end in (first, last):
+                # 5.4.1 is one of 5.4.
+                order = order_of(end)
+                open_ends += [] if any(r.order[: len(order)] == order for r in there) else [end]
     releases = tuple(sorted(picked.values(), key=lambda release: release.order))
     return Wanted(releases, tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(open_ends)))
 

@@ -57,8 +57,9 @@ def rebase(
     """
     project = open_authored(Request())
     modulars = named_modulars(project, names)
-    for modular in modulars if write else ():
-        confine(project, modular.path)
+    if write:
+        for modular in modulars:
+            confine(project, modular.path)
     records = load_records(project)
     target = named_release(project, new, download)
     reports: list[dict[str, Any]] = []

@@ -178,7 +178,9 @@ def _refuse_attributes(edit: EditDeclaration, bodies: Sequence[ClassBody]) -> No
     attributes = set[str]().union(*(body.names for body in bodies))
     for parameter in (*edit.added, *edit.changed):
         for node in (parameter.default, parameter.arg.annotation):
-            for name in names_within(node) if node is not None else ():
+            if node is None:
+                continue
+            for name in names_within(node):
                 if name.id in attributes:
                     what = f"{name.id} is a global here, but the class has an attribute {name.id}"
                     raise PatchgenError("PG309", edit.at(name), what, "use another name")

@@ -82,10 +82,11 @@ def build_meant(
             assert value is not None
             holes[id(site)] = value
         dots: dict[int, list[_NewRun]] = {}
-        for suite in pattern.suites(change.part) if bound.run else ():
-            rest = list(bound.run.nodes) if bound.run else []
-            at = [number for number, node in enumerate(suite) if pattern.is_ellipsis(node)]
-            dots[id(suite)] = [(n, n + 1, rest) for n in at]
+        if bound.run:
+            for suite in pattern.suites(change.part):
+                rest = list(bound.run.nodes)
+                at = [number for number, node in enumerate(suite) if pattern.is_ellipsis(node)]
+                dots[id(suite)] = [(n, n + 1, rest) for n in at]
         build = _Build(holes, dots, bound.rest, copies)
         statements = [] if change.deletes else build.all(new)
         place = change.match.place

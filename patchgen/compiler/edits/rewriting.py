@@ -176,16 +176,16 @@ class _Writer:
             if isinstance(node, ast.Call) and bound.rest and any(map(is_ellipsis, node.args)):
                 old = tree.expression(bound.rest.call)
                 parts[code.expression(node)].append(partial(_insert_rest, node, old, bound.rest))
-        for suite in suites(change.part) if bound.run else ():
-            assert bound.run is not None
-            dots = [number for number, node in enumerate(suite) if is_ellipsis(node)]
-            if dots:
-                lines = Lines(())
-                if bound.run.nodes:
-                    start, stop = tree.numbers(bound.run)
-                    lines = Lines(_read_lines(tree.suite(bound.run.suite)).body[start:stop])
-                runs = [NewRun(number, number + 1, lines) for number in dots]
-                parts[code.suite(suite)].append(partial(_replace_runs, runs))
+        if bound.run:
+            for suite in suites(change.part):
+                dots = [number for number, node in enumerate(suite) if is_ellipsis(node)]
+                if dots:
+                    lines = Lines(())
+                    if bound.run.nodes:
+                        start, stop = tree.numbers(bound.run)
+                        lines = Lines(_read_lines(tree.suite(bound.run.suite)).body[start:stop])
+                    runs = [NewRun(number, number + 1, lines) for number in dots]
+                    parts[code.suite(suite)].append(partial(_replace_runs, runs))
         block = code.with_block(change.part)
         lines = _read_new_lines(block.visit(_Transformer(parts)))
         return Lines((), tuple(_list_comments(lines))) if change.deletes else lines

@@ -150,11 +150,12 @@ def _find_early(parsed: Parsed) -> Iterator[Finding]:
         body = part.tree.body
         # Of several statements, and in a compound one, which stands first is not looked at.
         is_plain = len(body) == 1 and not isinstance(body[0], _COMPOUND)
-        for read in references_in(part.text) if is_plain else ():
-            if read.eager and read.name not in bound and read.name in binders:
-                what = f"{read.name} is read at import, above its definition at "
-                line, hint = part.locate(read.line), "read it inside a function"
-                yield Finding(line, "PG410", what, hint, read.name, second=binders[read.name])
+        if is_plain:
+            for read in references_in(part.text):
+                if read.eager and read.name not in bound and read.name in binders:
+                    what = f"{read.name} is read at import, above its definition at "
+                    line, hint = part.locate(read.line), "read it inside a function"
+                    yield Finding(line, "PG410", what, hint, read.name, second=binders[read.name])
         match body:
             # Bound for type checkers alone.
             case [
@@ -445,7 +446,9 @@ def _find_twice(swallowed: Swallowed, parsed: Parsed) -> Iterator[Finding]:
     owner = swallowed.callee.rpartition(".")[0]
     for part, inside in parsed.contents:
         for item in inside.classes:
-            for call, method, path in item.calls if item.node.name == owner else ():
+            if item.node.name != owner:
+                continue
+            for call, method, path in item.calls:
                 if method is not function or not _hands_on(call, function):
                     continue
                 holder, name = parsed.follow(owner, path)
@@ -533,7 +536,9 @@ def list_questions(text: str, package: str = "") -> list[list[Any]]:
     parsed = parse_output(text)
     imports = []
     for part in parsed.parts:
-        for item, is_conditional in imports_in(part.text) if "import" in part.text else ():
+        if "import" not in part.text:
+            continue
+        for item, is_conditional in imports_in(part.text):
             module = absolute(item, package)
             if not is_conditional and may_be_missing(module):
                 imports.append([part.locate(item.line), module, item.name])

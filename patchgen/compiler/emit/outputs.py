@@ -355,7 +355,9 @@ def read_member(text: str, owner: str, name: str) -> str:
     member = ""
     # A property and its setter are one member, and so are the overloads of a method.
     for node in parse_once(text).body:
-        for statement in node.body if isinstance(node, ast.ClassDef) and node.name == owner else ():
+        if not isinstance(node, ast.ClassDef) or node.name != owner:
+            continue
+        for statement in node.body:
             if name in bound_names([statement]):
                 own = lines[first_line(statement) - 1 : statement.end_lineno]
                 member += textwrap.dedent("\n".join(own) + "\n")

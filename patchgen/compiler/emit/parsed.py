@@ -317,7 +317,9 @@ class Parsed:
     def enclosing(self, line: int) -> tuple[str, str]:
         """The class or function around a line of the text, and the member of the class; or ""."""
         above = [part for part in self.parts if part.first <= line]
-        for node in above[-1].tree.body if above else ():
+        if not above:
+            return "", ""
+        for node in above[-1].tree.body:
             if not isinstance(node, Function | ast.ClassDef):
                 continue
             members = node.body if isinstance(node, ast.ClassDef) else ()

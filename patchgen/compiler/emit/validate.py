@@ -406,7 +406,9 @@ def _find_unset(
 def _find_patchgen_imports(parsed: Parsed, modular: str) -> Iterator[Problem]:
     """A problem for each import of patchgen, because generated files are used without it."""
     for part in parsed.parts:
-        for item, _ in imports_in(part.text) if "patchgen" in part.text else ():
+        if "patchgen" not in part.text:
+            continue
+        for item, _ in imports_in(part.text):
             if item.level == 0 and item.module.partition(".")[0] == "patchgen":
                 what = f"the generated module would import {item.module}"
                 hint = "name what is needed of it: "

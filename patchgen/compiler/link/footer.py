@@ -350,6 +350,8 @@ def _find_stored_keys(builder: ast.FunctionDef) -> Iterator[str]:
 
 def _find_keys(table: ast.expr) -> Iterator[str]:
     """The string keys of a dictionary that is written out; `**other` has none."""
-    for key in table.keys if isinstance(table, ast.Dict) else ():
+    if not isinstance(table, ast.Dict):
+        return
+    for key in table.keys:
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             yield key.value

@@ -182,16 +182,17 @@ def _select_imports(
     index, bindings = builder.index(home), builder.naming.bindings
     for block in index.blocks:
         wanted = []
-        for item in block.imports if block.kind == "import" else ():
-            dependency = needed.get(item.bound)
-            # `import a.b` and `import a.c` bind one name, and both are needed.
-            is_submodule = item.binds_package and "." in item.module
-            is_read = dependency is not None and (
-                (is_submodule and (item.bound, home) in homes)
-                or (dependency.home == home and bindings.counts(index, item))
-            )
-            if is_read or _is_for_effect(item, index, builder):
-                wanted.append(item)
+        if block.kind == "import":
+            for item in block.imports:
+                dependency = needed.get(item.bound)
+                # `import a.b` and `import a.c` bind one name, and both are needed.
+                is_submodule = item.binds_package and "." in item.module
+                is_read = dependency is not None and (
+                    (is_submodule and (item.bound, home) in homes)
+                    or (dependency.home == home and bindings.counts(index, item))
+                )
+                if is_read or _is_for_effect(item, index, builder):
+                    wanted.append(item)
         if wanted:
             yield _render_import(index, block, wanted, builder)
 

@@ -73,10 +73,11 @@ def _find_above(
                     upper, lower = (block_id, binder) if is_below else (binder, block_id)
                     above[lower].add(upper)
                 # A change comes before what reads it in Python, and after what was read before.
-                for changer in changers.get(name, ()) if name in binders else ():
-                    is_below = builder.position(changer) > builder.position(reader)
-                    upper, lower = (block_id, changer) if is_below else (changer, block_id)
-                    above[lower].add(upper)
+                if name in binders:
+                    for changer in changers.get(name, ()):
+                        is_below = builder.position(changer) > builder.position(reader)
+                        upper, lower = (block_id, changer) if is_below else (changer, block_id)
+                        above[lower].add(upper)
     for block_id, upper_blocks in above.items():
         upper_blocks.discard(block_id)
     return above

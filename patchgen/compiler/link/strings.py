@@ -190,11 +190,12 @@ def quote_own_name(text: str, name: str) -> str:
     lines = text.split("\n")
     changes: set[TextChange] = set()
     # Once is the class statement itself.
-    for node in find_annotations(parse_once(text)) if text.count(name) > 1 else ():
-        if mentions(node, name) and node.end_lineno == node.lineno:
-            start, end = node.col_offset, node.end_col_offset or 0
-            written = lines[node.lineno - 1].encode()[start:end].decode()
-            # One with quotes of its own stays.
-            if not set(written) & {'"', "'"}:
-                changes.add(TextChange(node.lineno, start, end, f'"{written}"'))
+    if text.count(name) > 1:
+        for node in find_annotations(parse_once(text)):
+            if mentions(node, name) and node.end_lineno == node.lineno:
+                start, end = node.col_offset, node.end_col_offset or 0
+                written = lines[node.lineno - 1].encode()[start:end].decode()
+                # One with quotes of its own stays.
+                if not set(written) & {'"', "'"}:
+                    changes.add(TextChange(node.lineno, start, end, f'"{written}"'))
     return apply_changes(lines, changes)[0]

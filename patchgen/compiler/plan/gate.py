@@ -42,7 +42,9 @@ def check_language(index: ModuleIndex, bindings: Bindings) -> None:
     problems = [*check_file(index, is_carried)]
     read = {name for block in index.blocks for name in block.uses}.union(index.exports or ())
     for block in index.blocks:
-        for item in block.imports if block.kind == "import" else ():
+        if block.kind != "import":
+            continue
+        for item in block.imports:
             at = index.source.at(item.line, item.column)
             symbol = find(item)
             owner = symbol.module

@@ -92,11 +92,12 @@ class Outside:
         try:
             for declaration in plan.declarations:
                 mro = self.lineages.mro(declaration.symbol, declaration.at)
-                for ancestor in mro if symbol in mro else ():
-                    members = frozenset() if ancestor == symbol else self.list_members(ancestor)
-                    if members is None:
-                        return None
-                    inherited |= members
+                if symbol in mro:
+                    for ancestor in mro:
+                        members = frozenset() if ancestor == symbol else self.list_members(ancestor)
+                        if members is None:
+                            return None
+                        inherited |= members
         except PatchgenError:
             return None
         return inherited

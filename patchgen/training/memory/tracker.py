@@ -213,7 +213,9 @@ class Tracker(MemTracker):
 
     def _set(self, tensors: Iterable[Any], role: str) -> None:
         for tensor in tree_leaves(list(tensors)):
-            for allocation in self._allocations_of(tensor) if isinstance(tensor, Tensor) else ():
+            if not isinstance(tensor, Tensor):
+                continue
+            for allocation in self._allocations_of(tensor):
                 allocation.role = allocation.role or role
 
     def hold(self, tensors: Iterable[Tensor], role: str) -> None:

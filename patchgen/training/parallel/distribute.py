@@ -34,11 +34,12 @@ def distribute(model: Any, engine: Engine, device: str) -> Any:
     world, where = engine.launch.world, Location(f"--engine {engine.name}")
     if engine.name in ("tp", "ep"):
         require_plans(model, "tp" if engine.name == "tp" else "ep")
-    for heads in HEADS if engine.name == "tp" else ():
-        number = getattr(model.config.get_text_config(), heads, None)
-        if isinstance(number, int) and number % world:
-            what = f"{heads} is {number}, which {world} processes cannot share evenly"
-            raise PatchgenError("PG832", where, what, "a number of processes that divides it")
+    if engine.name == "tp":
+        for heads in HEADS:
+            number = getattr(model.config.get_text_config(), heads, None)
+            if isinstance(number, int) and number % world:
+                what = f"{heads} is {number}, which {world} processes cannot share evenly"
+                raise PatchgenError("PG832", where, what, "a number of processes that divides it")
     try:
         asked = DistributedConfig(
             tp_size=world if engine.name == "tp" else 1,

@@ -271,8 +271,9 @@ def _parent_as_variant(pair: Pair, *, blank: bool = False) -> PreTrainedModel:
     set_seed(SEED)
     parent = pair.parent_class(config)
     with torch.no_grad():
-        for parameter in parent.parameters() if blank else ():
-            parameter.zero_()
+        if blank:
+            for parameter in parent.parameters():
+                parameter.zero_()
     with disk.scratch() as folder, silence_progress():
         return pair.build(parent, pair.variant_class, folder, dict(pair.routes[0].variant))
 

@@ -367,7 +367,9 @@ def find_guards(variant: Variant) -> tuple[tuple[str, Setting], ...]:
     changed, uses = set(read_of(variant).classes), _uses_of(variant)
     defaults = defaults_of(variant)
     found: dict[tuple[str, str], tuple[str, Setting]] = {}
-    for node in ast.parse(text_of(variant)).body if changed else ():
+    if not changed:
+        return ()
+    for node in ast.parse(text_of(variant)).body:
         node = _Aliases().visit(node)
         flags = _flags_of(node)
         for test, branch in _branches(node):

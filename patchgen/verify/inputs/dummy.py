@@ -93,7 +93,9 @@ def _made(
 
 def _texts_beside(names: frozenset[str], seed: int) -> Iterator[tuple[str, Tensor]]:
     """The task of each image, and the names of two classes for it (OmDet-Turbo)."""
-    for kind, several in (("tasks", 1), ("classes", 2)) if "classes_structure" in names else ():
+    if "classes_structure" not in names:
+        return
+    for kind, several in (("tasks", 1), ("classes", 2)):
         text = batch(rows=ROWS * several, seed=seed + several)
         yield f"{kind}_input_ids", text.input_ids
         yield f"{kind}_attention_mask", text.real.long()

@@ -54,8 +54,9 @@ def sound_forms(
     for shape, axis in _shapes(first, config):
         sound = torch.randn(rows, *shape, generator=draw, dtype=torch.float64)
         real = torch.ones(rows, shape[axis], dtype=torch.long)
-        for row in range(1, rows) if padded else ():
-            real[row, -(shape[axis] * min(row, 2) // 4) :] = 0
+        if padded:
+            for row in range(1, rows):
+                real[row, -(shape[axis] * min(row, 2) // 4) :] = 0
         yield {first: sound, **dict.fromkeys(masks, real)}
 
 

@@ -396,13 +396,15 @@ def _of_value(node: ast.expr, site: Site) -> _Replaced:
         case ast.Call(func=func, args=args):
             name = _called(node)
             owner = func.value if isinstance(func, ast.Attribute) else None
-            for other in _OTHERS.get(name, ()) if _called(site.parent) != "int" else ():
-                load = ast.Load()
-                new = ast.Attribute(owner, other, load) if owner else ast.Name(other, load)
-                yield f"{name} becomes {other}", ast.Call(new, args, node.keywords)
-            for tensor in filter(None, (owner, *args[:1])) if name in _PASSES else ():
-                if not isinstance(tensor, ast.Starred | ast.Constant):
-                    yield f"{name} left out", tensor
+            if _called(site.parent) != "int":
+                for other in _OTHERS.get(name, ()):
+                    load = ast.Load()
+                    new = ast.Attribute(owner, other, load) if owner else ast.Name(other, load)
+                    yield f"{name} becomes {other}", ast.Call(new, args, node.keywords)
+            if name in _PASSES:
+                for tensor in filter(None, (owner, *args[:1])):
+                    if not isinstance(tensor, ast.Starred | ast.Constant):
+                        yield f"{name} left out", tensor
 
 
 def _called(node: ast.AST) -> str:

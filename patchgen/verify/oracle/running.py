@@ -520,7 +520,9 @@ class Modular(Running):
     def take_places(self, names: list[str]) -> None:
         """Bind the names of the copies that these take the place of."""
         for copy in self.meaning.copies.values():
-            for theirs in list(copy.originals) if copy.is_followed else ():
+            if not copy.is_followed:
+                continue
+            for theirs in list(copy.originals):
                 name = copy.renamed(theirs)
                 if name in names and name in vars(self.module):
                     vars(copy.module)[theirs] = vars(self.module)[name]
