@@ -182,7 +182,8 @@ def require_named(folder: Path, home: Path) -> None:
 
     The links of a project come with its checkout; nobody sees in a name where they lead.
     """
-    home, named = home.resolve(), Path(os.path.abspath(folder))
+    home = home.resolve()
+    named = Path(os.path.abspath(folder))
     is_inside = any(place.resolve().is_relative_to(home) for place in (named, *named.parents))
     if is_inside and not named.resolve().is_relative_to(home):
         what = f"is a symbolic link, or lies behind one: it leads out of {home.name}"

@@ -121,7 +121,8 @@ def limited(seconds: float, error: type[Exception], megabytes: float = math.inf)
             yield
         return
 
-    end, had = time.process_time() + seconds, resident_of(os.getpid())
+    end = time.process_time() + seconds
+    had = resident_of(os.getpid())
 
     def stop(number: int, frame: FrameType | None) -> None:
         if time.process_time() >= end:
@@ -144,7 +145,8 @@ def _watched(seconds: float, error: type[Exception]) -> Iterator[None]:
     """The same without a timer: a thread looks at the time and raises `error` in this one."""
     import ctypes
 
-    thread, end = ctypes.c_ulong(threading.get_ident()), time.process_time() + seconds
+    thread = ctypes.c_ulong(threading.get_ident())
+    end = time.process_time() + seconds
     ended = threading.Event()
 
     def watch() -> None:

@@ -20,7 +20,8 @@ from patchgen.syntax.shown import shown
 
 def main(argv: Sequence[str]) -> int:
     """Run `patchgen ARGV` and return the exit code."""
-    collecting, format_warning = gc.isenabled(), warnings.formatwarning
+    collecting = gc.isenabled()
+    format_warning = warnings.formatwarning
     try:
         # A collection walks every syntax tree that is kept: a command ends before that would pay.
         gc.disable()

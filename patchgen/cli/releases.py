@@ -32,7 +32,8 @@ def named_release(project: Project, name: str | None, download: bool) -> Release
 
     Raises PatchgenError PG807 where that is not one release.
     """
-    installed, at = installed_releases(project), Location(name or "transformers")
+    installed = installed_releases(project)
+    at = Location(name or "transformers")
     if name is None and installed:
         return installed[0]
     if name is None:

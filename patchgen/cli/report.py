@@ -80,7 +80,8 @@ def print_checked(
 
 def print_written(project: Project, result: Written, style: Style) -> int:
     """Print what was written, and the problems that remain."""
-    findings, report = capped(result.remaining), result.report
+    findings = capped(result.remaining)
+    report = result.report
     if style.form != "text":
         _write(Page(report, findings, style=style, base=_base(project)))
         return exit_code(findings)
@@ -254,8 +255,10 @@ def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
     changed = named([change.symbol for change in drift.changes if not change.gone])
     gone = named([change.symbol for change in drift.changes if change.gone])
     parts = [str(drift.fit)]
-    parts += [f"upstream changed {changed}"] if changed else []
-    parts += [f"upstream has no {gone}"] if gone else []
+    if changed:
+        parts.append(f"upstream changed {changed}")
+    if gone:
+        parts.append(f"upstream has no {gone}")
     lines = [f"{drift.modular}: {'; '.join(parts)}"]
     if verbose or drift.fit.needs_work:
         lines += [change.diff.rstrip("\n") for change in drift.changes if change.diff]

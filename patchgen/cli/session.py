@@ -97,7 +97,8 @@ class Session:
 
     def _changes(self, base: Base) -> tuple[Change, ...]:
         """How the tree differs from `base` in what the check goes by."""
-        paths, home = [Path.cwd() / path for path in self.request.paths], self.project.home
+        paths = [Path.cwd() / path for path in self.request.paths]
+        home = self.project.home
         there = _config_of(paths, self.project.package_root, resolver()).home
         changes = list(base.changes(home))
         if there != home:
@@ -139,14 +140,13 @@ class Session:
 
         for modular in self.selection.modulars:
             confine(self.project, modular.folder)
-        outcomes, evidence = self.outcomes(), self._evidence(accept=accept)
+        outcomes = self.outcomes()
+        evidence = self._evidence(accept=accept)
         return convert(self.project, self.selection, outcomes, evidence, force=force, remove=remove)
 
     def _evidence(self, *, accept: bool = False) -> Evidence:
-        records, overrides = (
-            load_records(self.project, self.selection),
-            load_overrides(self.project),
-        )
+        records = load_records(self.project, self.selection)
+        overrides = load_overrides(self.project)
         env = self.project.environment()
         before = {} if self.base is None else self.base.records(self.project.home)
         return Evidence(records, self.made_by, self.again, env, overrides, accept, before)

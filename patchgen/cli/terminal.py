@@ -93,7 +93,8 @@ def _paint_line(line: str) -> str:
         place = click.style(finding["place"], bold=True)
         code = click.style(finding["code"], fg="red", bold=True)
         return f"{place}: {code} {line[finding.end() :]}"
-    body, end = line.rstrip("\n"), line[len(line.rstrip("\n")) :]
+    body = line.rstrip("\n")
+    end = line[len(line.rstrip("\n")) :]
     if body.startswith("    hint: "):
         return f"    {click.style('hint:', fg='cyan')}{body.removeprefix('    hint:')}{end}"
     for sign, colour in (("+", "green"), ("-", "red"), ("@@", "cyan")):
@@ -108,7 +109,8 @@ def bar(total: int, what: str, *, quiet: bool = False) -> Iterator[Callable[[int
     if quiet or not sys.stderr.isatty():
         yield lambda count: None
         return
-    started, done = time.monotonic(), 0
+    started = time.monotonic()
+    done = 0
     update: Callable[..., None] | None = None
 
     with contextlib.ExitStack() as shown:

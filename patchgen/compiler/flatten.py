@@ -173,7 +173,8 @@ def _quote_syntax_errors(path: Path, env: Environment) -> Iterator[None]:
         yield
     # Python 3.12 and newer parse deeper code than can be walked.
     except RecursionError as error:
-        at, what = Location(env.display_path(path), 1, 1), "is nested too deeply, or a parent is"
+        at = Location(env.display_path(path), 1, 1)
+        what = "is nested too deeply, or a parent is"
         raise PatchgenError("PG006", at, what, "bind parts of it to names") from error
     except PatchgenError as error:
         problems = problems_of(error)

@@ -103,7 +103,8 @@ def check_classes(
         problems = list(check_class(block.text, name, place > 0, decorators))
         if place > 0 and not index.source.module.startswith(f"{MODELS}."):
             node = find_class(block.text, name)
-            problems += _check_calls(index, node, is_parent=True) if node else ()
+            if node:
+                problems += _check_calls(index, node, is_parent=True)
         if place == 0:
             for base in outside:
                 if _MAKES_OTHER_CLASSES.fullmatch(base):
@@ -124,7 +125,8 @@ def check_shared(
     if len(heirs) < 2 or block is None or index.source.module.startswith(f"{MODELS}."):
         return
     for statement in getattr(find_class(block.text, name), "body", []):
-        names, values = bound_names([statement]), [getattr(statement, "value", None)]
+        names = bound_names([statement])
+        values = [getattr(statement, "value", None)]
         if isinstance(statement, ScopeNode):
             values = list(outer_expressions(statement))
         elif not any(re.search(rf"\.{attribute}(?:\[|\.)", block.text) for attribute in names):
@@ -277,10 +279,12 @@ class _Suite:
 
         `AutoModel.register(Config, Model)`, `LAYERS.append(Norm)`, `operator.register_fake(shape)`
         """
-        function, root = call.func, _find_root(call.func)
+        function = call.func
+        root = _find_root(call.func)
         if not isinstance(root, ast.Name) or root.id in ("setattr", "delattr"):
             return False
-        name, given = root.id, list_arguments(call)
+        name = root.id
+        given = list_arguments(call)
         if isinstance(function, ast.Attribute):
             name, given = function.attr, [function.value, *given]
         else:

@@ -116,10 +116,12 @@ def _format_all_of(request: Request) -> dict[str, str]:
         sorting = ["check", "--quiet", "--exit-zero", "--fix", "--select", "I", *packages]
         _run_ruff([*sorting, *options], folder, paths)
         for name, path in paths.items():
-            opening, body = disk.text_of(path), texts[name].body
+            opening = disk.text_of(path)
+            body = texts[name].body
             if body.strip() and re.search(r"^(?:import|from) ", opening, re.MULTILINE):
                 # Two blank lines below the imports, as isort sets them.
-                opening, body = opening.rstrip("\n") + "\n\n\n", body.lstrip("\n")
+                opening = opening.rstrip("\n") + "\n\n\n"
+                body = body.lstrip("\n")
             disk.write(path, opening + body, folder, lasting=False)
         formatted = {name: disk.text_of(path) for name, path in paths.items()}
         if settings.formatter == "ruff":

@@ -45,10 +45,12 @@ def keep_layout(before: str, after: str, line_length: int) -> str:
     # Formatting changes no tree, so that the lambdas stand in the same order.
     for number, old in enumerate(_find_bodies(before)):
         node, start, end = _find_bodies(text)[number]
-        body, was_wrapped = text[start:end], _is_wrapped(before, old[1])
+        body = text[start:end]
+        was_wrapped = _is_wrapped(before, old[1])
         if was_wrapped == _is_wrapped(text, start):
             continue
-        colon, rest = text.rindex(":", 0, start), text[end:]
+        colon = text.rindex(":", 0, start)
+        rest = text[end:]
         if was_wrapped:
             body = f"({body})"
         else:

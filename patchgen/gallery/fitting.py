@@ -96,7 +96,8 @@ def _converted(output: Path, record: Record, project: Project) -> Fitted:
 
 def _refusal(output: Path, record: Record, project: Project, problems: tuple[Problem, ...]) -> str:
     """What went wrong, and what to do."""
-    made_for, here = release_in(record.made_by), release_of("transformers", project.environment())
+    made_for = release_in(record.made_by)
+    here = release_of("transformers", project.environment())
     lines = [
         f"{output.name} of patchgen.gallery was made for transformers {made_for}, and "
         f"{record.modular} cannot be converted for the installed {here}:",

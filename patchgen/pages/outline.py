@@ -48,7 +48,8 @@ def read_outline(text: str) -> Outline:
             inner = owner
             if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 inner = f"{owner}.{child.name}" if owner else child.name
-                first, last = first_line(child), child.end_lineno or child.lineno
+                first = first_line(child)
+                last = child.end_lineno or child.lineno
                 definitions.append((first, last))
                 owners.update(dict.fromkeys(range(first, last + 1), inner))
             elif isinstance(child, ast.Import | ast.ImportFrom):

@@ -85,7 +85,8 @@ class Base:
         """How the configuration, the lock and the overrides of the tree differ."""
         table = parse_table(self._read(home / FILE))
         yield from _differences(FILE, _settings(table), _settings(read_table(home)))
-        records, here = parse_lock(self._read(home / LOCK)), read_lock(home / LOCK)
+        records = parse_lock(self._read(home / LOCK))
+        here = read_lock(home / LOCK)
         yield from _differences(LOCK, _modulars(records), _modulars(here))
         overrides = parse_overrides(self._read(home / OVERRIDES))
         now = read_overrides(home)

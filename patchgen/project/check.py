@@ -180,7 +180,8 @@ def judge(
 
     `files` are those of the output on disk.
     """
-    modular, wanted = outcome.modular, tuple(files_of(outcome.modular, output))
+    modular = outcome.modular
+    wanted = tuple(files_of(outcome.modular, output))
     wrong = [path for path, digest in wanted if files[path].digest != digest]
     # Reading a record takes time, and right outputs in another tree need none.
     record = evidence.records.get(wanted[0][0]) if wrong or modular.recorded else None

@@ -68,7 +68,8 @@ def convert(
     try:
         with hold_write_locks(project, roots):
             # Another run may have written since `evidence` was collected.
-            records, overrides = lock.load_records(project), load_overrides(project)
+            records = lock.load_records(project)
+            overrides = load_overrides(project)
             current = replace(evidence, records=records, overrides=overrides)
             report = examine(project, selection, outcomes, current)
             return _write(project, report, evidence.made_by, roots, force=force, remove=remove)
@@ -169,7 +170,8 @@ def _records_after(
     project: Project, report: Report, repaired: Set[str], made_by: str, root: Path
 ) -> dict[str, lock.Record]:
     """The records below `root` after the outputs in `repaired` have been written."""
-    records, base = lock.read_lock(lock_of(project, root)), lock.base_of(project, root)
+    records = lock.read_lock(lock_of(project, root))
+    base = lock.base_of(project, root)
     outcomes = {outcome.modular.display_path: outcome for outcome in report.outcomes}
     expected = {path for outcome in report.outcomes for path, _ in outcome.files}
     for verdict in report.verdicts:
@@ -182,7 +184,8 @@ def _records_after(
                     if path not in expected and path.is_relative_to(base):
                         records.pop(path.relative_to(base).as_posix(), None)
             continue
-        outcome, output = outcomes.get(verdict.modular), verdict.output
+        outcome = outcomes.get(verdict.modular)
+        output = verdict.output
         # What is wrong on disk keeps its record, which says why it is wrong.  What the cache says
         # of another tree has no parents to record.
         is_right = is_repaired or verdict.status is Status.OK

@@ -70,7 +70,8 @@ def find_drift(
     project: Project, report: Report, records: Mapping[Path, Record]
 ) -> tuple[Drift, ...]:
     """The drift of every modular file, in a run whose parents come from another tree."""
-    new, root = project.environment(), project.package_root
+    new = project.environment()
+    root = project.package_root
     # Without the tree, modules are found in the installed release.
     old = replace(project, package_root=None).environment()
     if root is None:

@@ -114,7 +114,8 @@ def discover(
     project: Project, paths: Sequence[Path] = (), resolve: Resolve | None = None
 ) -> Selection:
     """Find the modular files below `paths`, or else those that the configuration names."""
-    resolve, is_package = resolve or resolver(), functools.cache(_is_package)
+    resolve = resolve or resolver()
+    is_package = functools.cache(_is_package)
     output_of = output_folders(project)
     problems: list[Problem] = []
     # By path, as several of `paths` may lead to one file.

@@ -222,7 +222,8 @@ def digest_of_file(path: Path | str) -> str:
     try:
         # Before reading: a change in between then shows as another state the next time.
         about = os.stat(path)
-        state, name = _state_of(about), os.fspath(path)
+        state = _state_of(about)
+        name = os.fspath(path)
         if state is not None and name in _SEEN and _SEEN[name][0] == state:
             return _SEEN[name][1]
         digest = digest_of_bytes(disk.read_bytes(path, about=about))

@@ -85,7 +85,8 @@ def find_parents(project: Project, outcomes: Sequence[Outcome]) -> tuple[Parents
 
 def find_hidden_release(project: Project) -> Problem | None:
     """PG514 where the project has a transformers of its own before the one that is asked for."""
-    path, asked = project.environment().path("transformers"), _asked_for(project)
+    path = project.environment().path("transformers")
+    asked = _asked_for(project)
     hidden = asked.path("transformers")
     if path is None or hidden is None or path == hidden:
         return None

@@ -25,7 +25,8 @@ def describe_another_release(
 
     `made_from` has the digests of the files of its `parents` as they were.
     """
-    made_for, here = release_in(made_by), release_of("transformers", env)
+    made_for = release_in(made_by)
+    here = release_of("transformers", env)
     # Nothing is known of an output without a record, or where transformers is not installed.
     if not made_for or made_for == here or not here:
         return ""

@@ -171,7 +171,8 @@ def reasons(
         changes.append(f"the tool changed: {', '.join(tools)}")
     if not changes:
         # All definitions are the same: it is a file that was only read, or patchgen's own code.
-        before, after = dict(record.reads), dict(modules_read(outcome))
+        before = dict(record.reads)
+        after = dict(modules_read(outcome))
         modules = [m for m in sorted({*before, *after}) if before.get(m) != after.get(m)]
         if modules:
             changes.append(f"the parent changed: {named(modules)}")

@@ -88,7 +88,8 @@ class Classes:
         init = self.methods[name].get("__init__")
         taken = [param.name.value for param in init.params.params] if init is not None else []
         lines = [f"{word}: object = None\n" for word in taken if word in SETTINGS]
-        stated, usual = self.values[name].get("attribute_map", "{}"), "num_hidden_layers"
+        stated = self.values[name].get("attribute_map", "{}")
+        usual = "num_hidden_layers"
         layers = [word for word in ("num_layers", "n_layers", "n_layer") if word in taken]
         if layers and usual not in stated and usual not in taken:
             lines.append(f"attribute_map = {{**{stated}, '{usual}': '{layers[0]}'}}")

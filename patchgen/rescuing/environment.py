@@ -28,7 +28,8 @@ def make_environment(version: str, cache: Path, wheels: Path | None) -> Path:
     with disk.new_folder(home) as new:
         command = pip("install", "--quiet", "--no-compile", "--target", new)
         command += [f"transformers=={version}"]
-        command += ["--find-links", str(wheels.resolve())] if wheels is not None else []
+        if wheels is not None:
+            command += ["--find-links", str(wheels.resolve())]
         done = children.run(command, cache, SECONDS)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]

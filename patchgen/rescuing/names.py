@@ -139,7 +139,8 @@ class Resolver:
                 self.copy(names, module, read, defined)
             elif read in module.bindings or read in module.imports:
                 line = self.line(names, module, read, read, defined)
-                names.imports |= {line: None} if line else {}
+                if line:
+                    names.imports[line] = None
             elif read in self.support.bindings:
                 self.copy(names, self.support, read, defined)
 

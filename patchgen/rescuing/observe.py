@@ -237,7 +237,9 @@ def load_saved(folder: Path, side: str, plan: Mapping[str, Any], model: Any) -> 
 
 
 def main() -> None:
-    side, folder, plan = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
+    side = sys.argv[1]
+    folder = Path(sys.argv[2])
+    plan = json.loads(sys.argv[3])
     torch.manual_seed(0)
     torch.set_num_threads(1)
     # Some files leave their weights as memory happens to be, for a checkpoint to fill.

@@ -89,9 +89,12 @@ def _is_root_config(classes: Classes, name: str) -> bool:
 
 def _with_lost_methods(text: str, resolver: Resolver, names: Names) -> str:
     """The text whose models have again what their base classes have lost."""
-    module, classes = cst.parse_module(text), Classes()
+    module = cst.parse_module(text)
+    classes = Classes()
     classes.read(module)
-    more, tree, old = Names(), ast.parse(text), resolver.old
+    more = Names()
+    tree = ast.parse(text)
+    old = resolver.old
     defined = {*Module("", text, False).bindings, *imported(tree)}
     for owner, methods in _lost_methods(classes, tree, old).items():
         for source, method in methods:
@@ -215,7 +218,8 @@ def _with_members(module: cst.Module, owner: str, text: str, *, first: bool = Fa
 
 def _with_imports(text: str, resolver: Resolver, names: Names, defined: set[str]) -> str:
     """The text with each import from transformers as it has to be now."""
-    tree, lines = ast.parse(text), text.splitlines(keepends=True)
+    tree = ast.parse(text)
+    lines = text.splitlines(keepends=True)
     read = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     for node in sorted(imports_of(tree), key=lambda statement: -statement.lineno):
         source = source_of(node)

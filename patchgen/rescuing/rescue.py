@@ -101,7 +101,8 @@ def read_repository(path: Path) -> Repository:
                         at = Location(str(file), node.lineno, node.col_offset + 1)
                         what = f"imports {other.name}, which is not beside it"
                         raise PatchgenError("PG861", at, what, "put it there, or name the folder")
-                    files += [other] if other not in files else []
+                    if other not in files:
+                        files.append(other)
     if not uses_transformers:
         what = "has no Python file that imports transformers"
         raise PatchgenError("PG861", Location(str(path)), what, "name a folder with modeling files")

@@ -298,7 +298,8 @@ class Rewriter(cst.CSTTransformer):
             return with_lines(new, self.classes.declared(name))
         if not self.classes.is_model(name):
             return new
-        methods, ancestors = self.classes.methods[name], self.classes.ancestors(name)
+        methods = self.classes.methods[name]
+        ancestors = self.classes.ancestors(name)
         if "prepare_inputs_for_generation" in methods and "GenerationMixin" not in ancestors:
             why = "`generate` comes from GenerationMixin, which PreTrainedModel leaves out now"
             self.note(old, name, why)

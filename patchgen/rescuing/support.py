@@ -65,7 +65,8 @@ class HybridCache(Cache):
     """Caches of a fixed size, of which some keep a window alone."""
 
     def __init__(self, config, max_batch_size=None, max_cache_len=None, **kwargs):
-        every, layers = getattr(config, "sliding_window_pattern", 2), []
+        every = getattr(config, "sliding_window_pattern", 2)
+        layers = []
         for layer in range(config.num_hidden_layers):
             is_whole = (layer + 1) % every == 0
             window = max_cache_len if is_whole else config.sliding_window
@@ -135,7 +136,9 @@ def compute_buffers(module):
 
 def with_aliases(model, tied):
     """What of `tied` is there, and the parameters that two modules of the model share."""
-    first, aliases, parameters = {}, {}, dict(model.named_parameters(remove_duplicate=False))
+    first = {}
+    aliases = {}
+    parameters = dict(model.named_parameters(remove_duplicate=False))
     tied = {name: source for name, source in tied.items() if name in parameters}
     for name, parameter in parameters.items():
         source = first.setdefault(id(parameter), name)

@@ -91,7 +91,8 @@ def model_types(variant: Variant) -> frozenset[str]:
 
 
 def _refuse_another_model(variant: Variant, configuration: Mapping[str, Any]) -> None:
-    kind, ours = configuration.get("model_type"), model_types(variant)
+    kind = configuration.get("model_type")
+    ours = model_types(variant)
     if kind in ours or kind is None:
         return
     begin = f"{kind}_"

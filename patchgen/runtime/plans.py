@@ -236,7 +236,8 @@ def require_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding,
     Raises PatchgenError: PG842 for a model without a plan, PG840 for a rule that matches nothing,
     PG841 for one that does not fit, PG843 for a layer that stays whole.
     """
-    name, plan = type(model).__name__, plan_of(model, which)
+    name = type(model).__name__
+    plan = plan_of(model, which)
     if (reason := refusal_of(model, which)) or not plan:
         hint = "run the same model on one process, or under FSDP2, which needs no plan"
         what = f"has no plan for {CALLED[which]}{': ' if reason else ''}{reason}"
@@ -277,7 +278,8 @@ def parent_class(kind: type) -> Any | None:
         parent = importlib.import_module(variant.parent)
     except ValueError:
         return None
-    own, theirs = _prefix(sys.modules[kind.__module__]), _prefix(parent)
+    own = _prefix(sys.modules[kind.__module__])
+    theirs = _prefix(parent)
     names = (kind.__name__, theirs + kind.__name__.removeprefix(own))
     return next((getattr(parent, name) for name in names if hasattr(parent, name)), None)
 

@@ -31,7 +31,8 @@ def warn_of_another_release(variant: Variant) -> None:
 
 def release_check(variant: Variant) -> str:
     """The end of an exported file: the same warning, without patchgen."""
-    made_from, parents = variant.made_from(), ""
+    made_from = variant.made_from()
+    parents = ""
     for module in variant.parents:
         file = module.partition(".")[2].replace(".", "/")
         parents += f'        "{file}.py": "{made_from.get(module, "")}",\n'

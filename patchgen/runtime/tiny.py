@@ -167,7 +167,8 @@ def _find_sizes(default: PreTrainedConfig) -> Changes:
         wanted |= STAGES
     # A size is set by its common name: setting the mapped name as well would set it twice.
     mapped = {default.attribute_map[name] for name in common if name in default.attribute_map}
-    values, sizes = default.to_dict(), {}
+    values = default.to_dict()
+    sizes = {}
     for name, size in wanted.items():
         if _has(default, name) and name not in mapped:
             # As often as there are entries, if the configuration has a list there.

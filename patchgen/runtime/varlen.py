@@ -141,7 +141,8 @@ def _once_a_step(read: Callable[..., Texts], told: Tensor, *given: Any) -> Texts
     """What `read` makes of what all layers of a step are told, once: it waits for the device."""
     if torch.compiler.is_compiling() or told.is_inference():
         return read(told, *given)
-    version, last = (told._version, given), _last.get(read)
+    version = (told._version, given)
+    last = _last.get(read)
     if last is None or last[0]() is not told or last[1] != version:
         last = _last[read] = weakref.ref(told), version, read(told, *given)
     return last[2]
@@ -223,7 +224,8 @@ def by_rows(
 ) -> Tensor:
     """By one call of SDPA: a row for each text, or all in one row where that is less to compute."""
     tokens, device = query_THD.shape[0], query_THD.device
-    starts_N, lengths_N = texts.cu_seqlens_N1[:-1], texts.cu_seqlens_N1.diff()
+    starts_N = texts.cu_seqlens_N1[:-1]
+    lengths_N = texts.cu_seqlens_N1.diff()
     count, max_seqlen = starts_N.shape[0], texts.max_seqlen
     torch._check(max_seqlen > 0)  # torch.compile cannot tell this of a number from a tensor
     text_T = torch.arange(count, device=device).repeat_interleave(lengths_N, output_size=tokens)

@@ -162,7 +162,8 @@ class ModuleIndex:
 
         The last that binds it, and what stands below that, read the last value or their own.
         """
-        first, last = self.binders(name)[0], self.binders(name)[-1]
+        first = self.binders(name)[0]
+        last = self.binders(name)[-1]
         between = [block for block in self.blocks if first.first < block.first <= last.first]
         reads = (read for block in between for read in block.references)
         return any(read.name == name and read.eager for read in reads)
@@ -277,7 +278,9 @@ def imports_of(nodes: Iterable[ast.AST]) -> Iterator[Import]:
                 for alias in node.names:
                     module = (getattr(node, "module", None) or "") if is_from else alias.name
                     name = alias.name if is_from else ""
-                    bound, line, column = bound_by(alias), alias.lineno, alias.col_offset
+                    bound = bound_by(alias)
+                    line = alias.lineno
+                    column = alias.col_offset
                     yield Import(module, level, name, bound, line, column)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
                 pass

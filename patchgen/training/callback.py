@@ -222,7 +222,9 @@ def measure_rates(trainer: Any, device: str) -> tuple[float, float] | None:
 
     None where the FLOPs do not follow from shapes, or rows are not read from a list.
     """
-    args, model, rows = trainer.args, _inner(trainer.model), trainer.train_dataset
+    args = trainer.args
+    model = _inner(trainer.model)
+    rows = trainer.train_dataset
     per_token = _flops_per_token(model, rows)
     if per_token is None:
         return None
@@ -244,7 +246,8 @@ def _flops_per_token(model: Any, rows: Any) -> float | None:
     forward = count_forward_flops(kind, model.config, max(len(row["input_ids"]) for row in sample))
     if forward is None:
         return None
-    name, tokens = kind.__name__, sum(lengths)
+    name = kind.__name__
+    tokens = sum(lengths)
     if "Classification" in name:
         labelled = len(lengths)
     else:

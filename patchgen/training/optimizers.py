@@ -63,7 +63,8 @@ class MuonWithAdamW(torch.optim.Optimizer):
             for weight in module.parameters(recurse=False)
         }
         head = getattr(model, "get_output_embeddings", lambda: None)()
-        outside |= {id(weight) for weight in head.parameters()} if head is not None else set()
+        if head is not None:
+            outside |= {id(weight) for weight in head.parameters()}
         trained = [weight for weight in model.parameters() if weight.requires_grad]
         matrices = [leaf for leaf in trained if leaf.dim() == 2 and id(leaf) not in outside]
         rest = [leaf for leaf in trained if leaf.dim() != 2 or id(leaf) in outside]

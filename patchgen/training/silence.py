@@ -23,7 +23,8 @@ def silence_process() -> None:
 @contextmanager
 def silence_models() -> Iterator[None]:
     """Show no progress bars, no warnings, and no log of fake tensors that fail."""
-    verbosity, fakes = logging.get_verbosity(), python_logging.getLogger(_FAKE_TENSOR_LOGGER)
+    verbosity = logging.get_verbosity()
+    fakes = python_logging.getLogger(_FAKE_TENSOR_LOGGER)
     level = fakes.level
     logging.set_verbosity_error()
     fakes.setLevel(python_logging.CRITICAL)

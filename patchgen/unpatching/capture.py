@@ -93,7 +93,9 @@ def _difference(target: str, module: str, kind: str, value: Any, why_not: str = 
 
 
 def _of_module(module: ModuleType) -> Iterator[Difference]:
-    old, new, name = vars(fresh_module(module.__name__)), vars(module), module.__name__
+    old = vars(fresh_module(module.__name__))
+    new = vars(module)
+    name = module.__name__
     for key in [*old, *(key for key in new if key not in old)]:
         if key.startswith("__") and key.endswith("__"):
             continue
@@ -242,7 +244,8 @@ def _is_set(part: nn.Module, key: str) -> bool:
     value = vars(part).get(key)
     if value is None or isinstance(value, type):
         return False
-    code, module = code_of(value), sys.modules[type(part).__module__]
+    code = code_of(value)
+    module = sys.modules[type(part).__module__]
     return code is None or code.co_filename != module.__file__ or isinstance(value, partial)
 
 
@@ -283,7 +286,8 @@ def _strangers(model: nn.Module, written: set[Any]) -> Iterator[Difference]:
             inside += (f"{path}.",)
         if not is_known and not path.startswith(inside):
             matches.setdefault(type(part), []).append(path)
-            inside += (f"{path}.",) if path else ()
+            if path:
+                inside += (f"{path}.",)
     for owner, paths in matches.items():
         why = "a class of its own, which no patch puts into the model's file"
         yield _difference(_listed(paths), owner.__module__, "instance", owner, why)

@@ -41,7 +41,8 @@ def write_models(
     assigned = captured["assigned"] if captured["module"] else ()
     for module in dict.fromkeys(differences[entry["number"]]["module"] for entry in assigned):
         model = _write(captured, module, differences, release, settings)
-        models += [model] if model is not None else []
+        if model is not None:
+            models.append(model)
     return tuple(models), tuple(differences)
 
 

@@ -100,7 +100,8 @@ class Writer:
     def _define(
         self, name: str, value: Any, imports: Mapping[str, tuple[str, str]]
     ) -> tuple[str, tuple[str, ...]]:
-        literal, where = _literal(value), _import_of(name, value, imports)
+        literal = _literal(value)
+        where = _import_of(name, value, imports)
         if where is not None:
             module, attr = where
             said = f"from {module} import {attr}" if attr else f"import {module}"
@@ -274,7 +275,9 @@ def pieces_of(
     differences: list[Difference],
 ) -> tuple[list[Piece], list[Assigned], dict[int, str]]:
     """The text of all differences that can be written; for the others, why they cannot."""
-    writer, assigned, why_not = Writer(), list[Assigned](), dict[int, str]()
+    writer = Writer()
+    assigned: list[Assigned] = []
+    why_not: dict[int, str] = {}
     for number, patch in enumerate(differences):
         if patch.why_not or patch.dead:
             continue

@@ -241,7 +241,8 @@ class _Conversion:
         if kind == "image_processing_pil" and (image := self.bodies.get("image_processing")):
             copied = _with_copies(body, _with_first(image), imports)
             if len(copied) > len(body):
-                body, imports = copied, self._imports(copied, kind, end)
+                body = copied
+                imports = self._imports(copied, kind, end)
         top = header("/".join(self.path.parts[-3:]), self.facts.header)
         text = "".join(piece.text for piece in body.values())
         return Output(kind, top + imports + text + end)

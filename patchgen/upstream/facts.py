@@ -163,7 +163,8 @@ def _take(facts: FileFacts, source: Source, statement: ast.stmt, leading: str, c
     bases: tuple[str, ...] = ()
     match statement:
         case ast.ClassDef(name=name):
-            what, bases = What.CLASS, tuple(map(ast.unparse, statement.bases))
+            what = What.CLASS
+            bases = tuple(map(ast.unparse, statement.bases))
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             what = What.FUNCTION
         case ast.Assign(targets=[ast.Name("__all__")]):
@@ -177,7 +178,8 @@ def _take(facts: FileFacts, source: Source, statement: ast.stmt, leading: str, c
         case ast.Assign(
             targets=[ast.Subscript(ast.Name(owner)) | ast.Attribute(ast.Name(owner)), *_]
         ):
-            what, name = What.ASSIGNMENT, ast.unparse(statement.targets[0])
+            what = What.ASSIGNMENT
+            name = ast.unparse(statement.targets[0])
             facts.followers[owner] = (*facts.followers.get(owner, ()), name)
         case ast.ImportFrom() if _note_names(facts, source, statement):
             return
@@ -196,7 +198,8 @@ def _take(facts: FileFacts, source: Source, statement: ast.stmt, leading: str, c
     # Defined again, a name keeps its first place and gets the last text.
     earlier = facts.blocks.get(name)
     position = earlier.position if earlier else len(facts.blocks)
-    line, first = statement.lineno, first_line(statement)
+    line = statement.lineno
+    first = first_line(statement)
     facts.blocks[name] = Block(what, name, leading, code, first, line, position, bases)
 
 

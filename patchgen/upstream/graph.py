@@ -306,7 +306,8 @@ def make_parents(
             hint = "look for it under `models/`; if another modular file gives it, convert that too"
             raise PatchgenError("PG603", Location(facts.path, lines[module], 1), what, hint)
         renaming = _choose_renaming(module[-2], model, declared, text, table)
-        view, parent_facts = View(renaming, model), read_facts(text, path.as_posix())
+        view = View(renaming, model)
+        parent_facts = read_facts(text, path.as_posix())
         kind = KIND_OF_FILE.match(module[-1])
         parents[module] = Parent(
             kind[1] if kind else "",

@@ -151,7 +151,9 @@ def cut_class(text: str) -> Members:
 def _members(text: str, body: int) -> Iterator[Member]:
     """The members of the class body, which begins at `body`."""
     starts = [match.start() for match in _START.finditer(text, body) if match.group() == "    "]
-    line, above, decorated = text.count("\n", 0, body), body, -1
+    line = text.count("\n", 0, body)
+    above = body
+    decorated = -1
     for start, end in zip(starts, [*starts[1:], len(text)], strict=False):
         if text.startswith("@", start + 4):
             decorated = start if decorated < 0 else decorated
@@ -309,7 +311,8 @@ def slice_of(lines: Sequence[str], node: ast.expr) -> str:
     """The source of `node`; `ast` counts columns in bytes."""
     last_line = node.end_lineno or node.lineno
     first, last = lines[node.lineno - 1], lines[last_line - 1]
-    start, end = column(first, node.col_offset), column(last, node.end_col_offset or 0)
+    start = column(first, node.col_offset)
+    end = column(last, node.end_col_offset or 0)
     if node.lineno == last_line:
         return first[start:end]
     return first[start:] + "".join(lines[node.lineno : last_line - 1]) + last[:end]

@@ -62,7 +62,8 @@ def merge_class(
     # The parent's code has its new names already; its documentation depends on the class.
     if docs:
         leading, text = docs(leading), docs(text)
-    declared, inherited = cut_class(child.text), cut_class(text)
+    declared = cut_class(child.text)
+    inherited = cut_class(text)
     arguments = _merged_arguments(declared.arguments, inherited.arguments, model_base)
     bases = _names_of(arguments)
     decorators = _merged_decorators(declared.decorators, inherited.decorators, at, (1, 0))
@@ -102,7 +103,8 @@ def _merged_methods(
 
     `replaced` are the names of attributes, which take the place of methods.
     """
-    tables, parents = Tables(), parents_called(bases)
+    tables = Tables()
+    parents = parents_called(bases)
     above = inherited.methods
     merged = {name: method.whole for name, method in above.items() if name not in replaced}
     for name, member in declared.items():

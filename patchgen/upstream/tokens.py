@@ -116,7 +116,9 @@ def split_fstring(token: str) -> Iterator[tuple[bool, str]]:
 
     Joined they are the token again.
     """
-    at, start, end = 0, 0, len(token)
+    at = 0
+    start = 0
+    end = len(token)
     while at < end:
         if token.startswith(("{{", "}}"), at):
             at += 2

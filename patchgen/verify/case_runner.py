@@ -72,7 +72,8 @@ class CaseRunner:
         # Some values are dictionaries.
         key = (case.head, f"{case.changes!r}{' at its neutral point' if case.neutral else ''}")
         if key not in self._pairs:
-            variant, changes = self.variant, dict(case.changes)
+            variant = self.variant
+            changes = dict(case.changes)
             if case.neutral:
                 values = dict(variant.equal_if).items()
                 changes |= {n.removeprefix(SETTING): v for n, v in values if n.startswith(SETTING)}

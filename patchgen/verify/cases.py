@@ -307,7 +307,8 @@ class _Selection:
             scenarios["not checkpointed"] = padded
         for options in (options for check in self.checks for options in check.checkpointing):
             words = (getattr(value, "__name__", f"{n}={value}") for n, value in options.items())
-            described, again = ", ".join(words), replace(padded, checkpointing=options)
+            described = ", ".join(words)
+            again = replace(padded, checkpointing=options)
             scenarios[f"checkpointed {described}".strip()] = again
             with_dropout = replace(again, dropout=DROPOUT)
             scenarios[f"checkpointed with dropout {described}".strip()] = with_dropout
@@ -339,7 +340,8 @@ class _Selection:
             how: Any = {"scenario": Scenario(rows=rows, dropout=DROPOUT), "route": 2}
             yield compare_numbers(self.head, "float64", f"{rows} eval, both eager", **how)
             yield from self.numbers("float64", [rows], "{} train, both eager", 2)
-        name, asked = "float64 attention weights", Scenario(rows="left", ways=(BY_CONFIGURATION,))
+        name = "float64 attention weights"
+        asked = Scenario(rows="left", ways=(BY_CONFIGURATION,))
         yield self.case(f"{name} by configuration", "weights", "float64", scenario=asked)
         yield self.case(f"{name}, full", "weights", "float64")
 

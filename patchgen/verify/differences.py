@@ -88,7 +88,8 @@ def differences(
     floors = GRADIENT_FLOOR * max(tops, default=0.0), GRADIENT_FLOOR * max(sizes, default=0.0)
     gaps = []
     for name in {**reference, **candidate}:
-        both, floor = (reference.get(name), candidate.get(name)), (0.0, 0.0)
+        both = (reference.get(name), candidate.get(name))
+        floor = (0.0, 0.0)
         gaps.append(_difference(name, *both, floors if _is_gradient(name) else floor))
     return _sorted(gaps)
 
@@ -195,7 +196,8 @@ def _difference(
     relative = difference / max(_top(reference), floors[0])
     relative = torch.where(relative.isfinite(), relative, math.inf)
     where = torch.unravel_index(relative.argmax(), relative.shape)
-    own, floor = _rms(reference), floors[1]
+    own = _rms(reference)
+    floor = floors[1]
     rms = _rms(difference) / max(own, floor) if max(own, floor) else math.inf
     return Difference(
         name,

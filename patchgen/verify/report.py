@@ -132,7 +132,8 @@ def from_json(fields: dict[str, Any]) -> Result:
 def make_lines_result(variant: str, lines: LinesRun) -> Result:
     """PASS where every line ran but those that only refuse."""
     note = f"{lines.ran} of {lines.changed} changed lines ran"
-    note += f", {len(lines.refusals)} more only refuse" if lines.refusals else ""
+    if lines.refusals:
+        note += f", {len(lines.refusals)} more only refuse"
     if lines.not_run:
         note += f"; not run: {lines.file}:{shorten([number for number, _ in lines.not_run])}"
     return Result(variant, LINES, "WARN" if lines.not_run else "PASS", note=note, lines=lines)
@@ -317,7 +318,8 @@ def as_markdown(
     if origin.device == "cpu":
         gpu = "No GPU was here: this is the CPU's arithmetic."
     lines = ["# Parity", "", f"{_made_by(origin, commands)}. {gpu}", "", _LEGEND, ""]
-    rows, pages = [], list[str]()
+    rows = []
+    pages: list[str] = []
     for variant in variants:
         found = [result for result in results if result.variant == variant.name]
         parent = f"`{variant.parent.rpartition('.')[2]}`", ", ".join(variant.parts)

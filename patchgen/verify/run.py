@@ -125,7 +125,9 @@ def run_work(
 ) -> Iterator[report.Result]:
     """Each result of `work` as it comes, from as many children as it takes, until `stopped`."""
     stopped = stopped or threading.Event()
-    variant, todo, fates = work.variant.name, 0, list[report.MutantResult]()
+    variant = work.variant.name
+    todo = 0
+    fates: list[report.MutantResult] = []
     lines: report.LinesRun | None = None
     yield from report.describe(work.variant)
     while True:
@@ -137,18 +139,24 @@ def run_work(
                 case {"todo": number}:
                     todo = number
                 case {"begun": name}:
-                    at, mutant = name, answer.get("mutant")
+                    at = name
+                    mutant = answer.get("mutant")
                     began(variant, name, len(work.skip), todo)
                 case {"result": result, "happened": happened}:
-                    work, at = work.with_result(result, happened), None
+                    work = work.with_result(result, happened)
+                    at = None
                     yield result
                 case {"lines": lines}:
                     at = None
                 case {"fate": fate}:
                     fates.append(fate)
-                    work, at, mutant = work.without(fate.name), None, None
+                    work = work.without(fate.name)
+                    at = None
+                    mutant = None
                 case {"left": name}:
-                    work, at, mutant = work.without(name), None, None
+                    work = work.without(name)
+                    at = None
+                    mutant = None
                 case {"refused": reason}:
                     yield report.Result(variant, "all", "FAIL", note=reason)
                     return
@@ -179,12 +187,15 @@ def _answers(work: Work, limits: Limits, stopped: threading.Event) -> Iterator[d
     child.start()
     theirs.close()  # else nobody would see that the child has closed it
     assert child.pid is not None
-    pid, limit = child.pid, float(START)
-    began, had = time.monotonic(), system.spent_by(pid)
+    pid = child.pid
+    limit = float(START)
+    began = time.monotonic()
+    had = system.spent_by(pid)
     try:
         while not stopped.is_set():  # else the child is killed below
             is_silent = not ours.poll(TICK)
-            passed, now = time.monotonic() - began, system.spent_by(pid)
+            passed = time.monotonic() - began
+            now = system.spent_by(pid)
             if now is None or had is None:  # the clock's time, where the system reports no other
                 is_over = passed > limit
             else:
@@ -197,7 +208,9 @@ def _answers(work: Work, limits: Limits, stopped: threading.Event) -> Iterator[d
                 return
             if not is_silent:
                 yield ours.recv()
-                limit, began, had = limits.seconds, time.monotonic(), system.spent_by(pid)
+                limit = limits.seconds
+                began = time.monotonic()
+                had = system.spent_by(pid)
     except (EOFError, OSError):
         child.join()
         yield {"fault": f"the process ended with code {child.exitcode}"}
@@ -238,7 +251,8 @@ def run_cases(work: Work, say: Callable[..., None]) -> None:
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     # Inductor's cache does not know for which instructions of the processor it keeps a kernel.
-    instructions, usual = os.environ.get("ATEN_CPU_CAPABILITY"), default_cache_dir()
+    instructions = os.environ.get("ATEN_CPU_CAPABILITY")
+    usual = default_cache_dir()
     if instructions and os.environ.get(INDUCTOR, usual) == usual:  # which torch may have set
         os.environ[INDUCTOR] = f"{usual}_{instructions}"
     variant, plan = work.variant, work.plan

@@ -76,7 +76,8 @@ def _marked(diff: str) -> Iterator[tuple[str, int, int]]:
 
 def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ...]:
     """The part checks that the diff beside `output` asks for; `text` is the output's text."""
-    diff, lines = output.with_suffix(".diff"), text.splitlines()
+    diff = output.with_suffix(".diff")
+    lines = text.splitlines()
     changed = find_added_lines(disk.text_of(diff)) if diff.is_file() else ()
     added = [lines[number - 1].strip() for number in changed if number <= len(lines)]
     stated = {*parts, *(name for part in parts if part in PARTS for name in PARTS[part].covers)}

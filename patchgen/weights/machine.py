@@ -571,7 +571,8 @@ class Machine:
         return distinct(frame.returned)
 
     def _call_outside(self, callee: Outside, call: Call) -> Values:
-        first, last = call.get(0), callee.last
+        first = call.get(0)
+        last = callee.last
         match callee.name.rpartition(".")[0], last:
             case "builtins", "isinstance":
                 return [self._is_instance(each, call.get(1)) for each in first]
@@ -583,8 +584,10 @@ class Machine:
                 found = []
                 for owner in first:
                     is_there = self._has(owner, name)
-                    found += self._look_up(owner, str(name)) if is_there is not False else []
-                    found += call.get(2) if is_there is not True else []
+                    if is_there is not False:
+                        found += self._look_up(owner, str(name))
+                    if is_there is not True:
+                        found += call.get(2)
                 return found
             case "builtins", "setattr":
                 for owner in first:

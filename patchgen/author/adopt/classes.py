@@ -93,7 +93,8 @@ def _over_parent(
     new: Definition, old: Definition, words: Words, doubts: Doubts
 ) -> DeclaredDefinition | None:
     """The class as one that derives from the parent's; None if that is impossible."""
-    bases, decorators = _bases(new, old, words), decorators_added(_class(old), _class(new))
+    bases = _bases(new, old, words)
+    decorators = decorators_added(_class(old), _class(new))
     is_loose = plain_texts(new.loose) != plain_texts(old.loose)
     if bases is None or decorators is None or is_loose:
         return None
@@ -104,7 +105,8 @@ def _over_parent(
             # The converter drops what lets a kernel take the place of another `forward`.
             name = ast.unparse(called_function(one)).rpartition(".")[2]
             is_kernels = RULES.get(name, (None,))[0] in (Rule.KERNEL, Rule.EXPERTS)
-            decorators += [one] if is_kernels and one not in decorators else []
+            if is_kernels and one not in decorators:
+                decorators.append(one)
     head = [*(f"@{words.fork_code(one)}" for one in decorators), f"class {new.name}({above}):"]
     lines = [*head]
     places: list[tuple[int, str]] = []
@@ -157,7 +159,8 @@ def declare_member(
     text = [line for node in new.nodes for line in (*whole.statements([node], 4), "")][:-1]
     overrides = old is None or not any(map(_says_super, new.nodes))
     choices: list[tuple[list[str], Words]] = [(text, whole)] if overrides else []
-    mine, theirs = new.method, old.method if old is not None else None
+    mine = new.method
+    theirs = old.method if old is not None else None
     if mine is not None and theirs is not None:
         longer = Words(words.names)
         after = _after_parent(mine, theirs, longer)
@@ -192,7 +195,8 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
     if old.name != "__init__":
         return None
     mine, theirs = without_docstring(new.body), without_docstring(old.body)
-    repeated, more = mine[: len(theirs)], mine[len(theirs) :]
+    repeated = mine[: len(theirs)]
+    more = mine[len(theirs) :]
     is_repeated = plain_texts(repeated) == plain_texts(theirs)
     if not more or not is_repeated or any(map(_says_super, more)):
         return None
@@ -237,7 +241,8 @@ def declare_edits(
     `name` names its statements in full: where `...` stands for an argument, upstream's next change
     of it would be lost.
     """
-    signature, added = Signature.between(old, new), decorators_added(old, new)
+    signature = Signature.between(old, new)
+    added = decorators_added(old, new)
     if type(new) is not type(old) or signature is None or added is None:
         return None
     changes = drafts(old, new, is_brief=not name)

@@ -119,7 +119,8 @@ def lines_of(text: str) -> frozenset[str]:
 
 def candidate(fork: File, release: Release, module: str, path: Path) -> Candidate:
     """The fork beside one parent."""
-    text, display = with_plain_super(read_text(path)), "/".join(path.parts[-4:])
+    text = with_plain_super(read_text(path))
+    display = "/".join(path.parts[-4:])
     parent = read_file(make_source(text, display, module))
     return Candidate(pair_with_parent(parent, fork, module, root=release.root()), release)
 
@@ -149,7 +150,8 @@ def find_parents(
         if number >= _DECLARED and any(not other.blockers for other in candidates):
             break
         option = candidate(fork, release, module, path)
-        candidates += [option] if number < _DECLARED or not option.blockers else []
+        if number < _DECLARED or not option.blockers:
+            candidates.append(option)
     if not candidates:
         what = "has no parent in these releases"
         raise PatchgenError("PG806", Location(fork.source.path), what, "name another")
@@ -160,7 +162,8 @@ def find_parents(
     equal = {c.forked.module for c in candidates if c.rank[:4] == candidates[0].rank[:4]}
     if len(equal) > 1:
         names = sorted(n.rpartition(".")[2].removeprefix("modeling_") for n in equal)
-        what, hint = f"fits {' and '.join(names)} equally", "say which one with --parent"
+        what = f"fits {' and '.join(names)} equally"
+        hint = "say which one with --parent"
         raise PatchgenError("PG808", Location(fork.source.path), what, hint)
     return candidates
 

@@ -274,8 +274,10 @@ class _Reader:
 
     def _set(self, base: ast.expr, attr: str, node: ast.expr, at: Node, scope: Scope) -> None:
         """Follow `base.attr = node`."""
-        owner, text = self.value(base, scope), ast.unparse(base)
-        path, is_class = f"{_path(owner)}.{attr}", is_of_transformers(owner)
+        owner = self.value(base, scope)
+        text = ast.unparse(base)
+        path = f"{_path(owner)}.{attr}"
+        is_class = is_of_transformers(owner)
         value: Value | None = self.value(node, scope)
         if not is_class:
             path, value = f"{self.guard}.{attr}", None

@@ -69,7 +69,8 @@ class PatchNames:
     def __init__(self, patch: Patch, parent: File, module: str, root: Path) -> None:
         self.patch, self.file, self.root = patch, patch.file, root
         self.parent, self.module = parent, module
-        self.notes, self.imports = list[str](), dict[str, str]()
+        self.notes: list[str] = []
+        self.imports: dict[str, str] = {}
 
     def refuse(self, at: Location, what: str, hint: str) -> NoReturn:
         raise PatchgenError("PG810", at, what, hint)
@@ -254,7 +255,9 @@ class PatchNames:
 
     def name_of(self, read: Reference) -> tuple[str, int]:
         """What the fork calls a name of the patch, and how many attributes that takes in."""
-        name, value, at = read.name, self.patch.scope.get(read.name), self.at(read)
+        name = read.name
+        value = self.patch.scope.get(read.name)
+        at = self.at(read)
         names, taken = self._of_parent(read)
         if names and not self.parents_path(names[0]):
             what = f"reads {names[0]}, which {self.module} of this release does not have"
@@ -357,7 +360,8 @@ def find_patched(
 
 
 def _patched(patch: Patch, release: Release, model: str | None, settings: Settings) -> Patched:
-    root, at = release.root(), Location(patch.file.source.path)
+    root = release.root()
+    at = Location(patch.file.source.path)
     resolver = resolver_of(root)
     patch = _with_homes(patch, resolver)
     modules = _modules_of(patch, resolver)
@@ -557,7 +561,8 @@ def _added(names: PatchNames) -> Cut:
 
 def _written(names: PatchNames, nodes: Sequence[ast.stmt], name: str, indent: int) -> list[str]:
     """The lines of a piece in the names of the fork, `name` being what it is called there."""
-    file, written = names.file, list[str]()
+    file = names.file
+    written: list[str] = []
     lines = _renamed(names, file, [(read, names.name_of(read)) for read in reads_of(nodes)])
     for node in nodes:
         _check(names, node, indent)

@@ -201,10 +201,13 @@ def compare(output: str, fork: File, beside: str = "") -> Proof:
     placed, same = set[str](), set[str]()
     for name, (mine, theirs) in both.items():
         members = theirs.members if theirs.kind == "class" else {}
-        text, wanted = plain_definition(without_written(mine, members)), plain_definition(theirs)
+        text = plain_definition(without_written(mine, members))
+        wanted = plain_definition(theirs)
         is_built = text != wanted and _with_auto_models(text) == _with_auto_models(wanted)
-        same |= {name} if is_built or text == wanted else set()
-        placed |= {name} if is_built or (is_placed(mine) and "__init__" not in members) else set()
+        if is_built or text == wanted:
+            same.add(name)
+        if is_built or (is_placed(mine) and "__init__" not in members):
+            placed.add(name)
     texts = {name: [[*map(ast.dump, d.nodes)] for d in pair] for name, pair in both.items()}
     return Proof(
         output,

@@ -34,7 +34,8 @@ def read_fork(
     source = read_source(path, display_path=display_path)
     banner = _MADE.search(source.text)
     if banner is not None and not generated:
-        at, what = Location(display_path, 1, 1), f"is generated from {banner[1]}"
+        at = Location(display_path, 1, 1)
+        what = f"is generated from {banner[1]}"
         raise PatchgenError("PG805", at, what, "edit that file instead")
     parse(source)
     text = format_texts({"fork.py": source.text}, settings)["fork.py"]

@@ -98,7 +98,9 @@ class Report:
 
     def text(self) -> str:
         """The report as text."""
-        adopted, proof, states = self.adopted, self.adopted.proof, self.states()
+        adopted = self.adopted
+        proof = self.adopted.proof
+        states = self.states()
         width = max(map(len, states), default=0)
         changed = {name: state for name, state in states.items() if state != "unchanged"}
         same = len(states) - len(changed)

@@ -58,7 +58,8 @@ def adopt_subclasses(
         forked = ForkedModel(parent, fork, module, pairs, root=release.root())
         # The lines of the declaration are those of the file.
         files, problems = flatten_text(text, name, forked.root, settings)
-        output, here = files.get(output_name(name), ""), written.source.path
+        output = files.get(output_name(name), "")
+        here = written.source.path
         if not problems:
             flat = read_file(make_source(output, "output.py"))
             problems = tuple(_rebuilt(written, flat, forked))

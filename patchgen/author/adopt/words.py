@@ -103,7 +103,8 @@ class Words:
         if any(map(is_made_up, nodes)):
             texts = (line for node in nodes for line in self.fork_code(node).split("\n"))
             return [" " * indent + line for line in texts]
-        first, last = first_line(nodes[0]), nodes[-1].end_lineno or nodes[-1].lineno
+        first = first_line(nodes[0])
+        last = nodes[-1].end_lineno or nodes[-1].lineno
         margin = len(self._text(nodes[0].lineno)) - len(self._text(nodes[0].lineno).lstrip())
         top = first
         while top > 1 and self._text(top - 1).lstrip().startswith("#"):

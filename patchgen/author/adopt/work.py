@@ -109,7 +109,8 @@ def _wider(doubts: Doubts, adopted: Adopted) -> Doubts:
         if found.path.rpartition("/")[2].startswith("modular_"):
             owner, method = _place(ast.parse(adopted.text).body, found.line)
         else:
-            owner, method = _place(forked.parent.tree.body, found.line)[0], ""
+            owner = _place(forked.parent.tree.body, found.line)[0]
+            method = ""
             owner = owner if owner in forked.fork.definitions else ""
         if owner:
             doubts = doubts.lacking([owner] if owner in forked.fork.definitions else [])

@@ -186,7 +186,8 @@ def with_whole_names(
     lines = list(file.source.lines)
     for node in ast.walk(file.tree):
         if isinstance(node, ast.ImportFrom) and node.level:
-            module, number = absolute_module(node, file.source.module), node.lineno - 1
+            module = absolute_module(node, file.source.module)
+            number = node.lineno - 1
             if is_meant(ast.copy_location(ast.ImportFrom(module, node.names, 0), node)):
                 lines[number] = _RELATIVE.sub(f"from {module} import", lines[number], count=1)
     return read_file(make_source("".join(lines), file.source.path, file.source.module))
@@ -213,7 +214,8 @@ def defined_names(node: ast.stmt) -> tuple[str, ...]:
     match node:
         case ast.If() | ast.Try():
             inner = [*node.body, *node.orelse]
-            inner += [n for h in node.handlers for n in h.body] if isinstance(node, ast.Try) else []
+            if isinstance(node, ast.Try):
+                inner += [n for h in node.handlers for n in h.body]
             return tuple(dict.fromkeys(name for n in inner for name in defined_names(n)))
         case ast.AugAssign(target=ast.Name(id=name)):
             return (name,)
@@ -289,7 +291,8 @@ def with_cuts(text: str, cuts: Iterable[Cut]) -> str:
 def renaming(lines: Sequence[str], reads: Iterable[tuple[Reference, str]]) -> Iterator[Cut]:
     """The cuts that give what is read in these lines other names."""
     for read, name in reads:
-        line, end = lines[read.line - 1].encode(), read.column + len(read.name.encode())
+        line = lines[read.line - 1].encode()
+        end = read.column + len(read.name.encode())
         # In an f-string, Python 3.11 does not say where a name stands.
         if name != read.name and line[read.column : end] == read.name.encode():
             yield Cut(read.position, (read.line, end), name)

@@ -60,7 +60,8 @@ def walk(nodes: ast.AST | Iterable[ast.AST], kind: type[_Node]) -> Iterator[_Nod
 # Each method of the module at hand is walked dozens of times, and no tree changes after that.
 @lru_cache(maxsize=30_000)
 def nodes_inside(root: ast.AST) -> tuple[ast.AST, ...]:
-    nodes, stack = list[ast.AST](), [root]
+    nodes: list[ast.AST] = []
+    stack = [root]
     while stack:
         nodes.append(stack.pop())
         stack += reversed([*ast.iter_child_nodes(nodes[-1])])

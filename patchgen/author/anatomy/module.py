@@ -83,7 +83,8 @@ class Class:
     def is_causal(self) -> set[str]:
         """The values of `self.is_causal`; transformers takes a missing attribute as True."""
         values = [*self.attributes.get("is_causal", ())]
-        values += [self.settings["is_causal"]] if "is_causal" in self.settings else []
+        if "is_causal" in self.settings:
+            values.append(self.settings["is_causal"])
         return set(map(ast.unparse, values))
 
     def says(self, flag: str) -> bool:
@@ -234,7 +235,8 @@ def find_module(env: Environment, model: str) -> str:
     """
     every = every_module(env)
     files = {name: last(name).removeprefix("modeling_") for name in every}
-    spelt, wanted = model.replace("-", "_"), re.sub("[-_ ]", "", model).lower()
+    spelt = model.replace("-", "_")
+    wanted = re.sub("[-_ ]", "", model).lower()
     exact = [n for n in every if spelt in (n, files[n])]
     exact = exact or [n for n in every if wanted == files[n].replace("_", "")]
     inside = [n for n in every if wanted == n.split(".")[2].replace("_", "")]

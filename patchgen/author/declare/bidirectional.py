@@ -108,7 +108,9 @@ def _with_masks(module: Module, owner: Class, method: ast.FunctionDef) -> Declar
             place = next(name for name in asked if name.id == maker)
             raise Unfit(place, f"`{maker}` cuts the text into pieces, which look back")
         count = sum(name.id == maker for name in asked)
-        name = f"look_both_ways_in_{method.name}{'_of_windows' * ('window' in maker)}"
+        name = f"look_both_ways_in_{method.name}"
+        if "window" in maker:
+            name += "_of_windows"
         edits.append(edit(name, method, [code(module, method, maker)], [MASKS[maker]], count=count))
     return Declared(owner.name, members=tuple(edits))
 

@@ -98,8 +98,12 @@ def _encoder(module: Module, model: Class) -> Iterator[Declared]:
         "padding_idx" in one.attributes and all(map(one.method, COUNTED))
         for one in module.held(model, "embeddings")
     )
-    mixins = ["PoolsEachText"] * pools + ["CountsFromPadding"] * counts
-    yield Declared(model.name, mixins=(*mixins, "PaddingFreeEncoder"))
+    mixins = ["PaddingFreeEncoder"]
+    if counts:
+        mixins.insert(0, "CountsFromPadding")
+    if pools:
+        mixins.insert(0, "PoolsEachText")
+    yield Declared(model.name, mixins=tuple(mixins))
     yield from _heads(module, model)
 
 

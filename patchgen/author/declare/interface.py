@@ -163,13 +163,15 @@ def _is_flat(statement: ast.stmt) -> bool:
 
 def _causal(attns: Attentions, chain: Chain) -> str:
     """Whether a mask of None is causal: an expression, "" if the code does not say it."""
-    said, everywhere = chain.owner.is_causal, str(attns.causal)
+    said = chain.owner.is_causal
+    everywhere = str(attns.causal)
     if next(attns.two_kinds, None) is None:
         return everywhere if said <= {everywhere} else ""
     if said or "is_decoder" not in chain.owner.attributes:
         return ""
-    looks_across = "is_cross_attention" in stored(chain.method.body)
-    return "self.is_decoder" + " and not is_cross_attention" * looks_across
+    if "is_cross_attention" in stored(chain.method.body):
+        return "self.is_decoder and not is_cross_attention"
+    return "self.is_decoder"
 
 
 # --- the edits
@@ -185,17 +187,17 @@ def edits_around(attns: Attentions, call: Call) -> Iterator[tuple[str, str]]:
             for node in walk(method.body, ast.Call):
                 if called(node) in CAUSAL:
                     # Without a mask there is nothing to add the bias to.
-                    made = [
-                        f"{called(node)}(...{more})"
-                        for more in ("", ", allow_is_causal_skip=False")
-                    ]
-                    text = edit("make_the_mask", method, made[:1], made[1:])
-                    yield owner.name, text
+                    old = f"{called(node)}(...)"
+                    new = f"{called(node)}(..., allow_is_causal_skip=False)"
+                    yield owner.name, edit("make_the_mask", method, [old], [new])
     heads = call.chain.scores.heads
     named = {"mask": once.mask, "bias": once.bias, "states": once.states}
-    new = [AXES.format(heads=ast.unparse(heads), **named)] if heads is not None else []
-    head = code(attns.module, once.method, ast.unparse(once.loop).partition("\n")[0] + "\n    ...")
-    text = edit("add_the_bias_once", once.method, [head], [*new, ONCE.format(**named)])
+    added = [ONCE.format(**named)]
+    if heads is not None:
+        added.insert(0, AXES.format(heads=ast.unparse(heads), **named))
+    head = ast.unparse(once.loop).partition("\n")[0]
+    loop = code(attns.module, once.method, f"{head}\n    ...")
+    text = edit("add_the_bias_once", once.method, [loop], added)
     yield once.owner.name, text.replace("    with new:", "    with before:")
 
 
@@ -211,8 +213,11 @@ def members(attns: Attentions, call: Call) -> list[str]:
         eager = [_text(attns, chain, node) for node in old if node not in moved]
         texts = [_text(attns, chain, node) for node in old]
     else:
-        eager = [_text(attns, chain, first), *["..."] * (len(behind) > 1)]
-        eager += [_text(attns, chain, node) for node in behind[-1:]]
+        eager = [_text(attns, chain, first)]
+        if len(behind) > 1:
+            eager.append("...")
+        if behind:
+            eager.append(_text(attns, chain, behind[-1]))
         texts = eager
     weights, lost = _weights(chain, end)
     body = [_text(attns, chain, node) for node in chain.kept if node not in moved]
@@ -228,8 +233,9 @@ def members(attns: Attentions, call: Call) -> list[str]:
     before = [_text(attns, chain, node) for node in moved]
     new = [*before, f"{test}\n{eager_text}\nelse:\n{body_text}"]
     text = edit("call_the_interface", chain.method, texts, new)
-    says = _is_fixed(call) and not chain.owner.is_causal
-    return [f"is_causal = {call.is_causal}"] * says + [text]
+    if _is_fixed(call) and not chain.owner.is_causal:
+        return [f"is_causal = {call.is_causal}", text]
+    return [text]
 
 
 def _before(chain: Chain, end: int) -> list[ast.stmt]:
@@ -283,13 +289,15 @@ def _layout(chain: Chain) -> Layout:
             if method_of(node.value) != "view":
                 break
     name = target if target and target not in names(statement) else "attn_output"
-    text, product = ast.unparse(statement), ast.unparse(chain.product)
+    text = ast.unparse(statement)
+    product = ast.unparse(chain.product)
     for turn in ROWS_FIRST:
         for spelled in (f"({product}){turn}", f"{product}{turn}"):
             if spelled in text:
                 return Layout(at, name, text.replace(spelled, name), True)
-    flat = last(called(chain.product)) == "bmm"
-    given = f"{name}.transpose(1, 2)" + ".flatten(0, 1)" * flat
+    given = f"{name}.transpose(1, 2)"
+    if last(called(chain.product)) == "bmm":
+        given += ".flatten(0, 1)"
     after = text.replace(f"({product})", given).replace(product, given)
     return Layout(at, name, after, False)
 
@@ -369,7 +377,8 @@ def number(factor: Factor) -> str:
 def _bias(call: Call, heads: str) -> str:
     """The bias, of as many axes as the scores."""
     assert call.bias is not None
-    owner, text = call.chain.owner, ast.unparse(call.bias.value)
+    owner = call.chain.owner
+    text = ast.unparse(call.bias.value)
     plain = isinstance(call.bias.value, ast.Name)
     if heads and call.once is None:
         text = f"{text if plain else f'({text})'}.unflatten(0, (-1, {heads}))"

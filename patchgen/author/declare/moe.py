@@ -64,7 +64,7 @@ def moe(module: Module) -> Contribution:
         raise Unfit(language[0].method, missing[0].what)
     # A recompute chooses the same experts.
     checkpoints = all(layer.descends(CHECKPOINTED) for layer in layers.classes)
-    mixins = (*["ChooseOnce"] * checkpoints, "MixtureModel")
+    mixins = ("ChooseOnce", "MixtureModel") if checkpoints else ("MixtureModel",)
     base = Declared(module.pretrained[0].name, mixins, members=(weights,))
     public = (base, *models.values(), *declared.values())
     for one in (layer, *public):
@@ -100,7 +100,8 @@ def _configuration(module: Module) -> tuple[str, str]:
     files = [i.module or "" for i in imports if name in {alias.name for alias in i.names}]
     if not files or not files[-1].startswith("configuration_"):
         raise Unfit(place, f"{name} is not of the folder of this file")
-    prefix, folder = name.removesuffix("Config"), module.model.replace("_", "")
+    prefix = name.removesuffix("Config")
+    folder = module.model.replace("_", "")
     if prefix.lower().startswith(folder) and len(prefix) > len(folder):
         what = f"the classes of {module.model} begin with {prefix}, and not with its name"
         raise Unfit(module.pretrained[0].node, what)
@@ -182,12 +183,15 @@ def _layer(
         *idle,
     ]
     table = ["_dense_weights = {"]
-    of_up, place = [before + name for name in ups], "0" if dropout else ffn.attribute
+    of_up = [before + name for name in ups]
+    place = "0" if dropout else ffn.attribute
     for weight, sources in (("gate_up_proj" if gated else "up_proj", of_up), ("down_proj", [down])):
         for end, tensor in (("", "weight"), ("_bias", "bias")):
             dense = ", ".join(f'"{name}.{tensor}"' for name in sources)
             table.append(f'    "{place}.experts.{weight}{end}": ({dense},),')
-    table += ["}", *["_dense_weights_transposed = True"] * (kind == "Conv1D")]
+    table.append("}")
+    if kind == "Conv1D":
+        table.append("_dense_weights_transposed = True")
     return Declared(ffn.layer.name, members=("\n".join(lines),)), "\n".join(table)
 
 
@@ -230,7 +234,8 @@ def _head(head: Head, outputs: str) -> Declared:
     if (outputs, rest) == ("outputs", "kwargs"):
         return Declared(head.owner.name, mixins=("MixtureHead",))
     arguments = ["self", "output(...)", outputs, "attention_mask", "labels"]
-    arguments += [f'{rest}.get("num_items_in_batch")'] if rest else []
+    if rest:
+        arguments.append(f'{rest}.get("num_items_in_batch")')
     new = f"return with_router_losses({', '.join(arguments)})"
     text = edit("add_the_router_losses", method, ["return output(...)"], [new], ["output"])
     return Declared(head.owner.name, members=(text,))

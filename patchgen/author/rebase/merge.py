@@ -90,7 +90,8 @@ class Renames:
                     # Python 3.11 does not say where in an f-string a name stands.
                     text = ast.unparse(node)
                     new = _FIELD.sub(self._in_field, text)
-                    cuts += [replacing(node, new)] if new != text else []
+                    if new != text:
+                        cuts.append(replacing(node, new))
                     continue
                 case ast.Name(id=name) if name in self.variables:
                     cuts.append(replacing(node, self.variables[name]))
@@ -424,7 +425,8 @@ def _changes_of(edit: Fragment, base: Function, theirs: Function) -> Changes | C
     )
     changes = Changes()
     for parameter in read_parameters(head.args, edit):
-        name, hint = parameter.name, ast.unparse(parameter.arg.annotation or ast.Name(""))
+        name = parameter.name
+        hint = ast.unparse(parameter.arg.annotation or ast.Name(""))
         if before.get(name, "") != there.get(name, ""):
             return clash(f"both changed the parameter {name}", base.args, None, theirs.args)
         if hint == "Old":

@@ -165,7 +165,8 @@ class Tree:
 
     def ancestry(self, module: str, owner: str) -> Iterator[tuple[File, Definition]]:
         """A class and what it derives from, as far as the release defines it, nearest first."""
-        waiting, seen = [(module, owner)], set()
+        waiting = [(module, owner)]
+        seen = set()
         while waiting:
             parent = waiting.pop(0)
             entry = self.definition(*parent)
@@ -177,7 +178,8 @@ class Tree:
             assert isinstance(definition.node, ast.ClassDef)
             for base in definition.node.bases:
                 origin = self.names.meaning(file, base)
-                waiting += [origin] if origin is not None else []
+                if origin is not None:
+                    waiting.append(origin)
 
     def parent_of(self, change: Declared, output: File) -> Parent | None:
         """The member that a change is about, in the names of the output."""

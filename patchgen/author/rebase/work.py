@@ -265,7 +265,8 @@ class Rebase:
                     del waiting[result]
                     result.give_up(doubts)
                     way = None if result.change.is_whole else _stand_in(result, writer)
-                texts |= {result.change: way} if way is not None else {}
+                if way is not None:
+                    texts[result.change] = way
         for result in waiting:
             rewritten, member = texts.get(result.change), given.member(result.change)
             anew = State.REANCHORED if result.change.kind == "edit" else State.MERGED

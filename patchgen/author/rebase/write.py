@@ -170,7 +170,8 @@ def replaced(
                 first -= 1
             cuts.append(of_lines(first, node.end_lineno or 0, new))
     for change, told in comments.items():
-        first, margin = first_line(change.nodes[0]), " " * change.nodes[0].col_offset
+        first = first_line(change.nodes[0])
+        margin = " " * change.nodes[0].col_offset
         above = (f"{margin}{MARK} {line}".rstrip() for line in told)
         cuts.append(of_lines(first, first - 1, above))
     for node in (n for n in modular.tree.body if isinstance(n, ast.ClassDef)):

@@ -142,7 +142,8 @@ def _releases(
     package_root: str | None, asked: tuple[str, ...], download: bool, project: Project
 ) -> tuple[Release, ...]:
     """The releases asked for, those at `package_root`, else the installed one."""
-    cache, installed = cache_folder(), installed_releases(project)
+    cache = cache_folder()
+    installed = installed_releases(project)
     at_root = releases_in(Path(package_root), cache) if package_root is not None else ()
     if package_root is not None and not at_root:
         what, hint = "holds no release of transformers", "name its folder"

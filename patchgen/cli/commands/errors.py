@@ -29,7 +29,8 @@ def errors(codes: tuple[str, ...], markdown: bool) -> int:
 
 def _about(asked: str) -> str:
     """The explanation of the code `asked`, or a list of all codes that start with it."""
-    entries, code = catalogue(), asked.upper()
+    entries = catalogue()
+    code = asked.upper()
     if code in entries:
         return f"{code}: {_explain(entries[code], 'What to do:', '')}"
     family = [entry for name, entry in entries.items() if code and name.startswith(code)]

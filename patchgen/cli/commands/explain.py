@@ -73,7 +73,8 @@ def _outline_plan(plan: ModulePlan) -> str:
     for module, prefix in plan.prefixes.items():
         lines.append(f"{module}: {prefix or 'names kept'}")
     for declaration in plan.declarations:
-        name, bases = declaration.symbol.name, ", ".join(map(str, declaration.rest))
+        name = declaration.symbol.name
+        bases = ", ".join(map(str, declaration.rest))
         if declaration.why:
             lines.append(f"class {name} stays a subclass of {bases}: {declaration.why}")
         else:

@@ -55,9 +55,11 @@ def survive(
     releases += [*kept_releases(), *installed_releases(project)]
     wanted = wanted_releases(asked, releases, cache, download=download)
     if not wanted.releases:
-        at, what = Location("transformers"), "no release is here"
+        at = Location("transformers")
+        what = "no release is here"
         if wanted.missing:
-            at, what = Location(wanted.missing[0]), "is no release of transformers that is here"
+            at = Location(wanted.missing[0])
+            what = "is no release of transformers that is here"
         hint = "name a folder of wheels with --releases-dir, or allow --download"
         raise PatchgenError("PG807", at, what, hint)
     with bar(len(modulars) * len(wanted.releases), "converting") as progress:

@@ -108,7 +108,8 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
         ) if count > 0:
             pass
         case _:
-            at, what = body.at(statement, call), "@edit takes a method's name and a count"
+            at = body.at(statement, call)
+            what = "@edit takes a method's name and a count"
             raise PatchgenError("PG302", at, what, 'write @edit("forward")')
     parameters: dict[str, list[Parameter]] = {"Hole": [], "New": [], "Old": [], "": []}
     for parameter in read_parameters(node.args, statement.fragment):

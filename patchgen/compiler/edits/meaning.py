@@ -89,7 +89,8 @@ def require_meanings(
         # bind it.
         elif name.scope not in (None, before[name.key].scope):
             # Else it is a parameter of the edit, which stands for a name of the method.
-            edit, at = edits[0], edits[0].at(edits[0].last)
+            edit = edits[0]
+            at = edits[0].at(edits[0].last)
             for other in reversed(new_code):
                 if (other.name, other.scope) == (name.name, name.scope) and not other.is_read:
                     edit, meant = declared[other.key]

@@ -141,7 +141,8 @@ class _Writer:
         runs: dict[cst.CSTNode, list[NewRun]] = defaultdict(list)
         comments: dict[cst.CSTNode, list[cst.EmptyLine]] = defaultdict(list)
         for change in self.changes:
-            place, lines = change.match.place, self._write_new(change, tree, wrapped)
+            place = change.match.place
+            lines = self._write_new(change, tree, wrapped)
             if isinstance(place, Run):
                 start, stop = tree.numbers(place)
                 runs[tree.suite(place.suite)].append(NewRun(start, stop, lines, change.word))
@@ -165,7 +166,8 @@ class _Writer:
 
     def _write_new(self, change: Replacement, tree: Tree, wrapped: set[tuple[int, int]]) -> Lines:
         """New code, in which the holes and the `...` are what they stand for."""
-        code, bound = read_tree(change.code.text, self.at), change.match.bound
+        code = read_tree(change.code.text, self.at)
+        bound = change.match.bound
         parts: _Parts = defaultdict(list)
         for site in change.sites():
             value = bound.holes[site.id]
@@ -225,7 +227,8 @@ def _put(new: Any, wrap: bool, old: cst.BaseExpression) -> Any:
     # It can stand in brackets alone, and is written there in the place of an index.
     if isinstance(new, cst.Slice):
         return new
-    around, own = len(old.lpar) - own_parentheses(old), own_parentheses(new)
+    around = len(old.lpar) - own_parentheses(old)
+    own = own_parentheses(new)
     left = [*old.lpar[:around], *new.lpar[len(new.lpar) - own :]]
     right = [*new.rpar[:own], *old.rpar[len(old.rpar) - around :]]
     if wrap:

@@ -89,7 +89,8 @@ class Tree:
 
     def expression(self, node: ast.expr) -> cst.BaseExpression:
         """The expression `node`; raises KeyError where libcst has none of its own."""
-        start, end = self._position(node), self._position(node, at_end=True)
+        start = self._position(node)
+        end = self._position(node, at_end=True)
         if isinstance(node, ast.GeneratorExp) and (end, end) in self._expressions:
             return self._expressions[end, end]
         return self._expressions[start, end]
@@ -192,7 +193,8 @@ def own_parentheses(node: cst.BaseExpression) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _parse(text: str, left_out: tuple[LeftOut, ...]) -> Tree:
-    code, lines = parse_fragment(text), list(split_lines(text))
+    code = parse_fragment(text)
+    lines = list(split_lines(text))
     for part in reversed(left_out):
         lines[part.first - 1 : part.last] = [part.text]
     # A statement below it lets libcst see to which suite the last comments belong.
@@ -257,7 +259,8 @@ def _count_brackets(text: str) -> int:
 
 def _count_levels(text: str) -> int:
     """How deeply the nodes of the syntax tree are nested at most; long sums are deep."""
-    levels, nodes = 0, list[ast.AST](parse_fragment(text).nodes)
+    levels = 0
+    nodes = list[ast.AST](parse_fragment(text).nodes)
     while nodes:
         levels += 1
         nodes = [child for node in nodes for child in children(node)]

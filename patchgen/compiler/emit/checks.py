@@ -136,7 +136,8 @@ def _find_unbound(parsed: Parsed) -> Iterator[Finding]:
         for read in references_in(part.text):
             # Nothing evaluates a quoted annotation, which may be no type: `Float[Tensor, "batch"]`.
             if read.name not in bound and not read.quoted:
-                line, what = part.locate(read.line), f"the name {read.name} is bound by nothing"
+                line = part.locate(read.line)
+                what = f"the name {read.name} is bound by nothing"
                 yield Finding(line, "PG402", what, "import or define it", read.name)
 
 
@@ -154,7 +155,8 @@ def _find_early(parsed: Parsed) -> Iterator[Finding]:
             for read in references_in(part.text):
                 if read.eager and read.name not in bound and read.name in binders:
                     what = f"{read.name} is read at import, above its definition at "
-                    line, hint = part.locate(read.line), "read it inside a function"
+                    line = part.locate(read.line)
+                    hint = "read it inside a function"
                     yield Finding(line, "PG410", what, hint, read.name, second=binders[read.name])
         match body:
             # Bound for type checkers alone.
@@ -288,7 +290,8 @@ def _check_class(part: Part, item: Class, parsed: Parsed) -> Iterator[Result]:
             known = parsed.list_members(owner)
             if known is not None and name not in known[0] | parsed.foreign | _ALWAYS_THERE:
                 members, outside = known
-                line, spelled = part.locate(call.lineno), ast.unparse(call)
+                line = part.locate(call.lineno)
+                spelled = ast.unparse(call)
                 yield Unanswered(line, spelled, outside, owner, name, sorted(members))
 
 
@@ -305,7 +308,8 @@ def _check(
     method: str = "",
 ) -> Iterator[Result]:
     """Check one call of `callee`, which stands in the class `owner`, as a call of `method`."""
-    line, signature = part.locate(call.lineno), callee.args
+    line = part.locate(call.lineno)
+    signature = callee.args
     is_bound = "." in name and "staticmethod" not in _decorators(callee)
     why = explain_misfit(call, callee, is_bound=is_bound)
     if why is None:
@@ -396,7 +400,8 @@ def explain_misfit(call: ast.Call, callee: Function, *, is_bound: bool) -> str |
     # Defaults belong to the last of the positional parameters; some may be bound already.
     required = positional[: max(0, len(positional) - len(signature.defaults))]
     for parameter, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True):
-        required += [parameter.arg] if default is None else []
+        if default is None:
+            required.append(parameter.arg)
     for name in required:
         if name not in {*taken, *keywords}:
             return f"misses the argument {name}"

@@ -68,7 +68,8 @@ def assemble_outputs(
     texts: dict[str, Unformatted] = {}
     beside = "; what was changed stands in the diff beside this file"
     for module in modules:
-        name, base = output_name(modular.path.rpartition("/")[2], module.kind), None
+        name = output_name(modular.path.rpartition("/")[2], module.kind)
+        base = None
         # Versions are in `patchgen.lock`.
         how = "Do not edit: edit that file and run `patchgen convert`."
         head = f"# {BANNER} {modular.path}. {how}\n"
@@ -293,7 +294,8 @@ def _overrides_of(block: Block, builder: Builder) -> Iterator[Override]:
         for module in plan.parents:
             definition = builder.index(module).definition(name)
             if definition is not None:
-                parent, text = f"{display_module(module)}.{name}", definition.text
+                parent = f"{display_module(module)}.{name}"
+                text = definition.text
                 break
         yield Override(plan.modular.source.at(block.first), name, parent, text)
 

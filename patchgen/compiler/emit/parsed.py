@@ -362,7 +362,8 @@ class Parsed:
         """
         holder, kind = "", owner
         for step in path:
-            holder, kind = kind, self._step(kind, step)
+            holder = kind
+            kind = self._step(kind, step)
         if kind in self.classes:
             return kind, ""
         is_attribute = holder in self.classes and not kind and path[-1] != _ELEMENT

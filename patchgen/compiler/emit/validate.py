@@ -130,7 +130,8 @@ def validate(
         problem = _find_fault_of_the_whole(output, declared)
         if problem is not None:
             return (problem,)
-        parsed, questions = parse_output(file.text), checks.list_questions(file.text)
+        parsed = parse_output(file.text)
+        questions = checks.list_questions(file.text)
         findings += checks.find_mistakes(file.text)
         problems += _find_patchgen_imports(parsed, output.modular)
         problems += _find_swallowed(parsed, output, overrides)
@@ -152,7 +153,9 @@ def validate(
 
 def _place(finding: checks.Finding, output: _Output) -> Problem:
     """The problem of a finding: first the line of the modular file, then that of its parent."""
-    at, what, hint = output.locate(finding.line), finding.what, finding.hint
+    at = output.locate(finding.line)
+    what = finding.what
+    hint = finding.hint
     if finding.code == "PG411":
         at = output.places.get(finding.detail, at)
     name, declared = output.find_declaration(finding.line, finding.callee)
@@ -448,7 +451,8 @@ def _find_unknown_modules(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     keys = [each for each in written if f'"{each[0]}"' not in (output.base or "")]
     models = parse_output("\n".join(output.beside)) if is_configuration and keys else parsed
     for key, line, table in keys:
-        at, owner = output.find_written(line, table), table.partition(".")[0]
+        at = output.find_written(line, table)
+        owner = table.partition(".")[0]
         if at is None or not _KEY.fullmatch(key):
             continue
         steps = tuple("[]" if step == "*" else step for step in key.split("."))

@@ -193,7 +193,8 @@ def find_conflicts(builder: Builder) -> Iterator[Problem]:
 
 def _may_replace(name: str, nearer: ModuleIndex, further: ModuleIndex, builder: Builder) -> bool:
     """Whether the definition in `nearer` may stand for the one in `further`."""
-    plan, replaced = builder.naming.plan, Symbol(further.source.module, name)
+    plan = builder.naming.plan
+    replaced = Symbol(further.source.module, name)
     # A class of `nearer`, or of the converted file, that derives from the other one.
     for layer in (nearer, plan.modular):
         declaration = plan.declaration(Symbol(layer.source.module, name))

@@ -185,7 +185,8 @@ class Builder:
 
     def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""
-        index, bindings = self.index(symbol.module), self.naming.bindings
+        index = self.index(symbol.module)
+        bindings = self.naming.bindings
         firsts = {block.first for block in index.blocks if symbol.name in changed_names(block.text)}
         for block in index.blocks_that_bind(symbol.name):
             # An import is a block only where another statement binds its name too.
@@ -207,7 +208,8 @@ class Builder:
     def block(self, block_id: BlockId) -> FlatBlock:
         """The flat block of `block_id`: merged where the plan declares a class, else carried."""
         if block_id not in self._made:
-            index, block = self.index(block_id.module), self.source_block(block_id)
+            index = self.index(block_id.module)
+            block = self.source_block(block_id)
             check_language(index, self.naming.bindings)
             # What binds nothing is called `<other 2>`, as line numbers change easily.
             key = Symbol(block_id.module, block.name or f"<{block.kind} {index.count_to(block)}>")

@@ -88,7 +88,8 @@ def write_is_custom_code(blocks: tuple[FlatBlock, ...], builder: Builder) -> tup
 
 def add_method(text: str, method: str) -> str:
     """Put `method` before the other methods of a class; it replaces a last `pass` or `...`."""
-    owner, lines = parse_class(text), text.split("\n")
+    owner = parse_class(text)
+    lines = text.split("\n")
     methods = [node for node in owner.body if isinstance(node, ast.FunctionDef)]
     indent = " " * (owner.body[0].col_offset if owner.body[0].lineno > owner.lineno else 4)
     new = textwrap.indent(method, indent).split("\n")

@@ -170,7 +170,8 @@ def _find_givers(module: str, builder: Builder) -> list[RewrittenBlock]:
     """The classes of a model's file that may initialise its blocks, in the names of the output."""
     if not module.startswith(f"{MODELS}.") or builder.naming.bindings.env.path(module) is None:
         return []
-    index, givers = builder.index(module), []
+    index = builder.index(module)
+    givers = []
     for block in index.blocks:
         if block.kind == "class" and (_BASE in block.bases or _METHOD_HEAD in block.text):
             symbol = Symbol(module, block.name)
@@ -272,7 +273,8 @@ def _make_taken(
     # The list grows while it is walked.
     for name in found:
         block = index.definition(name)
-        found += sorted(block.uses.difference(found)) if block is not None else []
+        if block is not None:
+            found += sorted(block.uses.difference(found))
     kinds = {
         names.get(name, name): machine.find(place, name)
         for name in found
@@ -344,8 +346,8 @@ def _select_branches(
         answers = {each.name: each.answer(test, before, home) for each in waiting}
         condition = _write_condition(answers, ast.unparse(test))
         if condition:
-            branch = ast.If(ast.parse(condition, mode="eval").body, body, [])
-            kept.append("el" * bool(kept) + ast.unparse(branch))
+            branch = ast.unparse(ast.If(ast.parse(condition, mode="eval").body, body, []))
+            kept.append(f"el{branch}" if kept else branch)
         waiting = [each for each in waiting if not answers[each.name]]
     return kept
 

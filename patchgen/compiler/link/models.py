@@ -103,7 +103,8 @@ def select_base_models(
         stated = re.search(r"^ +config: (\w+)$", text, re.MULTILINE)
         if stated:
             return {models.get(types.get(stated[1], ""), "")} & known
-        waiting += [ast.unparse(base) for base in parse_class(text).bases] if text else []
+        if text:
+            waiting += [ast.unparse(base) for base in parse_class(text).bases]
     return set()
 
 
@@ -188,7 +189,8 @@ def map_model_types(builder: Builder) -> dict[str, str]:
             stated: list[str] = []
             for symbol in (declaration.symbol, *declaration.parents):
                 block = builder.index(symbol.module).definition(symbol.name)
-                stated += [_read_configuration(block.text).model_type] if block else []
+                if block:
+                    stated.append(_read_configuration(block.text).model_type)
             # The first is the variant's, the last the one that transformers knows.
             stated = list(filter(None, stated))
             if stated:

@@ -179,7 +179,8 @@ def find_imports(gathered: Gathered, builder: Builder) -> tuple[str, ...]:
 def _select_imports(
     home: str, needed: dict[str, Dependency], homes: frozenset[tuple[str, str]], builder: Builder
 ) -> Iterator[str]:
-    index, bindings = builder.index(home), builder.naming.bindings
+    index = builder.index(home)
+    bindings = builder.naming.bindings
     for block in index.blocks:
         wanted = []
         if block.kind == "import":

@@ -223,7 +223,8 @@ class _Qualifier:
         for attribute in reference.attributes:
             if symbol.name or not self._bindings.flatten_scope.flattens(symbol.module):
                 break
-            at, module = self._locate(reference), symbol.module
+            at = self._locate(reference)
+            module = symbol.module
             symbol = self._bindings.canonical(Symbol(module, attribute), at)
             if symbol.name and symbol.module == module and self._bindings.env.path(module):
                 self._bindings.require(symbol, at)

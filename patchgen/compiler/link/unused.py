@@ -128,7 +128,10 @@ def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Proble
     parent = next(
         (ancestor for ancestor in ancestors if ancestor.module in naming.plan.parents), None
     )
-    what, hint, near, stays = f"the class {name}", "", _suggest(name, outputs.places), False
+    what = f"the class {name}"
+    hint = ""
+    near = _suggest(name, outputs.places)
+    stays = False
     if parent is not None:
         place = naming.resolve(parent, parent.module)
         is_near = is_misspelt(name, (place.name, parent.name))

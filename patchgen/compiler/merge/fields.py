@@ -106,7 +106,8 @@ def _find_unlike(
         return
     unlike = [other for other, by in zip(bodies, fields.makers, strict=True) if by != makers]
     for statement in body.statements:
-        verb, name = "", next(iter(statement.names), "")
+        verb = ""
+        name = next(iter(statement.names), "")
         if isinstance(statement.node, ast.AnnAssign):
             verb = "annotated"
         elif name in _LOOKED_FOR and "dataclass" in str(fields.flat - makers):

@@ -106,7 +106,8 @@ def inline(site: Site, use: SuperUse, child: Statement, parent: Statement) -> Sp
     if body and isinstance(body[-1], ast.Return) and not site.returned:
         body = body[:-1]
     code = child.fragment
-    first, last = first_line(site.statement), site.statement.end_lineno or 0
+    first = first_line(site.statement)
+    last = site.statement.end_lineno or 0
     indent = indent_of(code.lines[first - 1])
 
     values = {name: _write_argument(value, site.call, code) for name, value in binding[1].items()}

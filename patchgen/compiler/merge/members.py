@@ -230,7 +230,8 @@ def _read_statements(
     end = head_end
     for number, child in enumerate(body):
         names = tuple(dict.fromkeys(bound_names([child])))
-        first, last = first_line(child), child.end_lineno or child.lineno
+        first = first_line(child)
+        last = child.end_lineno or child.lineno
         if first <= head_end or not owns_lines(code, body, number, number + 1):
             # `x = 1; y = 2` and `class A: x = 1`: each statement gets a line of its own.
             text = f"{INDENT}{code.source(child)}\n"
@@ -251,7 +252,8 @@ def _read_statements(
 
 def _read_tail(code: Fragment, node: ast.ClassDef, head_end: int) -> str:
     """The comments below the last statement that stand as deep as it, or less."""
-    first, last = first_line(node.body[-1]), node.body[-1].end_lineno or 0
+    first = first_line(node.body[-1])
+    last = node.body[-1].end_lineno or 0
     last = max(last, head_end)
     # `class A: pass` has no indentation of its own.
     indent = INDENT

@@ -159,7 +159,8 @@ def _find_changed_reads(
     bound: dict[str, Statement] = {}
     for statement in order:
         for name in sorted(statement.reads):
-            before, now = written.get((statement.key, name)), bound.get(name)
+            before = written.get((statement.key, name))
+            now = bound.get(name)
             # A copy reads the members that were copied with it, under their new names.
             is_of_copy = now is not None and now.hoisted and statement.hoisted
             if not is_of_copy and before != (now.key if now else None):
@@ -236,7 +237,8 @@ def _write_chain(bodies: Sequence[ClassBody]) -> str:
 def _write_class(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
     """The head, the nearest docstring, the statements, and the comments below the last ones."""
     docstrings = [d.leading + d.text for body in bodies if (d := body.docstring)]
-    kept, remarks = list(order), ""
+    kept = list(order)
+    remarks = ""
     if len(bodies) > 1:
         # A merged class has members, so that `pass` and `...` of its parents can go.
         kept = [statement for statement in order if not statement.is_placeholder]

@@ -92,7 +92,8 @@ def _find_string_lines(text: str) -> frozenset[int]:
 def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: int) -> bool:
     """Whether nothing else stands on the lines of `suite[start:stop]`."""
     node = suite[start]
-    first, last = first_line(node), suite[stop - 1].end_lineno or 0
+    first = first_line(node)
+    last = suite[stop - 1].end_lineno or 0
     # The first line of a definition may be that of a decorator, before which nothing stands.
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         column = fragment.column(first, node.col_offset)
@@ -108,7 +109,8 @@ def suite_text(code: Fragment, suite: Sequence[ast.stmt], above: int) -> tuple[s
 
     `above` is the line above them.
     """
-    first, last = first_line(suite[0]), suite[-1].end_lineno or 0
+    first = first_line(suite[0])
+    last = suite[-1].end_lineno or 0
     # `if x: a(); b()` has no lines of its own.
     if first <= above or not owns_lines(code, suite, 0, 1):
         return "".join(f"{code.source(node)}\n" for node in suite), ""

@@ -182,7 +182,8 @@ class _Walker:
                 level = marker_index(first)
                 start = start if level is None else level + 1
                 if ast.unparse(receiver) != self._receiver:
-                    refusal, hint = f"of {ast.unparse(receiver)}", "write super()"
+                    refusal = f"of {ast.unparse(receiver)}"
+                    hint = "write super()"
         if refusal:
             pass
         elif not isinstance(node.ctx, ast.Load):

@@ -34,7 +34,8 @@ def drop_implied_bases(plan: ModulePlan, bindings: Bindings) -> ModulePlan:
 
 class _Finder:
     def __init__(self, plan: ModulePlan, bindings: Bindings) -> None:
-        self._plan, self._lineages = plan, Lineages(bindings)
+        self._plan = plan
+        self._lineages = Lineages(bindings)
         self._naming = Naming(plan, bindings)
 
     def drop(self, declaration: Declaration) -> Declaration:

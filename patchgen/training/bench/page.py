@@ -43,7 +43,8 @@ def _rows(case: Case, results: dict[str, dict[str, Any]]) -> Iterator[tuple[str,
 def _row(
     name: str, result: dict[str, Any], baseline: float | None, age: str = ""
 ) -> tuple[str, ...]:
-    speed, rows = result.get("tokens_a_second"), str(result.get("rows", "-"))
+    speed = result.get("tokens_a_second")
+    rows = str(result.get("rows", "-"))
     note = result.get("note", "")
     status = "" if result["status"] == "ok" else f"{result['status']}: {note}".rstrip(": ")
     predicted = result.get("predicted")

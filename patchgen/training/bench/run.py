@@ -324,7 +324,8 @@ def _utilisation(
     if forward is None:
         return {}
     labelled = int((steps.batch["labels"] >= 0).sum())
-    causal, pairs = case.task == "causal", count_pairs(texts)
+    causal = case.task == "causal"
+    pairs = count_pairs(texts)
     work = forward.step(tokens=sum(texts), labelled=labelled, pairs=pairs, causal=causal)
     dtype = products_in(entry.precision)
     return {"mfu": work / seconds / product_flops(device, dtype, tf32=entry.precision == "tf32")}

@@ -56,7 +56,9 @@ def find_source(options: Options) -> Source:
     Raises PatchgenError PG811 where there is no such model, and PG812 where it has no head for the
     task.
     """
-    name, checkpoint, variant = options.model, options.weights, _variant(options.model)
+    name = options.model
+    checkpoint = options.weights
+    variant = _variant(options.model)
     if variant is None and name not in CONFIG_MAPPING:
         if checkpoint:
             refuse("weights", checkpoint, f"the model is a checkpoint already: {name}")

@@ -94,7 +94,8 @@ def needs(package: str, where: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        what, hint = f"needs the package {package}", install_hint("train")
+        what = f"needs the package {package}"
+        hint = install_hint("train")
         raise PatchgenError("PG814", Location(where), what, hint) from error
 
 

@@ -264,7 +264,8 @@ def _ended(job: Job, trainer: Any, callback: VariantCallback) -> dict[str, Any]:
     history = trainer.state.log_history
     logged = [entry["loss"] for entry in history if "loss" in entry]
     figures: dict[str, Any] = {"steps": trainer.state.global_step}
-    figures |= {"loss": logged[-1]} if logged else {}
+    if logged:
+        figures["loss"] = logged[-1]
     if job.data.kept:
         at_end = [entry for entry in history if "eval_loss" in entry]
         at_end = [entry for entry in at_end if entry["step"] == trainer.state.global_step]
@@ -402,7 +403,8 @@ def resume_hint(folder: Path) -> str:
     sealed = complete_checkpoints(folder)
     if not sealed:
         return "the run has no checkpoint yet"
-    path, step = os.path.relpath(folder / ARGUMENTS), checkpoint_step(sealed[-1])
+    path = os.path.relpath(folder / ARGUMENTS)
+    step = checkpoint_step(sealed[-1])
     return f"patchgen train {path} --resume_from_checkpoint last goes on after step {step}"
 
 

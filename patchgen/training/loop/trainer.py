@@ -71,7 +71,8 @@ class EngineTrainer(Trainer):
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model; in a checkpoint of sharded weights, what this process holds."""
-        folder, first = Path(output_dir or self.args.output_dir), self.engine.is_first
+        folder = Path(output_dir or self.args.output_dir)
+        first = self.engine.is_first
         is_checkpoint = _internal_call and output_dir is not None
         if is_checkpoint:
             # The first thing that Trainer writes of a checkpoint.  An earlier attempt may have

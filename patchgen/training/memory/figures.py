@@ -203,7 +203,9 @@ def find_peak(trace: StepTrace) -> Peak:
 def _peaks(trace: StepTrace) -> dict[str, int]:
     """Return the peak of each phase, which begins with what the phase before it leaves."""
     most: dict[str, int] = dict.fromkeys(PHASES[1:], 0)
-    changes, now, starts = iter(_changes(trace.allocations)), 0, [*trace.starts, (trace.end, "")]
+    changes = iter(_changes(trace.allocations))
+    now = 0
+    starts = [*trace.starts, (trace.end, "")]
     change = next(changes, None)
     for (_, phase), (end, _) in zip(starts, starts[1:], strict=False):
         most[phase] = max(most[phase], now)

@@ -96,7 +96,9 @@ def peaks_on_cpu(step: Step) -> dict[str, int]:
         step(begin)
         marks[-1].__exit__(None, None, None)
     events = sorted(profiler.profiler.kineto_results.events(), key=lambda event: event.start_ns())
-    most, now, phase = dict.fromkeys(PHASES[1:], 0), 0, "forward"
+    most = dict.fromkeys(PHASES[1:], 0)
+    now = 0
+    phase = "forward"
     for event in events:
         if event.name().startswith("phase "):
             phase = event.name().removeprefix("phase ")

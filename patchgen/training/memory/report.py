@@ -135,7 +135,8 @@ def _at_peak(peak: Peak) -> Table:
 
 def _activations(kinds: Sequence[Kind], setup: Setup) -> Table:
     """Return what autograd saves, by the modules that made it."""
-    total, tokens = sum(kind.bytes for kind in kinds) or 1, setup.batch * setup.length
+    total = sum(kind.bytes for kind in kinds) or 1
+    tokens = setup.batch * setup.length
     rows = [
         (
             f"{kind.path} ({kind.class_name})" if kind.path else f"{kind.class_name} itself",
@@ -191,7 +192,8 @@ def over_time(trace: StepTrace) -> tuple[list[int], dict[str, list[int]]]:
         changes.setdefault(item.born, []).append((role, item.bytes))
         if item.died is not None:
             changes.setdefault(item.died, []).append((role, -item.bytes))
-    held, moments = dict.fromkeys(ROLES, 0), []
+    held = dict.fromkeys(ROLES, 0)
+    moments = []
     heights: dict[str, list[int]] = {role: [] for role in ROLES}
     for moment in sorted(changes):
         for role, change in changes[moment]:

@@ -66,7 +66,8 @@ class Setup:
             ("device", DEVICES),
         ):
             if getattr(self, name) not in values:
-                what, hint = "is not known", f"there are {', '.join(values)}"
+                what = "is not known"
+                hint = f"there are {', '.join(values)}"
                 raise setup_error(f"--{name} {getattr(self, name)}", what, hint)
         if self.every > 1 and self.checkpoint == "none":
             what = "says which layers are checkpointed, and --checkpoint says that none is"
@@ -116,7 +117,8 @@ def predict_step(target: Target, setup: Setup, layers: int | None = None) -> Ste
     """
     given = batch_of(target, setup)
     module = sys.modules[target.model_class.__module__]
-    device, label = setup.device, device_label(setup.device)
+    device = setup.device
+    label = device_label(setup.device)
     with silence_models(), shapes_only(module, device=device) as shapes, use_kernels(device):
         model = build_model(target, setup)
         left_out = 0 if layers is None else leave_layers_out(model, layers)

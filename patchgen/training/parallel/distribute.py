@@ -31,7 +31,8 @@ def distribute(model: Any, engine: Engine, device: str) -> Any:
         return model
     from transformers.distributed import DistributedConfig
 
-    world, where = engine.launch.world, Location(f"--engine {engine.name}")
+    world = engine.launch.world
+    where = Location(f"--engine {engine.name}")
     if engine.name in ("tp", "ep"):
         require_plans(model, "tp" if engine.name == "tp" else "ep")
     if engine.name == "tp":
@@ -51,7 +52,8 @@ def distribute(model: Any, engine: Engine, device: str) -> Any:
         config, _, mesh = type(model).prepare_distribute_model(asked)
         model = type(model).maybe_distribute_model(model, config, mesh)
     except (AttributeError, KeyError, NotImplementedError, ValueError) as error:
-        name, message = type(model).__name__, " ".join(str(error).split())
+        name = type(model).__name__
+        message = " ".join(str(error).split())
         what = f"transformers does not lay {name} out: {message}"
         hint = "--engine fsdp2; or, for a head tied to the embedding, "
         hint += "--config tie_word_embeddings=false"

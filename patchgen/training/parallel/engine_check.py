@@ -114,7 +114,8 @@ def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
         yield f"no weight of {type(model).__name__} is split"
     if engine.name == "ep":
         for name in splits(model, plan_of(model, "ep")):
-            experts, held = len(weights[name]), len(weights[name].to_local())
+            experts = len(weights[name])
+            held = len(weights[name].to_local())
             if held * engine.launch.world > experts:
                 yield f"a process holds {held} of {experts} experts of {name}"
 

@@ -109,7 +109,8 @@ def find_zero_problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str
     if not isinstance(wrapped, DeepSpeedEngine):
         yield f"what is called is a {type(wrapped).__name__}, and no engine of DeepSpeed"
         return
-    zero_stage, world = wrapped.zero_optimization_stage(), engine.launch.world
+    zero_stage = wrapped.zero_optimization_stage()
+    world = engine.launch.world
     if zero_stage != engine.zero_stage:
         yield f"DeepSpeed runs stage {zero_stage}"
         return
@@ -120,7 +121,8 @@ def find_zero_problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str
     if not type(wrapped.basic_optimizer).__module__.startswith("torch.optim"):
         yield f"the optimizer is DeepSpeed's own {type(wrapped.basic_optimizer).__name__}"
     numbers = (getattr(weight, "ds_numel", weight.numel()) for weight in model.parameters())
-    whole, updated = 4 * sum(numbers), bytes_updated(wrapped)
+    whole = 4 * sum(numbers)
+    updated = bytes_updated(wrapped)
     if updated > SLACK * whole / world:
         yield f"a process updates {updated:,} bytes of {whole:,}: more than its part"
     offload = wrapped.zero_offload_param()

@@ -160,7 +160,9 @@ class View:
         Each draw of inputs and each route on which noise is measured takes time: where the first
         alone shows differences of at most `enough`, that is the answer.
         """
-        pair, scenario, ours = self.pair, self.scenario, dict(observed)
+        pair = self.pair
+        scenario = self.scenario
+        ours = dict(observed)
         reference = self.parent(seed)
         found = differences(reference, ours)
         if not self.is_narrow:
@@ -219,12 +221,14 @@ def decide(
 
     `against`: what was compared with, if not the parent under the route.
     """
-    first, view = found[0], context.view(route)
+    first = found[0]
+    view = context.view(route)
     bound = view.allowed if first.largest <= view.allowed else view.measure_bound()
     note = f"{route.bound.name} to {against or f'the parent under {route.name}'}"
     status: Status = "PASS"
     if not first.largest <= bound:
-        status, note = "FAIL", f"{note}; {'; '.join(map(str, found[:3]))}"
+        status = "FAIL"
+        note = f"{note}; {'; '.join(map(str, found[:3]))}"
     elif first.largest:
         note = f"{note}; most in {first.name}"
     return Verdict(status, note, first.largest, bound, "noises" if view.is_narrow else "relative")

@@ -44,7 +44,8 @@ def attending(how: str, pair: Pair) -> Iterator[tuple[Route, list[dict[str, Any]
 
     `how` is "eager", "flex_attention", "flash", or "registered", a user's own function.
     """
-    name, bound = {"flash": "by_reference", "registered": OWN}.get(how, how), REORDERED
+    name = {"flash": "by_reference", "registered": OWN}.get(how, how)
+    bound = REORDERED
     if how == "eager":  # bit for bit, unless other parts of the variant have larger bounds
         others = [check for check in pair.part_checks if not check.by_flags]
         bound = max([EQUAL, *(each.routes(pair.parent_class)[0].bound for each in others)])
@@ -85,7 +86,8 @@ def check_interface(context: CheckContext) -> Verdict:
 
 def check_attention_weights(context: CheckContext) -> Verdict:
     """Compare attention weights, which in transformers only eager attention returns."""
-    pair, view = context.pair, context.view(context.pair.weights_route, weights=True)
+    pair = context.pair
+    view = context.view(context.pair.weights_route, weights=True)
     require_scenario(pair, view.scenario)
     reference = view.parent()
     if not any("attentions" in name for name in reference):
@@ -103,13 +105,15 @@ def check_attn_implementation(context: CheckContext) -> Verdict:
     right: type[Any] = ValueError
     if not declared:
         theirs = _tried(pair, pair.parent_class, name)
-        why, right = f"the parent: {_outcome(theirs)}", type(theirs)
+        why = f"the parent: {_outcome(theirs)}"
+        right = type(theirs)
         # The parent needs a package that is not here, and the variant's flags do not take it.
         restricted = isinstance(theirs, ImportError) and not supports(pair.variant_class, name)
         if restricted and type(ours) is not type(theirs):
             return Verdict("WARN", f"{_outcome(ours)}; {why}")
     elif all(name in accepted for accepted in declared):
-        why, right = "declared", type(None)
+        why = "declared"
+        right = type(None)
     elif by_flags and supports(pair.variant_class, name):
         # FlashAttention is not installed on a CPU, and transformers says so.
         right = ImportError if name.startswith("flash") else type(None)
@@ -213,10 +217,13 @@ def _in_chunks(
 ) -> tuple[Difference, ...] | None:
     """How far logits of the pieces are from those of the whole; None without a cache."""
     name = "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
-    given, real = dict(inputs.given), inputs.real[-1]
+    given = dict(inputs.given)
+    real = inputs.real[-1]
     ids = given.pop(name)
     mask = given.pop("attention_mask", None) if name == "input_ids" else None
-    length, parts, first = ids.shape[1], list[Tensor](), 0
+    length = ids.shape[1]
+    parts: list[Tensor] = []
+    first = 0
     cache: Any = StaticCache(config=model.config, max_cache_len=length + SPARE) if static else None
 
     def read(first: int, last: int, **asked: Any) -> tuple[Tensor, Any]:
@@ -246,7 +253,8 @@ def check_generation(context: CheckContext) -> Verdict:
         raise NothingToCompare("it generates no text")
     if not (pair.is_causal or pair.config().is_encoder_decoder):
         raise NothingToCompare("it is an encoder here")
-    given, made = pair.inputs(context.case.scenario, torch.float32).given, []
+    given = pair.inputs(context.case.scenario, torch.float32).given
+    made = []
     for model in pair.models(route, torch.float32):
         torch.manual_seed(0)
         made.append(generate(model, given, NEW_TOKENS, **WAYS[context.case.detail]))

@@ -197,7 +197,9 @@ def _first_labels(context: CheckContext) -> Both:
 
 def _called_again(context: CheckContext) -> Both:
     """A longer batch and a shorter one leave nothing behind."""
-    model, given, first = context.model(fresh=True), context.given(), dict[str, Tensor]()
+    model = context.model(fresh=True)
+    given = context.given()
+    first: dict[str, Tensor] = {}
     for length in (None, 2 * LENGTH, 2, None):
         try:
             between = context.inputs(Scenario(labels=False, length=length)).given
@@ -211,7 +213,8 @@ def _called_again(context: CheckContext) -> Both:
 def _without_gradients(context: CheckContext) -> Both:
     """In training mode `torch.no_grad` changes no output."""
     training = Scenario(train=True)
-    inputs, model = context.inputs(training), context.model()
+    inputs = context.inputs(training)
+    model = context.model()
     learning = observe_step(model, inputs, training)
     set_seed(SEED)
     with torch.no_grad(), compute_in_float64():
@@ -223,7 +226,8 @@ def _without_gradients(context: CheckContext) -> Both:
 
 def _as_tuple(context: CheckContext) -> Both | Verdict:
     """`return_dict=False` gives the same, in the same order; in training the loss first."""
-    given, model = context.given(labels=True), context.model()
+    given = context.given(labels=True)
+    model = context.model()
     named, placed = (
         run(model, given, output_hidden_states=True, return_dict=way) for way in (True, False)
     )
@@ -270,7 +274,8 @@ def _cache_by_default(context: CheckContext) -> Both:
     """A training step that says nothing of a cache, also with checkpointing."""
     if not takes_cache(type(context.model())):
         raise NothingToCompare("it has no cache")
-    model, plain = context.model(fresh=True), Scenario(train=True)
+    model = context.model(fresh=True)
+    plain = Scenario(train=True)
     inputs = context.inputs(plain)
     unasked = replace(inputs, options={**inputs.options, "use_cache": None})
     # transformers switches the cache off where layers are checkpointed.
@@ -291,7 +296,8 @@ def _cache_by_default(context: CheckContext) -> Both:
 
 def _resized(context: CheckContext) -> Both:
     """With more words in its vocabulary it gives the same for those that it had."""
-    given, model = context.given(), context.model(fresh=True)
+    given = context.given()
+    model = context.model(fresh=True)
     words = model.config.get_text_config().vocab_size
     if "input_ids" not in given or model.get_input_embeddings().weight.shape[0] != words:
         raise NothingToCompare("it has no vocabulary")
@@ -312,7 +318,8 @@ def _checkpointed(context: CheckContext) -> Both | Verdict:
     scenario = Scenario(rows="right", train=True, dropout=0.2)
     require_scenario(context.pair, Scenario(checkpointing={}))
     _, model = context.pair.models(context.pair.routes[0], context.dtype, 0.2)
-    inputs, asked = context.inputs(scenario), list[bool]()
+    inputs = context.inputs(scenario)
+    asked: list[bool] = []
 
     def contexts() -> tuple[nullcontext[None], nullcontext[None]]:
         asked.append(True)
@@ -357,7 +364,8 @@ def _counted(times: int, context: CheckContext) -> Both:
     if is_heeded:
         labels = round(float(total / mean))
     divided = divided_by(times * labels)
-    with_routers, without = _with_router_losses(context), context.model()
+    with_routers = _with_router_losses(context)
+    without = context.model()
     plain = observe_step(with_routers, inputs, training)
     plain_of_labels = observe_step(without, inputs, training)["loss"]
     part = observe_step(with_routers, divided, training)
@@ -386,7 +394,8 @@ def _evaluated(context: CheckContext) -> Both:
 
 def _unlabelled(context: CheckContext) -> Verdict:
     """The loss of a batch in which no label counts is the parent's, which most say is NaN."""
-    pair, inputs = context.pair, context.inputs(Scenario(train=True))
+    pair = context.pair
+    inputs = context.inputs(Scenario(train=True))
     labels = inputs.given.get("labels")
     if labels is None or labels.is_floating_point() or labels.dim() < 2:
         raise NothingToCompare("its loss ignores no label")

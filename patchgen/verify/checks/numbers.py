@@ -33,7 +33,8 @@ from patchgen.verify.report import Status
 
 
 def check_numbers(context: CheckContext) -> Verdict:
-    pair, view = context.pair, context.view()
+    pair = context.pair
+    view = context.view()
     if context.case.route == 1 and pair.routes[0].name == pair.routes[1].name:
         name = view.route.name
         what = f"the parent has one computation, {name}, and it is compared as the closest"
@@ -99,7 +100,8 @@ def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation
             raise NothingToCompare("the loss is NaN, as its part says")
         return observed
     except (ValueError, NotImplementedError) as error:
-        ways, words = view.scenario.ways, str(error)
+        ways = view.scenario.ways
+        words = str(error)
         refusals = [each for check in context.pair.part_checks for each in check.refuses]
         announced = any(way in ways and what in words for what, way in refusals)
         if not (context.case.drawn or (announced and isinstance(error, ValueError))):
@@ -155,11 +157,13 @@ def check_planted_error(context: CheckContext) -> Verdict:
     planted_error = next(error for error in errors if error.name == name)
     difference = measure_planted_error(pair, planted_error, context.dtype)
     views = [View(pair, each, context.dtype, planted_error.scenario) for each in pair.routes]
-    bound, is_narrow = max(view.allowed for view in views), views[0].is_narrow
+    bound = max(view.allowed for view in views)
+    is_narrow = views[0].is_narrow
     status: Status = "PASS"
     note = f"seen: {planted_error.says}"
     if not difference > bound:  # rounding may hide it, on some inputs; a wide dtype hides nothing
-        status, note = "WARN" if is_narrow else "FAIL", f"not {note}"
+        status = "WARN" if is_narrow else "FAIL"
+        note = f"not {note}"
     elif difference < MARGIN * bound:
         status = "WARN"
         note = f"seen, but less than {MARGIN} times the bound: {planted_error.says}"
@@ -185,7 +189,8 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
     """
     pair, scenario = context.pair, context.case.scenario
     require_scenario(pair, scenario)
-    variant, wide = context.model(fresh=True), context.model(fresh=True).float()
+    variant = context.model(fresh=True)
+    wide = context.model(fresh=True).float()
     head: Any = variant.get_output_embeddings()
     if head is None or not hasattr(pair.facts.module, "causal_loss"):
         raise NothingToCompare("it has no loss here, or computes logits of the labelled tokens")

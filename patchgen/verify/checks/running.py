@@ -114,7 +114,9 @@ def check_choices(context: CheckContext) -> Verdict:
     pair, scenario = context.pair, context.case.scenario
     if not hasattr(pair.module, KEEPS):
         raise NothingToCompare("it does not choose what a recompute keeps")
-    variant, counts, products = context.model(), list[int](), list[int]()
+    variant = context.model()
+    counts: list[int] = []
+    products: list[int] = []
     for options in (None, scenario.checkpointing, NOTHING_KEPT):
         asked = replace(scenario, checkpointing=options)
         with gather_evidence(variant) as evidence:
@@ -217,10 +219,12 @@ def check_checkpoints(context: CheckContext) -> Verdict:
         variant = pair.build(parent, pair.variant_class, place, dict(route.variant))
         variant.save_pretrained(folder / "variant")
         again = load_strictly(pair.variant_class, folder / "variant", **route.variant)
-        wrong, what = _unequal(variant, again), "made by its own conversion, saved and loaded again"
+        wrong = _unequal(variant, again)
+        what = "made by its own conversion, saved and loaded again"
         if pair.build is reload:
             back = load_strictly(pair.parent_class, folder / "variant", **route.parent)
-            wrong, what = wrong | _unequal(parent, back), "the parent's into the variant, and back"
+            wrong = wrong | _unequal(parent, back)
+            what = "the parent's into the variant, and back"
     note = f"{what}: differs in {', '.join(sorted(wrong)[:5])}" if wrong else what
     return judge(not wrong, note)
 
@@ -246,7 +250,8 @@ def check_initialization(context: CheckContext) -> Verdict:
     pair = context.pair
     if pair.variant_class.is_custom_code() != pair.parent_class.is_custom_code():
         return Verdict("FAIL", "transformers initialises it by the rules of another kind of code")
-    laid_out, blank = _parent_as_variant(pair), _parent_as_variant(pair, blank=True).state_dict()
+    laid_out = _parent_as_variant(pair)
+    blank = _parent_as_variant(pair, blank=True).state_dict()
     set_seed(SEED)
     with nan_where_not_drawn():
         variant = pair.variant_class(copy.deepcopy(laid_out.config))
@@ -310,7 +315,8 @@ def check_plans(context: CheckContext) -> Verdict:
 
 def both_on_meta(pair: Pair, dtype: Any = None) -> tuple[PreTrainedModel, PreTrainedModel]:
     """Parent and variant without weights.  Raises CannotBuild."""
-    own, config = pair.variant_class.config_class, pair.config()
+    own = pair.variant_class.config_class
+    config = pair.config()
     config.dtype = dtype
     parent = on_meta(pair.parent_class, config)
     if own is not pair.parent_class.config_class:

@@ -61,7 +61,8 @@ def _sharded(context: CheckContext) -> Both:
 
 def _built(context: CheckContext) -> Both:
     """Built from a configuration, saved, and loaded by the variant and by its parent."""
-    pair, like = context.pair, context.model()
+    pair = context.pair
+    like = context.model()
     set_seed(0)
     attention = like.config._attn_implementation
     config = copy.deepcopy(like.config)
@@ -82,7 +83,8 @@ def _built(context: CheckContext) -> Both:
 
 def _dtypes(context: CheckContext) -> Both:
     """Loaded in a narrow dtype, weights that the parent keeps wide are wide."""
-    pair, found = context.pair, list[Observed]()
+    pair = context.pair
+    found: list[Observed] = []
     with _folder() as folder:
         pair.plain_parent.save_pretrained(folder)
         for kind in (type(pair.plain_parent), type(context.model())):
@@ -105,8 +107,10 @@ def _as_configured(context: CheckContext) -> Verdict:
 
 def _loaded_by_the_other(saved: str, context: CheckContext) -> Both:
     """A checkpoint of the head loaded by its base model, or of a base model by the head."""
-    pair, model = context.pair, context.model()
-    parent, base = pair.plain_parent, type(model.base_model)
+    pair = context.pair
+    model = context.model()
+    parent = pair.plain_parent
+    base = type(model.base_model)
     if base is type(model) or not issubclass(base, PreTrainedModel):
         if parent.base_model is not parent:
             raise ValueError("`base_model_prefix` names no model inside it, and the parent's does")
@@ -128,15 +132,19 @@ def _loaded_by_the_other(saved: str, context: CheckContext) -> Both:
 
 def _converted(context: CheckContext) -> Both:
     """What a part makes of the parent's checkpoint, it makes of that of the base model."""
-    pair, like, made = context.pair, context.model(), list[Observed]()
-    parent, drawn = pair.plain_parent, set[str]()
+    pair = context.pair
+    like = context.model()
+    made: list[Observed] = []
+    parent = pair.plain_parent
+    drawn: set[str] = set()
     for source in (parent, parent.base_model):
         with _folder() as folder:
             source.save_pretrained(folder)
             asked: Any = {"output_loading_info": True, "dtype": like.dtype}
             model, report = type(like).from_pretrained(folder, **asked)
         made.append(dict(model.base_model.state_dict()))
-        drawn |= set(map(str, report["missing_keys"])) if source is parent else set()
+        if source is parent:
+            drawn |= set(map(str, report["missing_keys"]))
     routers = {name.removeprefix(f"{like.base_model_prefix}.") for name in drawn}  # drawn anew
     whole, base = made
     return of_both({name: t for name, t in whole.items() if name not in routers}, base)
@@ -144,7 +152,8 @@ def _converted(context: CheckContext) -> Both:
 
 def _new_weights(context: CheckContext) -> Both:
     """What the parent lacks is drawn where the parent's checkpoint is loaded, and is saved."""
-    pair, model = context.pair, context.model()
+    pair = context.pair
+    model = context.model()
     new = pair.new_parameters
     if not new:
         raise NothingToCompare("it has no parameters that its parent lacks")

@@ -140,7 +140,8 @@ def _flags_of(node: ast.AST) -> dict[str, tuple[str, Any]]:
 
 def _reads(node: ast.stmt, flags: Flags | None = None) -> Iterator[tuple[str, _Others]]:
     """Names of the configuration that `node` reads: first in tests, by its own flags too."""
-    every, tests = list(ast.walk(node)), list[ast.expr]()
+    every = list(ast.walk(node))
+    tests: list[ast.expr] = []
     flags = _flags_of(node) if flags is None else flags
     for each in every:
         if isinstance(each, ast.If | ast.IfExp | ast.While):
@@ -334,7 +335,8 @@ def find_head_of(variant: Variant, name: str) -> str:
 
 
 def _reached_from(head: str, uses: Mapping[str, set[str]]) -> set[str]:
-    reached, left = set[str](), [head]
+    reached: set[str] = set()
+    left = [head]
     while left:
         name = left.pop()
         if name in reached:
@@ -364,7 +366,8 @@ def find_guards(variant: Variant) -> tuple[tuple[str, Setting], ...]:
 
     `self.mlp = SparseMLP(config) if layer_idx >= config.first_dense else MLP(config)`
     """
-    changed, uses = set(read_of(variant).classes), _uses_of(variant)
+    changed = set(read_of(variant).classes)
+    uses = _uses_of(variant)
     defaults = defaults_of(variant)
     found: dict[tuple[str, str], tuple[str, Setting]] = {}
     if not changed:
@@ -433,11 +436,13 @@ def read_of(variant: Variant) -> Read:
     diff = path.with_suffix(".diff")
     if not path.is_file():
         return Read((), {})
-    flat, replaced = read_flat_text(variant), frozenset[int]()
+    flat = read_flat_text(variant)
+    replaced = frozenset[int]()
     lines = flat.changed
     if diff.is_file():
         changes = disk.text_of(diff)
-        lines, replaced = find_touched_lines(changes), find_touched_lines(changes, of_old=True)
+        lines = find_touched_lines(changes)
+        replaced = find_touched_lines(changes, of_old=True)
     return find_reads(flat.text, lines, defaults_of(variant), source_of(variant.parent), replaced)
 
 

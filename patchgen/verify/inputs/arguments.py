@@ -184,7 +184,8 @@ def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:
         moved = (place + torch.arange(ids.shape[0])[:, None]) * kinds // ids.shape[1]
         new["token_type_ids"] = moved.clamp(max=kinds - 1)
     elif way == "embeddings":
-        text, draw = config.get_text_config(), torch.Generator().manual_seed(6)
+        text = config.get_text_config()
+        draw = torch.Generator().manual_seed(6)
         width = getattr(text, "embedding_size", None) or text.hidden_size
         states = torch.randn(*ids.shape, width, generator=draw, dtype=torch.float64)
         new["inputs_embeds"] = states

@@ -214,7 +214,8 @@ def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -
 def _targets(
     model_class: type[PreTrainedModel], drawn: Inputs, config: PreTrainedConfig, seed: int
 ) -> Iterator[tuple[str, Tensor]]:
-    names, name = takes(model_class), model_class.__name__
+    names = takes(model_class)
+    name = model_class.__name__
     draw = torch.Generator().manual_seed(seed + 3)
     if "start_positions" in names:
         last = next(iter(drawn.given.values())).shape[1] - 1  # an answer there, and one behind it
@@ -289,7 +290,8 @@ def _speech(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int
 ) -> Inputs:
     """Features or a wave of sound, and what a decoder says to it."""
-    names, padded = takes(model_class), scenario.rows == "right"
+    names = takes(model_class)
+    padded = scenario.rows == "right"
     key = model_class, config.to_json_string(), padded, scenario.labels, seed
     if key not in _heard:
         sounds = sound_forms(names, config, ROWS, padded=padded, seed=seed)

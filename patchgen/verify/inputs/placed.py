@@ -169,7 +169,8 @@ def _find_form(
     if method is None or _find_token(config, kind) is None:
         return f"it puts no {kind} into its text"
     names = _arguments_of(method, model_class)
-    model, refusals = model_class(config).eval(), []
+    model = model_class(config).eval()
+    refusals = []
     for form in FORMS[kind](names, config, seed):
         try:
             counts = _count_each(partial(_run, method, model), form)
@@ -193,7 +194,8 @@ def first_that_runs(
     forms: Iterator[dict[str, Tensor]],
 ) -> dict[str, Tensor]:
     """The first arguments that a tiny model takes.  Raises CannotBuild."""
-    model, refusals = model_class(config).eval(), []
+    model = model_class(config).eval()
+    refusals = []
     for given in forms:
         try:
             _run(model_class.__call__, model, given)
@@ -238,7 +240,8 @@ def given_with(
     text: Batch, placed: Placed, model_class: type[PreTrainedModel], config: PreTrainedConfig
 ) -> dict[str, Tensor]:
     """The arguments of a forward for `text` with what is placed in it."""
-    found, names = put_into(text, placed, config), takes(model_class)
+    found = put_into(text, placed, config)
+    names = takes(model_class)
     given = {"input_ids": found["input_ids"], **placed.given}
     if placed.blocks:
         given |= {name: found[name] for name in TYPED if name in names}
@@ -299,7 +302,8 @@ def _pixel_forms(
     if f"{kind}_grid_thw" in names:
         yield from _in_patches(pixels, f"{kind}_grid_thw", kind, names, vision, seed)
         return
-    size, channels = _size_of(vision), getattr(vision, "num_channels", 3)
+    size = _size_of(vision)
+    channels = getattr(vision, "num_channels", 3)
     square = (channels, size, size)
     patch = getattr(vision, "patch_size", 1)
     if not isinstance(patch, int):

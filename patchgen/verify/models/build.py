@@ -73,7 +73,8 @@ def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Pre
         with torch.device("meta"):
             return model_class(config)
     except Exception as error:  # each class has its own: a division by zero, a missing package
-        name, what = model_class.__name__, f"{type(error).__name__}: {' '.join(str(error).split())}"
+        name = model_class.__name__
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise CannotBuild(f"{name} does not take a tiny configuration: {what}") from error
 
 
@@ -215,7 +216,8 @@ def flash_reference(
 
     What the kernels leave out is an error here: a bias of scores, sinks.
     """
-    kind, left_out = type(module).__name__, {**kwargs, "s_aux": s_aux}
+    kind = type(module).__name__
+    left_out = {**kwargs, "s_aux": s_aux}
     for name in ("position_bias", "s_aux"):
         if left_out.get(name) is not None:
             raise NotImplementedError(f"{kind} gave `{name}`, which FlashAttention leaves out")

@@ -177,7 +177,8 @@ class Pair:
         try:
             config = self.config(dropout)
         except Exception as error:  # each configuration has its own
-            name, what = self.parent_class.__name__, f"{type(error).__name__}: {error}"
+            name = self.parent_class.__name__
+            what = f"{type(error).__name__}: {error}"
             raise CannotBuild(f"{name} has no tiny configuration: {what}") from error
         return of_weights.build_parent(self.parent_class, config, dtype, self.seed)
 
@@ -202,7 +203,8 @@ class Pair:
         key = (route.name, dtype, repr(replace(scenario, checkpointing=None)), weights, seed)
         if key not in self._observations:
             parent, _ = self.models(route, dtype, scenario.dropout)
-            inputs, how = self.inputs(scenario, dtype, seed), {"checkpointing": False}
+            inputs = self.inputs(scenario, dtype, seed)
+            how = {"checkpointing": False}
             try:
                 observed = observe_step(parent, inputs, scenario, weights=weights, **how)
                 self._observations[key] = observed

@@ -44,7 +44,8 @@ class FlatText:
 def read_flat_text(variant: Variant) -> FlatText:
     """The output of `variant`, and what is changed in it."""
     path = variant.path
-    text, diff = disk.text_of(path), path.with_suffix(".diff")
+    text = disk.text_of(path)
+    diff = path.with_suffix(".diff")
     if diff.is_file():
         changed = find_added_lines(disk.text_of(diff))
     else:
@@ -153,7 +154,8 @@ class _Noting(ast.NodeTransformer):
     """Puts `__ran__.update({7, 8})` before the statement that begins on line 7."""
 
     def __init__(self, lines: Collection[int]) -> None:
-        self.lines, self.is_in_function = set(lines), False
+        self.lines = set(lines)
+        self.is_in_function = False
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         was, self.is_in_function = self.is_in_function, True

@@ -93,7 +93,8 @@ def make_mutants(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
 
 def drawn(mutants: tuple[Mutant, ...], text: str, seed: str) -> list[Mutant]:
     """All in an order that is the same in every run: one of each line first."""
-    met, ranks = Counter[int](), dict[Mutant, int]()
+    met = Counter[int]()
+    ranks: dict[Mutant, int] = {}
     for mutant in sorted(mutants, key=lambda mutant: mutant.digest(text, seed)):
         ranks[mutant] = met[mutant.line]
         met[mutant.line] += 1

@@ -448,7 +448,10 @@ class MutationTest:
         self, fate: MutantResult, runs: Sequence[Watched], mutated: Callable[[Pair], Pair]
     ) -> MutantResult:
         """The outcome: does a case compare unequal, or at least give something else?"""
-        differ, begun, tried, pairs = 0, time.process_time(), 0, dict[int, Pair]()
+        differ = 0
+        begun = time.process_time()
+        tried = 0
+        pairs: dict[int, Pair] = {}
         for run in runs:
             self.alive()
             pair = pairs.setdefault(id(run.pair), pairs.get(id(run.pair)) or mutated(run.pair))

@@ -86,7 +86,8 @@ def _calling_class() -> str:
 
 def is_projected(scores: Tensor) -> bool:
     """Whether `scores` are one projection of some states: a gate's, and of no queries with keys."""
-    waiting, met = [scores.grad_fn], set()
+    waiting = [scores.grad_fn]
+    met = set()
     projections = 0
     while waiting:
         node = waiting.pop()
@@ -192,7 +193,8 @@ class Evidence(Listener):
 @contextmanager
 def gather_evidence(model: nn.Module) -> Iterator[Evidence]:
     """A context for one forward and backward pass of `model`; gives the `Evidence`."""
-    evidence, saved = Evidence(), SavedStorages(model)
+    evidence = Evidence()
+    saved = SavedStorages(model)
     evidence.saved_storages = saved.storages
     modules = dict(model.named_modules())
     get_head = getattr(model, "get_output_embeddings", None)

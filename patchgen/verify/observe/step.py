@@ -255,7 +255,8 @@ def _change(model: PreTrainedModel, way: str) -> Callable[[], object]:
     if way == BY_CONFIGURATION:
         return _set(model.config, "_output_attentions", True)
     if way in LEARNING:
-        inner, named = set(map(id, model.base_model.parameters())), dict(model.named_parameters())
+        inner = set(map(id, model.base_model.parameters()))
+        named = dict(model.named_parameters())
         frozen = [p for name, p in named.items() if not LEARNING[way](name, id(p) in inner)]
         if len(frozen) == len(named):
             raise CannotBuild("it has none")
@@ -301,7 +302,8 @@ def is_causal(model: PreTrainedModel, full: Inputs) -> bool:
 
 def isolates_packed_texts(model: PreTrainedModel, packed: Inputs) -> bool:
     """Neither of two texts in a row sees the other."""
-    first, second = slice(0, BOUNDARY), slice(BOUNDARY, None)
+    first = slice(0, BOUNDARY)
+    second = slice(BOUNDARY, None)
     return _is_independent(model, packed, 0, second) and _is_independent(model, packed, -1, first)
 
 

@@ -228,7 +228,8 @@ class _Edit:
     def change_parameter(
         self, theirs: ast.arguments, own: ast.arg, default: ast.expr | None, is_named: bool
     ) -> None:
-        kind, value = _annotated(own), self.carried(default) if default else None
+        kind = _annotated(own)
+        value = self.carried(default) if default else None
         if kind == "Old":
             _remove_parameter(theirs, own.arg)
         elif kind == "New" and is_named:
@@ -236,7 +237,8 @@ class _Edit:
             theirs.kw_defaults.append(value)
         elif kind == "New":
             theirs.args.append(ast.arg(own.arg))
-            theirs.defaults += [value] if value else []
+            if value:
+                theirs.defaults.append(value)
         elif value is not None:
             _set_default(theirs, own.arg, value)
 
@@ -352,7 +354,8 @@ class _Edit:
             first = first.value
         if not isinstance(first, ast.Name) or first.id in local:
             return False
-        ours, module = _valued(old, self.names), vars(sys.modules[self.module])
+        ours = _valued(old, self.names)
+        module = vars(sys.modules[self.module])
         theirs = [_valued(given, Names(each)) for each in (self.parent, module)]
         return ours is not _NOTHING and any(ours is each for each in theirs)
 

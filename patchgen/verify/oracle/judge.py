@@ -96,14 +96,16 @@ def examine(
 def check_as_python(context: CheckContext) -> Verdict:
     """FAIL for what is not as Python runs the modular file; WARN where Python does not run it."""
     pair, head = context.pair, context.case.head
-    home, modular = Path(pair.variant.home), pair.variant.modular
+    home = Path(pair.variant.home)
+    modular = pair.variant.modular
     try:
         meaning = _run(home / modular, home)
     except NotJudged as why:
         return Verdict("WARN", f"not judged: {why}")
     found = examine(meaning, [pair.module], [head], [context.case.scenario, *SCENARIOS])
     if found.differences:
-        first, more = found.differences[0], len(found.differences) - 1
+        first = found.differences[0]
+        more = len(found.differences) - 1
         others = f"; and {more} more" if more else ""
         return Verdict("FAIL", f"not as Python runs {modular}: {first}{others}", cause=first)
     if found.not_judged:

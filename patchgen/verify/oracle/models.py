@@ -37,7 +37,8 @@ def compare_models(
 
     Raises NotJudged where the class cannot be built or run as Python runs the modular file.
     """
-    meant, ours = meaning.value_of(head), getattr(flat, head)
+    meant = meaning.value_of(head)
+    ours = getattr(flat, head)
     theirs = _whose_inputs(meaning.parent_of(head))
     _share_what_text_says(meaning, flat)
     try:
@@ -129,7 +130,8 @@ def _other_modules(
     """The first module that is of transformers, and not of the flat file, where that counts."""
     theirs = dict(model.named_modules())
     for name, module in other.named_modules():
-        meant, found = type(theirs.get(name)), type(module)
+        meant = type(theirs.get(name))
+        found = type(module)
         if meaning.is_changed(meant) and found.__module__ != flat.__name__:
             place = name or "the model"
             yield f"{place} is {found.__module__}.{found.__name__}, not {meaning.name_of(meant)}"

@@ -285,7 +285,8 @@ class Copy(Running):
     at: int = 0
 
     def __post_init__(self) -> None:
-        name, file = self.parent.__name__, Path(str(self.parent.__file__))
+        name = self.parent.__name__
+        file = Path(str(self.parent.__file__))
         number = f"_as_python_{self.meaning.number}"
         text = disk.text_of(file)
         place = str(file.with_name(f"{file.stem}{number}.py"))
@@ -562,7 +563,8 @@ class _AsMeant(ModuleType):
 
     def __init__(self, meaning: Meaning, name: str) -> None:
         super().__init__(name)
-        self.__meaning, self.__real = meaning, importlib.import_module(name)
+        self.__meaning = meaning
+        self.__real = importlib.import_module(name)
 
     def __getattr__(self, name: str) -> Any:
         real = self.__real.__name__
@@ -650,7 +652,8 @@ def _filled(node: ast.stmt) -> list[str]:
 
 def _read_at_import(node: ast.AST) -> set[str]:
     """The names that a statement reads when it runs: not those in bodies of functions."""
-    names, waiting = set(), [node]
+    names = set()
+    waiting = [node]
     while waiting:
         each = waiting.pop()
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
