@@ -77,12 +77,22 @@ def _marked(diff: str) -> Iterator[tuple[str, int, int]]:
 def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ...]:
     """The part checks that the diff beside `output` asks for; `text` is the output's text."""
     diff = output.with_suffix(".diff")
+    if not diff.is_file():
+        return ()
     lines = text.splitlines()
-    changed = find_added_lines(disk.text_of(diff)) if diff.is_file() else ()
+    changed = find_added_lines(disk.text_of(diff))
     added = [lines[number - 1].strip() for number in changed if number <= len(lines)]
-    stated = {*parts, *(name for part in parts if part in PARTS for name in PARTS[part].covers)}
-    marked = [part for part in PARTS.values() if part.mark and part.name not in stated]
-    return tuple(part.name for part in marked if any(re.match(part.mark, line) for line in added))
+    stated = set(parts)
+    for name in parts:
+        if name in PARTS:
+            stated.update(PARTS[name].covers)
+    changes: list[str] = []
+    for part in PARTS.values():
+        if not part.mark or part.name in stated:
+            continue
+        if any(re.match(part.mark, line) for line in added):
+            changes.append(part.name)
+    return tuple(changes)
 
 
 # What a modular file declares, as plain values that no output gets (see `Variant`).
