@@ -22,11 +22,18 @@ def leave_layers_out(model: PreTrainedModel, kept: int) -> int:
     Returns how many are left out of each stack: 0, and the model stays whole, where it is not deep
     or where its configuration tells its layers apart.
     """
-    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
-    stacks = [(layers, *_longest_run(layers)) for layers in lists if len(layers) >= DEEP]
-    longest = max((end - start for _, start, end in stacks), default=0)
     told_apart = {len(each) for each in _lists_of(model.config.to_dict()) if _differ(each)}
-    deepest = [stack for stack in stacks if stack[2] - stack[1] == longest]
+    deepest: list[tuple[nn.ModuleList, int, int]] = []
+    longest = 0
+    for layers in model.modules():
+        if not isinstance(layers, nn.ModuleList) or len(layers) < DEEP:
+            continue
+        start, end = _longest_run(layers)
+        if end - start > longest:
+            longest = end - start
+            deepest = []
+        if end - start == longest:
+            deepest.append((layers, start, end))
     if longest < DEEP or any(len(layers) in told_apart for layers, _, _ in deepest):
         return 0
     for layers, start, end in deepest:
