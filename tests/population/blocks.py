@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
@@ -215,12 +215,15 @@ def fill_flat(block: nn.Module, flat: Any, kind: Any, theirs: Any, config: Any) 
     """What a model of a flat file makes of the tensors of a block, with what its configuration lets it know."""
     copied = copy.deepcopy(block)
     own = {name: each for name, each in vars(flat).items() if inspect.isclass(each)}
-    own |= {type(block).__name__: own.get("LlamaTaken", type(block))}
+    if "LlamaTaken" in own:
+        own[type(block).__name__] = own["LlamaTaken"]
     for module in copied.modules():
         module.__class__ = own.get(type(module).__name__, type(module))
     made = kind.__new__(kind)
     nn.Module.__init__(made)
     made.config = copy.deepcopy(config)
     # The sizes of a tiny model, and the spread of its weights, are no difference.
-    vars(made.config).update({k: v for k, v in vars(theirs).items() if hasattr(config, k)})
+    # The configurations of parts stay: they have other fields.
+    sizes = {k: v for k, v in vars(theirs).items() if not isinstance(v, PreTrainedConfig)}
+    vars(made.config).update({k: v for k, v in sizes.items() if hasattr(config, k)})
     return fill(made, kind, copied, list_inside(copied))
