@@ -69,6 +69,7 @@ self.filled = Filled()
 self.filled_by_name = FilledByName()
 self.filled_in_loop = FilledInLoop()
 self.half_filled = HalfFilled()
+self.filled_by_path = FilledByPath()
 """.strip().split("\n")
 
 OWN = """
@@ -125,6 +126,14 @@ class HalfFilled(FilledInLoop):
     def __init__(self):
         super().__init__()
         self.left = nn.Parameter(torch.zeros(2))
+
+
+class FilledByPath(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.PReLU()])
+        for name in ("0", "1"):
+            self.add_module(name, nn.PReLU())
 """
 
 FILLING = """
@@ -143,6 +152,9 @@ FILLING = """
                 nn.init.zeros_(getattr(module, name))
             steps = torch.arange(3.0)
             init.copy_(module.steps, steps)
+        elif isinstance(module, FilledByPath):
+            init.ones_(module.get_submodule("0").weight)
+            init.ones_(module.get_parameter("layers.0.weight"))
 """
 
 RESERVED = 77  # in place of NaN, where there is none
