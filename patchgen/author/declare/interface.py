@@ -38,6 +38,7 @@ from patchgen.facts.modules import CAUSAL
 IMPORTED = ("ALL_ATTENTION_FUNCTIONS", "Callable", "sdpa_attention_forward")
 THREE_AXES = ("bmm", "baddbmm")  # (rows * heads, tokens, size)
 ROWS_FIRST = (".transpose(1, 2)", ".permute(0, 2, 1, 3)")  # of (rows, heads, tokens, size)
+WIDE = ("to(torch.float32)", "to(dtype=torch.float32)", "float()")
 LOOKUP = """\
 attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
     self.config._attn_implementation, sdpa_attention_forward
@@ -330,6 +331,9 @@ def _arguments(call: Call) -> Iterator[str]:
         if flat:
             text = text if isinstance(node, ast.Name) else f"({text})"
             text = f"{text}.unflatten(0, (-1, {heads}))"
+        if node is not chain.value and _is_widened(chain, node):
+            # The scores alone are in float32: the function takes states of one dtype.
+            text = f"{text}.to({ast.unparse(chain.value)}.dtype)"
         yield text
     yield _mask(call) if call.mask is not None else "None"
     if scores.dropout is not None:
@@ -339,6 +343,13 @@ def _arguments(call: Call) -> Iterator[str]:
         yield f"is_causal={call.is_causal}"
     if call.bias is not None:
         yield f"position_bias={_bias(call, heads)}"
+
+
+def _is_widened(chain: Chain, states: ast.expr) -> bool:
+    """Whether the method casts `states` to float32 first."""
+    wide = {f"{ast.unparse(states)}.{cast}" for cast in WIDE}
+    assigned = [node.value for node in walk(chain.method.body, ast.Assign)]
+    return any(ast.unparse(value) in wide for value in assigned)
 
 
 def _mask(call: Call) -> str:

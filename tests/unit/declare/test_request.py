@@ -113,7 +113,7 @@ CONNECTED = {
     "deberta_v2": ("self.num_attention_heads)) if isinstance(rel_att, torch.Tensor) else None", ""),
     "bloom": (f"is_causal = True|allow_is_causal_skip=False|alibi = None|{FLEX}", FLASH),
     "mpnet": (f"is_causal = False|position_bias = None|{FLEX}", FLASH),
-    "gptj": (f"scaling=1 / self.scale_attn|{FLASH}|{FLEX}", "is_causal = "),
+    "gptj": (f"key.to(value.dtype), value|scaling=1 / self.scale_attn|{FLASH}|{FLEX}", "is_causal = "),
     "roformer": (f"{BOTH}is_decoder and (not is_cross_attention)|{FLASH}", "is_causal = "),
     "lxmert": ("is_causal = False|attention_mask,", FLEX),  # its own masks
     "pvt_v2": (f"None, dropout=|context_layer.reshape(batch_size, seq_len|{FLASH}", ""),
