@@ -157,8 +157,23 @@ def _take_weights_if_asked(module: Module, members: dict[str, list[str]]) -> Non
             if any(ast.unparse(keyword) == f"{ASKED}=True" for keyword in call.keywords):
                 old = f"{called(call)}(..., {ASKED}=True)"
                 new = f"{called(call)}(..., {ASKED}={ASKED})"
+                attribute = called(call).removeprefix("self.")
+                if any(_returns_fewer(each) for each in module.held(owner, attribute)):
+                    new = f"(*{new}, None)[:2]"
                 text = edit("take_weights_if_asked", method, [old], [new])
                 members.setdefault(owner.name, []).append(text)
+
+
+def _returns_fewer(attention: Class) -> bool:
+    """Whether it returns the context alone where weights are not asked for."""
+    return any(
+        isinstance(node.body, ast.Tuple)
+        and isinstance(node.orelse, ast.Tuple)
+        and (len(node.body.elts), len(node.orelse.elts)) == (2, 1)
+        for method in attention.own.values()
+        for node in walk(method.body, ast.IfExp)
+        if ast.unparse(node.test) == ASKED
+    )
 
 
 def _make_masks_of_eager(module: Module, members: dict[str, list[str]]) -> None:

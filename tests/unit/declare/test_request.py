@@ -108,12 +108,28 @@ def test_what_is_added_to_the_scores_is_passed_on(env, model, call):
     assert re.sub(r"[()]", "", call) in re.sub(r"[()]", "", calls)
 
 
+@pytest.mark.parametrize(
+    ("model", "call"),
+    [
+        # Its attention returns the context alone where weights are not asked for.
+        ("grounding_dino", "(*self.self_attn(..., output_attentions=output_attentions), None)[:2]"),
+        ("flava", ""),
+    ],
+)
+def test_a_layer_that_takes_weights_gets_none_where_nobody_asks(env, model, call):
+    text = answer(env, model, ["sdpa"]).text
+    assert call in text and ("None)[:2]" in text) == bool(call)
+
+
 FLASH, FLEX, BOTH = "_supports_flash_attn = True", "_supports_flex_attn = True", "is_causal=self."
 CONNECTED = {
     "deberta_v2": ("self.num_attention_heads)) if isinstance(rel_att, torch.Tensor) else None", ""),
     "bloom": (f"is_causal = True|allow_is_causal_skip=False|alibi = None|{FLEX}", FLASH),
     "mpnet": (f"is_causal = False|position_bias = None|{FLEX}", FLASH),
-    "gptj": (f"key.to(value.dtype), value|scaling=1 / self.scale_attn|{FLASH}|{FLEX}", "is_causal = "),
+    "gptj": (
+        f"key.to(value.dtype), value|scaling=1 / self.scale_attn|{FLASH}|{FLEX}",
+        "is_causal = ",
+    ),
     "roformer": (f"{BOTH}is_decoder and (not is_cross_attention)|{FLASH}", "is_causal = "),
     "lxmert": ("is_causal = False|attention_mask,", FLEX),  # its own masks
     "pvt_v2": (f"None, dropout=|context_layer.reshape(batch_size, seq_len|{FLASH}", ""),
