@@ -102,6 +102,7 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
         changes["router_jitter_noise"] = 0.0
     if "per_layer_config" in values:
         changes["per_layer_config"] = {}  # all layers of one kind
+    changes |= _find_stages(default, values.get("out_features"))
     if default.sub_configs:
         changes |= _find_placeholders(values)
     for name in default.sub_configs:
@@ -109,6 +110,19 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
         if isinstance(part, PreTrainedConfig):  # not all are there by default
             changes[name] = _shrink_part(part, dropout)
     return {**changes, **fixed}
+
+
+def _find_stages(default: PreTrainedConfig, features: list[str] | None) -> Changes:
+    """The last layers of a backbone whose stages they are, as many as it gives features of."""
+    places = [name.removeprefix("stage") for name in features or []]
+    if not places or not all(map(str.isdigit, places)):
+        return {}
+    number = max(SIZES["num_hidden_layers"], len(places))
+    layers = _find_name(default, "num_hidden_layers", number)
+    if not layers or max(map(int, places)) <= number:
+        return {}
+    last = range(number - len(places) + 1, number + 1)
+    return {**layers, "out_features": [f"stage{n}" for n in last], "out_indices": [*last]}
 
 
 def _find_placeholders(values: Changes) -> Changes:

@@ -114,3 +114,11 @@ def test_experts_come_in_groups_behind_a_dense_layer():
         model = build_parent(module.DeepseekV3Model, config, torch.float32)
         found.append(observe_step(model, inputs, Scenario())["last_hidden_state"])
     assert not torch.allclose(*found)
+
+
+def test_a_backbone_whose_stages_are_layers_gives_as_many_features():
+    module = module_of("prompt_depth_anything")
+    config = tiny_config("prompt_depth_anything")
+    assert config.backbone_config.out_features == ["stage1", "stage2", "stage3", "stage4"]
+    name = "PromptDepthAnythingForDepthEstimation"
+    assert observed(module, name, Scenario())[1]["predicted_depth"].isfinite().all()
