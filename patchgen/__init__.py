@@ -1,31 +1,46 @@
 """Flatten thin subclasses of Hugging Face models into single modeling files, statically.
 
-This package imports nothing by itself, so that `import patchgen` costs nothing: `patchgen.load`,
-`patchgen.register` and `patchgen.unpatch`, which use the models, are imported when they are first
-read.
+    load(checkpoint, parts="fast")      a model with parts, in one line
+    new, convert, check                 the commands of these names
+    export, register, unpatch           a folder without patchgen, AutoModel, running patches
+
+This package imports nothing by itself, so that `import patchgen` costs nothing: each function is
+imported when it is first read.
 """
 
 # Not imported from `typing`: with `python -m patchgen`, the current folder could have one.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from patchgen.loading import load as load
+    from patchgen.notebook import check as check
+    from patchgen.notebook import convert as convert
+    from patchgen.notebook import new as new
+    from patchgen.runtime.export import export as export
     from patchgen.runtime.register import register as register
     from patchgen.unpatching.unpatch import unpatch as unpatch
 
 __version__ = "0.2.0"
 
 
+# Where each function is defined.
+_PLACES = {
+    "load": "patchgen.loading",
+    "new": "patchgen.notebook",
+    "convert": "patchgen.notebook",
+    "check": "patchgen.notebook",
+    "export": "patchgen.runtime.export",
+    "register": "patchgen.runtime.register",
+    "unpatch": "patchgen.unpatching.unpatch",
+}
+
+
 def __getattr__(name: str) -> object:
-    if name == "load":
-        from patchgen.loading import load
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return load
-    if name == "register":
-        from patchgen.runtime.register import register
+    return getattr(import_module(_PLACES[name]), name)
 
-        return register
-    if name == "unpatch":
-        from patchgen.unpatching.unpatch import unpatch
 
-        return unpatch
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return ["__version__", *_PLACES]

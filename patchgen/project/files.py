@@ -155,6 +155,12 @@ def discover(
     return Selection(ordered, tuple(dict.fromkeys(folders)), tuple(problems), whole=not paths)
 
 
+def modular_path(config: Config, model: str, ending: str) -> Path:
+    """Where a new modular file of `model` goes: into the first folder of sources."""
+    sources = config.sources or ("modular",)
+    return config.home / sources[0] / model / f"modular_{model}_{ending}.py"
+
+
 def make_modular(
     project: Project,
     path: Path,

@@ -215,6 +215,8 @@ TABLE = COMPILER | {
         *ALL_OF_THE_COMPILER,
     },
     "gallery": {"syntax.errors", "disk", "project"},
+    # The commands as functions.
+    "notebook": {"syntax.errors", "project", "author", "author.declare", "cli"},
     "__main__": {"cli"},
 }
 # Looked at apart from the package that they stand in: what they import is less, or who imports them is more.

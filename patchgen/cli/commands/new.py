@@ -22,7 +22,7 @@ from patchgen.cli.options import complete_models, complete_parts, option, packag
 from patchgen.cli.report import table
 from patchgen.cli.session import Request, open_authored
 from patchgen.gallery import SOURCES
-from patchgen.project.files import Project
+from patchgen.project.files import Project, modular_path
 from patchgen.project.write import refuse_another, write_new
 from patchgen.syntax.errors import did_you_mean
 
@@ -202,6 +202,4 @@ def _path(project: Project, reply: Answer, name: str | None) -> Path:
     suffix = name or reply.ending
     if not suffix.isidentifier():
         raise click.UsageError(f"--name {suffix}: a module's name can have no such part")
-    sources = project.config.sources or ("modular",)
-    alias = reply.module.alias
-    return project.config.home / sources[0] / alias / f"modular_{alias}_{suffix}.py"
+    return modular_path(project.config, reply.module.alias, suffix)

@@ -1,0 +1,68 @@
+"""The commands as functions, for notebooks and scripts.
+
+Each does what the command of its name does, in the project around the current folder:
+
+    import patchgen
+    patchgen.new("qwen3", "loss,norm")   # modular/qwen3/modular_qwen3_loss_norm.py
+    patchgen.convert()                   # what was written
+    patchgen.check()                     # findings: none, everything is up to date
+
+Names are those of variants, paths of modular files, or folders of them; without one it is about the
+whole project.  What a command prints as an error is raised as a PatchgenError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from patchgen.author.declare.request import answer
+from patchgen.author.modular_text import format_modular
+from patchgen.author.published import find_published
+from patchgen.cli.session import Request, open_authored, open_session
+from patchgen.project.files import modular_path
+from patchgen.project.write import refuse_another, write_new
+from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals
+
+
+def new(model: str, parts: str | Sequence[str], *, force: bool = False) -> Path:
+    """Write the modular file that puts `parts` into `model`, and return its path.
+
+    `model` is a type of the installed transformers, or a checkpoint whose configuration is at hand;
+    `parts` are a list or a text with commas.  `force` writes redundant parts too, and replaces an
+    existing file.  Nothing is proven: `patchgen verify` does that.
+
+    Raises PatchgenError: PG801 for an unknown model, PG802 for an unknown part, PG803 for a part
+    that does not fit, PG804 for a file that is there already.
+    """
+    project = open_authored(Request())
+    env = project.environment()
+    wanted = parts.split(",") if isinstance(parts, str) else parts
+    names = [part.strip() for part in wanted]
+    reply = answer(env, find_published(env, model, project.home), names, force=force)
+    if not reply.parts:
+        reasons = "; ".join(f"{part.part}: {part.why_left_out}" for part in reply.left_out)
+        raise PatchgenError("PG803", Location(model), f"nothing is left to write: {reasons}")
+    path = modular_path(project.config, reply.module.alias, reply.ending)
+    text = format_modular(reply.text, project.config.settings)
+    shown = env.display_path(path)
+    refuse_another(path, text, project.home, force, shown)
+    write_new(path, text, project.home, force, shown)
+    return path
+
+
+def convert(*names: str) -> tuple[str, ...]:
+    """Write the outputs of modular files, and return the paths of those that were not up to date.
+
+    Raises Refusals with everything that stands in the way; the other outputs are written.
+    """
+    written = open_session(Request(names)).convert()
+    problems = [problem for problem in written.remaining if problem.severity == "error"]
+    if problems:
+        raise Refusals(problems)
+    return written.written
+
+
+def check(*names: str) -> tuple[Problem, ...]:
+    """Return what is not up to date or wrong; nothing where all is well.  Nothing is written."""
+    return open_session(Request(names)).check().findings
