@@ -715,8 +715,7 @@ class SplitLosses(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_losses: Tensor) -> Any:
-        frozen = not ctx.needs_input_grad[1]
-        saved = list(ctx.saved_tensors)
+        saved, frozen = list(ctx.saved_tensors), not ctx.needs_input_grad[1]
         grad_states, grad_weight = linear_grads(grad_losses, saved, *ctx.options, frozen)
         distributed.all_reduce(grad_states, group=ctx.group)
         return grad_states, grad_weight, None, None, None, None, None

@@ -95,7 +95,13 @@ UNSTEADY = {
     "test_eager_padding_matches_padding_free_with_position_ids",
 }
 # Variants that `patchgen new` writes, for models that are not in the gallery.
-WRITTEN = (("mistral", "norm"), ("gemma", "loss"), ("vit", "norm"))
+WRITTEN = (
+    ("mistral", "norm"),
+    ("gemma", "loss"),
+    ("vit", "norm"),
+    ("qwen2", "fast"),
+    ("electra", "fast"),
+)
 
 needs_checkout = [
     pytest.mark.slow,

@@ -323,6 +323,12 @@ def _another_class(model):
     model.lm_head.__class__ = type("Quantised", (nn.Linear,), {})
 
 
+def _split_and_a_group(model):
+    """Of tensor parallelism, which gives it a forward, and of FSDP2, which gives it a class."""
+    model.lm_head.__class__ = type("FSDPLinear", (nn.Linear,), {"unshard": None})
+    model.lm_head.forward = model.lm_head.forward
+
+
 def _with_bias(model):
     model.lm_head.bias = nn.Parameter(torch.ones(WORDS))
 
@@ -344,6 +350,7 @@ NEEDED = (
     _as_accelerate,
     _normed,
     _another_class,
+    _split_and_a_group,
     _with_bias,
     _kept,
     _own_loss,
