@@ -17,6 +17,7 @@ from patchgen.rescuing.rewrite import Note, rewrite
 from patchgen.rescuing.sources import PACKAGE, Module, Sources, imports_of, source_of
 from patchgen.syntax.same import plain_text
 from patchgen.syntax.scopes import references
+from patchgen.syntax.trees import names_within
 
 DOCUMENTED = m.IndentedBlock(
     [m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())]), m.AtLeastN(n=1)]
@@ -220,7 +221,7 @@ def _with_imports(text: str, resolver: Resolver, names: Names, defined: set[str]
     """The text with each import from transformers as it has to be now."""
     tree = ast.parse(text)
     lines = text.splitlines(keepends=True)
-    read = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
+    read = {part.id for part in names_within(tree)}
     for node in sorted(imports_of(tree), key=lambda statement: -statement.lineno):
         source = source_of(node)
         module = resolver.old.module(source)

@@ -277,14 +277,15 @@ class Rewriter(cst.CSTTransformer):
     def _keeps_tensors(self, init: cst.FunctionDef) -> bool:
         """Whether a layer keeps what a function computes as a plain attribute."""
         assigned = m.Assign(targets=[m.AssignTarget(m.Attribute(value=m.Name("self")))])
-        values = [node.value for node in m.findall(init, assigned) if isinstance(node, cst.Assign)]
-        called = [
-            code(call.func)
-            for value in values
-            for call in m.findall(value, m.Call())
-            if isinstance(call, cst.Call) and not code(value).startswith(("nn.", "torch.nn."))
-        ]
-        return any(f in self.classes.functions or re.fullmatch(r"torch\.\w+", f) for f in called)
+        for node in m.findall(init, assigned):
+            value = cst.ensure_type(node, cst.Assign).value
+            if code(value).startswith(("nn.", "torch.nn.")):
+                continue
+            for call in m.findall(value, m.Call()):
+                function = code(cst.ensure_type(call, cst.Call).func)
+                if function in self.classes.functions or re.fullmatch(r"torch\.\w+", function):
+                    return True
+        return False
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self.inside.append(node.name.value)
@@ -335,16 +336,18 @@ def _needs_package(statement: cst.BaseSmallStatement) -> bool:
 
 def _with_cache(node: cst.CSTNode, _: object) -> cst.CSTNode:
     """A `return` of a cache, or an output that is made with one, with what makes it a Cache."""
+
+    def wrapped(value: cst.BaseExpression) -> cst.Call:
+        return cst.Call(cst.Name("as_cache"), [cst.Arg(value)])
+
     if isinstance(node, cst.Return):
-        wrapped = cst.Call(cst.Name("as_cache"), [cst.Arg(node.value)]) if node.value else None
-        return node.with_changes(value=wrapped)
-    args = [
-        arg.with_changes(value=cst.Call(cst.Name("as_cache"), [cst.Arg(arg.value)]))
-        if m.matches(arg, m.Arg(keyword=m.Name("past_key_values")))
-        else arg
-        for arg in cst.ensure_type(node, cst.Call).args
-    ]
-    return node.with_changes(args=args)
+        return node.with_changes(value=wrapped(node.value) if node.value else None)
+    arguments: list[cst.Arg] = []
+    for argument in cst.ensure_type(node, cst.Call).args:
+        if m.matches(argument, m.Arg(keyword=m.Name("past_key_values"))):
+            argument = argument.with_changes(value=wrapped(argument.value))
+        arguments.append(argument)
+    return node.with_changes(args=arguments)
 
 
 def rewrite(

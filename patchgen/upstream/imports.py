@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from patchgen.syntax.scopes import references
 from patchgen.syntax.text import parse_text
+from patchgen.syntax.trees import names_within
 from patchgen.upstream.facts import ImportText
 from patchgen.upstream.tokens import Words, words
 
@@ -313,5 +314,5 @@ def _parsed_guard(text: str) -> Guarded:
     # As it stands there, because `ast.unparse` has quotes and brackets of its own.
     test = ast.get_source_segment(text, node.test) or ast.unparse(node.test)
     rest = "".join(lines[node.body[-1].end_lineno or 1 :]) if node.orelse else ""
-    read = frozenset(inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name))
+    read = frozenset(inner.id for inner in names_within(node))
     return Guarded("", test, tuple(imports), rest, read)

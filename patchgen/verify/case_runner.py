@@ -236,13 +236,18 @@ def _record_calls(
 
 
 def _placed(values: Any) -> Placed:
-    placed = {str(path): leaf for path, leaf in tree_flatten_with_path(values)[0]}
-    tensors = {path: leaf for path, leaf in placed.items() if isinstance(leaf, Tensor)}
-    return {
-        path: tensor > -1e4 if tensor.dim() == 4 and tensor.shape[1] == 1 else tensor.clone()
-        for path, tensor in tensors.items()
-        if tensor.is_floating_point() or tensor.dtype == torch.bool
-    }
+    leaves, _ = tree_flatten_with_path(values)
+    placed: Placed = {}
+    for path, tensor in leaves:
+        if not isinstance(tensor, Tensor):
+            continue
+        is_floating = tensor.is_floating_point()
+        if not is_floating and tensor.dtype != torch.bool:
+            continue
+        # Masks of the attention are compared by what they show.
+        is_mask = tensor.dim() == 4 and tensor.shape[1] == 1
+        placed[str(path)] = tensor > -1e4 if is_mask else tensor.clone()
+    return placed
 
 
 def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:

@@ -21,6 +21,7 @@ from patchgen import disk
 from patchgen.author.align.file import File, absolute_module, read_file, with_whole_names
 from patchgen.compiler.link.strings import find_words, rename_in_text
 from patchgen.syntax.text import make_source
+from patchgen.syntax.trees import names_within
 
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
@@ -92,7 +93,7 @@ class ForkedModel:
         """The name of the parent's module in the modular file."""
         last = self.module.rpartition(".")[2]
         short = last.removeprefix("modeling_")
-        used = {n.id for n in ast.walk(self.fork.tree) if isinstance(n, ast.Name)}
+        used = {n.id for n in names_within(self.fork.tree)}
         used |= {n.arg for n in ast.walk(self.fork.tree) if isinstance(n, ast.arg)}
         return short if short not in used else last
 

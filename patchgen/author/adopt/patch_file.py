@@ -208,7 +208,7 @@ class _Reader:
     def _follow(self, node: ast.stmt, scope: Scope) -> bool:
         for part in own_nodes([node]):
             if isinstance(part, ast.Call) and not _LOG.match(ast.unparse(part)):
-                names = [read.id for read in ast.walk(part) if isinstance(read, ast.Name)]
+                names = [read.id for read in names_within(part)]
                 self.touched |= dict.fromkeys(names, node)
         match node:
             case ast.ImportFrom(module=module, names=[ast.alias("*")]):

@@ -18,6 +18,7 @@ from patchgen.syntax.bound import bound_by, bound_names, names_in
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.same import Function, is_documenting, plain_text
 from patchgen.syntax.text import make_source
+from patchgen.syntax.trees import names_within
 
 _IMPORTING = ast.Import | ast.ImportFrom | ast.Pass | ast.If | ast.Try
 _DOCUMENTATION = re.compile(r"DOCSTRING|_FOR_DOC$|_ARCHIVE_|^_EXPECTED|^_CHECKPOINT")
@@ -179,7 +180,7 @@ def _imports_in(tree: ast.AST) -> Iterator[str]:
 def _is_made(node: ast.stmt, fork: File, plain: str) -> bool:
     """Whether the output has a statement; what it has of other models may have another name."""
     text = re.escape(plain_text(node))
-    for name in {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}:
+    for name in {inner.id for inner in names_within(node)}:
         source = fork.imports[name][0] if name in fork.imports else None
         if isinstance(source, ast.ImportFrom) and (source.module or "").startswith("transformers."):
             text = text.replace(re.escape(f"N:{name};"), r"N:\w+;")

@@ -225,7 +225,7 @@ def own_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The names that comprehensions and lambdas have for themselves."""
     for node in nodes:
         if isinstance(node, ast.comprehension):
-            yield from (n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
+            yield from (n.id for n in names_within(node.target))
         if isinstance(node, ast.Lambda):
             yield from (a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg))
 

@@ -44,13 +44,10 @@ def doubts_of(merged: Code, three: Three, *, is_merge: bool = False) -> tuple[Cl
 
 def _unbound(merged: Flow, sides: Sequence[Flow]) -> Iterator[Clash]:
     """Names that nothing gives a value where they are read, and that are no global of a side."""
-    global_names = {
-        name
-        for side in sides
-        for number, spot in enumerate(side)
-        for name in spot.reads
-        if binder(side, name, number) is None
-    }
+    global_names: set[str] = set()
+    for side in sides:
+        for number, spot in enumerate(side):
+            global_names.update(n for n in spot.reads if binder(side, n, number) is None)
     for number, spot in enumerate(merged):
         for name in sorted(spot.reads - global_names):
             if binder(merged, name, number) is None:

@@ -33,6 +33,7 @@ from patchgen.compiler.edits.pattern import expressions, suites
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, names_in
 from patchgen.syntax.same import Function, plain_text, plain_texts
+from patchgen.syntax.trees import names_within
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
@@ -190,7 +191,7 @@ def _folded(code: Code, node: ast.stmt, other: Code) -> _Folded:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
                 plain_text(binding) not in there
             ):
-                reads = [n for n in ast.walk(whole) if isinstance(n, ast.Name) and n.id == name]
+                reads = [n for n in names_within(whole) if n.id == name]
                 if not _is_read_here(code.function, name, binding, node) or len(reads) != 1:
                     break
                 whole = exchanged(whole, {reads[0]: value})
@@ -202,7 +203,7 @@ def _folded(code: Code, node: ast.stmt, other: Code) -> _Folded:
 
 def _is_read_here(function: Function, name: str, binding: ast.stmt, node: ast.stmt) -> bool:
     """Whether only the statements from `binding` to `node` read what the first one binds."""
-    names = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name]
+    names = [n for n in names_within(function) if n.id == name]
     loops = (loop for loop in ast.walk(function) if isinstance(loop, _LOOPS))
     is_repeated = any(node in [*ast.walk(loop)] for loop in loops)
     before = [n for n in names if n.lineno < binding.lineno]
@@ -305,7 +306,7 @@ def _known(
 def _origins(flow: Flow, node: ast.stmt, expression: ast.expr) -> dict[str, str]:
     """What gives each name of an expression its value, if the expression stands at `node`."""
     number = next(number for number, spot in enumerate(flow) if spot.node is node)
-    names = {inner.id for inner in ast.walk(expression) if isinstance(inner, ast.Name)}
+    names = {inner.id for inner in names_within(expression)}
     origins = {name: binder(flow, name, number) for name in names}
     return {name: origin.text for name, origin in origins.items() if origin is not None}
 

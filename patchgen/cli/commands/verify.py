@@ -245,16 +245,20 @@ def _table(chosen: Sequence[Variant], results: Sequence[Result]) -> str:
 
 def _largest_share(results: Sequence[Result], dtype: str) -> str:
     """The largest difference of the cases of `dtype` in parts of its bound: "8 %", or "equal"."""
-    shares = [
-        result.difference / result.bound if result.bound else result.difference and math.inf
-        for result in results
+    shares: list[float] = []
+    for result in results:
         # Cases with planted errors must differ: they say nothing about the variant.
-        if result.difference is not None
-        and result.bound is not None
-        and "planted" not in result.case
-        and dtype in result.case.split()
-    ]
-    largest = max((share or 0.0 for share in shares), default=None)
+        if "planted" in result.case or dtype not in result.case.split():
+            continue
+        if result.difference is None or result.bound is None:
+            continue
+        if not result.difference:
+            shares.append(0.0)
+        else:
+            shares.append(result.difference / result.bound if result.bound else math.inf)
+    if not shares:
+        return ""
+    largest = max(shares)
     if not largest:
-        return "" if largest is None else "equal"
+        return "equal"
     return f"{largest:.0%}" if largest < 100 else "far off"

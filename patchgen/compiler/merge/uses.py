@@ -19,7 +19,7 @@ from patchgen.compiler.merge.members import Function, Statement
 from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_names, list_body
 from patchgen.syntax.fragments import Fragment
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.trees import children, decorator_names, walk
+from patchgen.syntax.trees import children, decorator_names, names_within, walk
 
 _MARKER = re.compile(r"__parent_(\d+)__")
 # Beside `super`, these see a local variable `__class__`.
@@ -137,7 +137,7 @@ class _Walker:
         is_static = "staticmethod" in decorator_names(method)
         self._receiver = None if is_static else first_parameter(method)
         self._rebinds = self._receiver in set(bound_names(method.body))
-        names = {node.id for node in walk(method) if isinstance(node, ast.Name)}
+        names = {node.id for node in names_within(method)}
         self._sees_locals = bool(names & SEES_LOCALS)
 
     def visit(self, node: ast.AST, parent: ast.AST | None, scope: int) -> None:

@@ -469,7 +469,8 @@ def _float32(context: CheckContext) -> Verdict:
 
 def _narrow(dtype: torch.dtype, autocast: bool, context: CheckContext) -> Verdict:
     """Beside its own float64, in units of its own float32 as coarse as this dtype."""
-    exact, fine = _in(context, torch.float64), _in(context, torch.float32)
+    exact = _in(context, torch.float64)
+    fine = _in(context, torch.float32)
     try:
         narrow = _in(context, torch.float32 if autocast else dtype, autocast=autocast)
     except RuntimeError as error:
@@ -482,14 +483,16 @@ def _narrow(dtype: torch.dtype, autocast: bool, context: CheckContext) -> Verdic
     own = {each.name: each for each in differences(exact, fine)}
     sizes = sorted(each.rms for each in own.values() if math.isfinite(each.rms))
     floor = sizes[len(sizes) // 2] if sizes else 0.0
-    found = [
-        (each.rms / (ratio * max(own[each.name].rms, floor)), each.name)
-        for each in differences(exact, narrow)
-        if not each.missing and not each.vanishes and each.name in own and floor
-    ]
-    if not found:
+    if not floor:
         raise NothingToCompare("float32 gives its float64 exactly")
-    times, name = max(found)
+    multiples: list[tuple[float, str]] = []
+    for gap in differences(exact, narrow):
+        if not gap.missing and not gap.vanishes and gap.name in own:
+            expected = ratio * max(own[gap.name].rms, floor)
+            multiples.append((gap.rms / expected, gap.name))
+    if not multiples:
+        raise NothingToCompare("float32 gives its float64 exactly")
+    times, name = max(multiples)
     note = f"{dtype} beside its own float64, most in {name}"
     return judge(times <= COARSER, note, times, COARSER, "of its float32, as coarse")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -217,19 +218,33 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
     head.register_forward_pre_hook(lambda _, given: at_head.append(given[0].detach()))
     wide.get_output_embeddings().register_forward_pre_hook(widen)
     whole, truth = measure(variant, 0), measure(wide, 0)
-    # The worst of some batches each: in one, rounding may be small.
-    apart, error, noise = (
-        [
-            max(float((a[n] - b[n]).norm() / b[n].norm()) for a, b in zip(*both, strict=True))
-            for n in (0, 1)
-        ]
-        for both in ((without, whole), (without, truth), (whole, truth))
-    )
-    if error[1] > TIMES * noise[1]:
+    apart, _ = _farthest(without, whole)
+    error, gradient_error = _farthest(without, truth)
+    noise, gradient_noise = _farthest(whole, truth)
+    if gradient_error > TIMES * gradient_noise:
         note = "gradients of states, beside those of logits that are all there"
-        return Verdict("FAIL", note, error[1], TIMES * noise[1], "relative")
+        return Verdict("FAIL", note, gradient_error, TIMES * gradient_noise, "relative")
     note = "the loss of logits that are all there"
-    return judge(apart[0] <= CLOSE or error[0] <= noise[0], note, apart[0], CLOSE, "relative")
+    return judge(apart <= CLOSE or error <= noise, note, apart, CLOSE, "relative")
+
+
+def _farthest(
+    ours: Sequence[tuple[Tensor, Tensor]], theirs: Sequence[tuple[Tensor, Tensor]]
+) -> tuple[float, float]:
+    """How far losses and gradients are apart in the worst of some batches.
+
+    In one, rounding may be small.
+    """
+    losses: list[float] = []
+    gradients: list[float] = []
+    for (loss, gradient), (their_loss, their_gradient) in zip(ours, theirs, strict=True):
+        losses.append(_relative(loss, their_loss))
+        gradients.append(_relative(gradient, their_gradient))
+    return max(losses), max(gradients)
+
+
+def _relative(tensor: Tensor, reference: Tensor) -> float:
+    return float((tensor - reference).norm() / reference.norm())
 
 
 # --- Whether each norm and router alone rounds as the parent's does in a narrow dtype

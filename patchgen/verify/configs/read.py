@@ -23,6 +23,7 @@ from patchgen import disk
 from patchgen.author.declare.registry import PARTS
 from patchgen.facts.published import PUBLISHED, YARN, Setting
 from patchgen.facts.sizes import MORE_SIZES, SIZES
+from patchgen.syntax.trees import names_within
 from patchgen.verify.mutation.lines import read_flat_text, source_of
 from patchgen.verify.variants import Variant, find_touched_lines, find_towers
 
@@ -79,31 +80,34 @@ def find_reads(
             readers.setdefault(name, set()).add(node.name)
             default = defaults.get(name.rpartition(".")[2], others.default)
             values.extend(v for v in _values(name, default, others) if v not in values)
-    inside = (each for node in changed for each in ast.walk(node))
-    functions = (each for each in inside if isinstance(each, ast.FunctionDef))
-    numbers = (
-        each.value
-        for function in functions
-        if _holds(function, lines)
-        for each in ast.walk(function)
-        if isinstance(each, ast.Constant) and type(each.value) is int
-    )
+    lengths: set[int] = set()
+    for node in changed:
+        for function in ast.walk(node):
+            if isinstance(function, ast.FunctionDef) and _holds(function, lines):
+                lengths.update(n for n in _numbers_in(function) if n in LENGTHS)
     return Read(
         tuple(node.name for node in changed if isinstance(node, ast.ClassDef)),
         {name: tuple(values) for name, values in found.items() if values},
-        tuple(sorted({each for each in numbers if each in LENGTHS}))[:MOST_LENGTHS],
+        tuple(sorted(lengths))[:MOST_LENGTHS],
         {name: frozenset(names) for name, names in readers.items()},
     )
 
 
+def _numbers_in(function: ast.FunctionDef) -> set[int]:
+    constants = (node.value for node in ast.walk(function) if isinstance(node, ast.Constant))
+    return {value for value in constants if type(value) is int}
+
+
 def find_defaults(text: str) -> dict[str, Any]:
-    classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
-    found = {}
-    for field_ in (field_ for node in classes for field_ in node.body):
-        match field_:
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=value)):
-                found[name] = value
-    return found
+    defaults: dict[str, Any] = {}
+    for node in ast.parse(text).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for statement in node.body:
+            match statement:
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=value)):
+                    defaults[name] = value
+    return defaults
 
 
 def _holds(node: ast.stmt, lines: frozenset[int]) -> bool:
@@ -351,10 +355,7 @@ def _reached_from(head: str, uses: Mapping[str, set[str]]) -> set[str]:
 def _uses_of(variant: Variant) -> dict[str, set[str]]:
     """The names in each class and function of its output."""
     nodes = (node for node in ast.parse(text_of(variant)).body if isinstance(node, Definition))
-    return {
-        node.name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-        for node in nodes
-    }
+    return {node.name: {each.id for each in names_within(node)} for node in nodes}
 
 
 # --- settings without which a class is never made

@@ -40,6 +40,7 @@ from unittest.mock import patch
 from transformers.models.auto.auto_factory import _LazyAutoMapping
 
 from patchgen import disk
+from patchgen.syntax.trees import names_within
 from patchgen.verify.oracle import edits
 
 MODELS = "transformers.models."
@@ -190,13 +191,13 @@ class Meaning:
     def own_values(self) -> dict[str, Any]:
         """What the modular file binds otherwise than by a class, a function or an import."""
         definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        names = [
-            part.id
-            for node in self.modular.tree.body
-            if not isinstance(node, definitions)
-            for part in ast.walk(node)
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
-        ]
+        names: list[str] = []
+        for node in self.modular.tree.body:
+            if isinstance(node, definitions):
+                continue
+            for part in ast.walk(node):
+                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                    names.append(part.id)
         values = vars(self.modular.module)
         # What is deleted again is not there, nor is what only `if __name__ == "__main__":` binds.
         there = [name for name in names if name in values and not name.startswith("__")]
@@ -318,7 +319,7 @@ class Copy(Running):
         """The names that each definition reads, in bodies too."""
         own = (ast.ClassDef, ast.FunctionDef)
         return {
-            node.name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+            node.name: {each.id for each in names_within(node)}
             for node in self.statements
             if isinstance(node, own)
         }
@@ -652,20 +653,16 @@ def _filled(node: ast.stmt) -> list[str]:
 
 def _read_at_import(node: ast.AST) -> set[str]:
     """The names that a statement reads when it runs: not those in bodies of functions."""
-    names = set()
-    waiting = [node]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
-            names.add(each.id)
-        is_function = isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        waiting += [
-            child
-            for name, value in ast.iter_fields(each)
-            if not (is_function and name == "body")
-            for child in (value if isinstance(value, list) else [value])
-            if isinstance(child, ast.AST)
-        ]
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Load) else set()
+    is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    names: set[str] = set()
+    for part, value in ast.iter_fields(node):
+        if is_function and part == "body":
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                names |= _read_at_import(child)
     return names
 
 
