@@ -14,7 +14,7 @@ from tests.toytree import REPOSITORY
 DENSE, SHORT = 18, 8
 # How many functions may be above, and nodes in all.
 FUNCTIONS_ABOVE = 4
-NODES = 543_500
+NODES = 544_500
 
 
 @dataclass(frozen=True, order=True)
