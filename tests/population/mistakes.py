@@ -40,7 +40,7 @@ def misspell(name: str) -> list[str]:
     middle = len(name) // 2
     made = [
         name[:middle] + name[middle + 1 :],
-        name[:middle] + name[middle + 1] + name[middle] + name[middle + 2 :],
+        name[:middle] + name[middle + 1 : middle + 2] + name[middle] + name[middle + 2 :],
         name + "s" if name[-1] != "s" else name[:-1],
         name.replace("tt", "t"),
         start + "_".join(word.rstrip("s") for word in words),
@@ -51,7 +51,7 @@ def misspell(name: str) -> list[str]:
         made.append(name[1:])
     if len(words) > 2:
         made += [start + "_".join(words[:-1]), start + "_".join([words[0], *words[2:]])]
-    return [each for each in dict.fromkeys(made) if each != name]
+    return [each for each in dict.fromkeys(made) if each and each != name]
 
 
 def write_files(model: Model) -> Iterator[File]:
