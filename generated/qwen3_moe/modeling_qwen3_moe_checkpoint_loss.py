@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.autograd.forward_ad import _is_fwd_grad_enabled
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
@@ -688,16 +688,6 @@ def cross_entropies(logits: Tensor, labels: Tensor, cap: float) -> tuple[Tensor,
     return log_sums - label_logits, log_sums
 
 
-def logits_to_grad(logits: Tensor, labels: Tensor, log_sums: Tensor, grad_losses: Tensor, cap: float) -> Tensor:
-    """`logits`, which become their gradient: their memory is the largest of a step."""
-    wide = logits.to(log_sums.dtype)
-    tanh = torch.tanh(wide / cap) if cap else 0.0
-    grad = ((cap * tanh if cap else wide) - log_sums[:, None]).exp_()
-    words = torch.arange(logits.shape[1], device=logits.device)
-    grad.sub_((words == labels[:, None]).to(grad.dtype))
-    return logits.copy_(grad.mul_(grad_losses[:, None] * (1 - tanh**2)))
-
-
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
 def linear_losses(
     states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0
@@ -721,6 +711,16 @@ def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: flo
     losses = torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
     kept = states.new_empty(states.shape[0] if states.shape[0] <= chunk else 0, weight.shape[0])
     return losses, torch.empty_like(losses), kept
+
+
+def logits_to_grad(logits: Tensor, labels: Tensor, log_sums: Tensor, grad_losses: Tensor, cap: float) -> Tensor:
+    """`logits`, which become their gradient: their memory is the largest of a step."""
+    wide = logits.to(log_sums.dtype)
+    tanh = torch.tanh(wide / cap) if cap else 0.0
+    grad = ((cap * tanh if cap else wide) - log_sums[:, None]).exp_()
+    words = torch.arange(logits.shape[1], device=logits.device)
+    grad.sub_((words == labels[:, None]).to(grad.dtype))
+    return logits.copy_(grad.mul_(grad_losses[:, None] * (1 - tanh**2)))
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_grads", mutates_args=())
@@ -766,21 +766,17 @@ linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 def reads_weight(head: Any) -> bool:
     """Whether `head` is a linear layer whose weight a loss may read in the place of its logits."""
-    if hasattr(head, "unshard"):  # FSDP2 has made it a group, and gathers the weight in its hooks
-        is_linear = isinstance(head, nn.Linear) and type(head).__name__ == "FSDPLinear"
-        return is_linear and "forward" not in vars(head)
-    hooked = head._forward_hooks or head._forward_pre_hooks
-    called = hooked or head._backward_hooks or head._backward_pre_hooks
-    is_plain = type(head.weight.data) is Tensor and "forward" not in vars(head)
-    return type(head) is nn.Linear and not called and (is_plain or is_split(head))
-
-
-def is_split(head: Any) -> bool:
-    """Whether each process has some rows of the weight, by transformers' plan."""
-    by_plan = getattr(head.forward, "__module__", "").startswith("transformers.distributed.")
-    if not by_plan or torch.compiler.is_compiling():
+    if "forward" in vars(head):  # tensor parallelism has split it
         return False
-    return [each.is_shard(0) for each in getattr(head.weight, "placements", ())] == [True]
+    if hasattr(head, "unshard"):  # FSDP2 has made it a group, and gathers the weight in its hooks
+        return isinstance(head, nn.Linear) and type(head).__name__ == "FSDPLinear"
+    is_plain = type(head) is nn.Linear and type(head.weight.data) is Tensor
+    return is_plain and not has_hooks(head)
+
+
+def has_hooks(head: Any) -> bool:
+    forward = head._forward_hooks or head._forward_pre_hooks
+    return bool(forward or head._backward_hooks or head._backward_pre_hooks)
 
 
 def call_instead(head: Any, forward: Any, states: Tensor, **options: Any) -> Any:
@@ -807,51 +803,6 @@ def causal_loss(states: Tensor, entropies: Any, logits: Any, labels: Tensor, *_:
     items = options.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
     return losses.sum().float() / items
-
-
-class SplitLosses(torch.autograd.Function):
-    """Cross entropies of the logits of all words; each process computes those of its own."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        states: Tensor,
-        weight: Tensor,
-        labels: Tensor,
-        chunk: int,
-        cap: float,
-        first: int,
-        group: Any,
-    ) -> Tensor:
-        labels = labels - first
-        is_own = (labels >= 0) & (labels < len(weight))
-        losses, log_sums, kept = linear_losses(states, weight, labels.where(is_own, 0), chunk, cap)
-        largest = log_sums.clone()
-        distributed.all_reduce(largest, distributed.ReduceOp.MAX, group)
-        own_sums = (log_sums - largest).exp()
-        own_logits = (log_sums - losses).where(is_own, 0)
-        sums, logits = shared = torch.stack([own_sums, own_logits])
-        distributed.all_reduce(shared, group=group)
-        log_sums = largest + sums.log()
-        ctx.save_for_backward(states, weight, labels, log_sums, kept)
-        ctx.options, ctx.group = (chunk, cap), group
-        return log_sums - logits
-
-    @staticmethod
-    def backward(ctx: Any, grad_losses: Tensor) -> Any:
-        saved, frozen = list(ctx.saved_tensors), not ctx.needs_input_grad[1]
-        grad_states, grad_weight = linear_grads(grad_losses, saved, *ctx.options, frozen)
-        distributed.all_reduce(grad_states, group=ctx.group)
-        return grad_states, grad_weight, None, None, None, None, None
-
-
-def split_losses(states: Tensor, weight: Any, labels: Tensor, chunk: int, cap: float) -> Tensor:
-    """`linear_losses` of a weight of which each process has as many rows, the last ones fewer."""
-    mesh = weight.device_mesh
-    rows = -(-weight.shape[0] // mesh.size())
-    first = rows * mesh.get_local_rank()
-    group = mesh.get_group()
-    return SplitLosses.apply(states, weight.to_local(), labels, chunk, cap, first, group)
 
 
 @auto_docstring
@@ -962,7 +913,7 @@ class Qwen3MoeForCausalLM(Qwen3MoePreTrainedModel, GenerationMixin):
         is_replica = hasattr(self, "_is_replica")  # of DataParallel, which gathers all outputs
         if labels is None or labels.shape != states.shape[:-1] or chunk == 0 or is_replica:
             return None, compute_logits(head)
-        losses = self.token_losses(head, cap) if reads_weight(head) else None
+        losses = self.token_losses(head, cap)
         if losses is None and not torch.compiler.is_compiling():
             what = f"{type(head).__name__} is sharded or quantized, or has hooks or an adapter"
             warnings.warn(f"the loss reads logits: {what}", stacklevel=2)
@@ -982,11 +933,9 @@ class Qwen3MoeForCausalLM(Qwen3MoePreTrainedModel, GenerationMixin):
 
     def token_losses(self, head: Any, cap: float | None) -> Any:
         def losses(states: Tensor, labels: Tensor, chunk: int) -> Any:
-            if is_split(head):
-                return (split_losses(states, head.weight, labels, chunk, cap or 0.0),)
             return linear_losses(states, head.weight, labels, chunk, cap or 0.0)
 
-        return losses if head.bias is None else None
+        return losses if reads_weight(head) and head.bias is None else None
 
 
 class Qwen3MoeForSequenceClassification(GenericForSequenceClassification, Qwen3MoePreTrainedModel):

@@ -11,31 +11,19 @@ pytest.importorskip("transformers")
 
 from torch import distributed
 from transformers import DistributedConfig
-from transformers.models.gemma2 import modeling_gemma2
-from transformers.models.llama import modeling_llama
-from transformers.models.qwen3 import modeling_qwen3
 
-from generated.gemma2 import modeling_gemma2_loss
-from generated.llama import modeling_llama_loss
-from generated.qwen3 import modeling_qwen3_fast
 from patchgen.runtime.tiny import tiny_config
+from tests.drafts import both_classes
 from tests.parallel.forked import forked
 
 WORDS = 97  # one process has 49, the other 48
+# A model, its head, and the tokens in a chunk.
 SIDES = {
-    "llama": (modeling_llama.LlamaForCausalLM, modeling_llama_loss.LlamaForCausalLM, {}),
-    "logits kept": (
-        modeling_llama.LlamaForCausalLM,
-        modeling_llama_loss.LlamaForCausalLM,
-        {"loss_chunk_size": 18},
-    ),
-    "in chunks": (
-        modeling_llama.LlamaForCausalLM,
-        modeling_llama_loss.LlamaForCausalLM,
-        {"loss_chunk_size": 5},
-    ),
-    "capped": (modeling_gemma2.Gemma2ForCausalLM, modeling_gemma2_loss.Gemma2ForCausalLM, {}),
-    "qwen3": (modeling_qwen3.Qwen3ForCausalLM, modeling_qwen3_fast.Qwen3ForCausalLM, {}),
+    "llama": ("llama", "LlamaForCausalLM", None),
+    "logits kept": ("llama", "LlamaForCausalLM", 18),
+    "in chunks": ("llama", "LlamaForCausalLM", 5),
+    "capped": ("gemma2", "Gemma2ForCausalLM", None),
+    "qwen3": ("qwen3", "Qwen3ForCausalLM", None),
 }
 
 
@@ -66,8 +54,11 @@ def counted(seen):
 
 @pytest.mark.parametrize("name", SIDES)
 def test_a_split_head(name, tmp_path):
-    parent, variant, changes = SIDES[name]
-    parent(tiny_config(parent.config_class, tie_word_embeddings=False)).save_pretrained(tmp_path)
+    model, head, chunk = SIDES[name]
+    parent, variant = both_classes(model, "split_loss", head, tmp_path / "draft")
+    parent(tiny_config(parent.config_class, tie_word_embeddings=False)).save_pretrained(
+        tmp_path / "tiny"
+    )
 
     def run():
         distributed.init_process_group("gloo")
@@ -78,9 +69,10 @@ def test_a_split_head(name, tmp_path):
         seen = []
         counted(seen)
         how = {"distributed_config": DistributedConfig(tp_size=2, tp_plan="auto")}
-        sides = [each.from_pretrained(tmp_path, **how).train() for each in (parent, variant)]
-        for key, value in changes.items():
-            setattr(sides[1].config, key, value)
+        sides = [
+            each.from_pretrained(tmp_path / "tiny", **how).train() for each in (parent, variant)
+        ]
+        sides[1].config.loss_chunk_size = chunk
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             *expected, of_parent = step(sides[0], tokens, labels, seen)
@@ -88,6 +80,24 @@ def test_a_split_head(name, tmp_path):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
         assert (of_parent, of_variant) == (tokens.numel(), 0)
         assert type(sides[1].get_output_embeddings().weight.data).__name__ == "DTensor"
+        distributed.destroy_process_group()
+
+    forked(run)
+
+
+def test_the_part_loss_says_once_that_it_reads_logits(tmp_path):
+    parent, variant = both_classes("llama", "loss", "LlamaForCausalLM", tmp_path / "draft")
+    config = tiny_config(parent.config_class, tie_word_embeddings=False)
+    parent(config).save_pretrained(tmp_path / "tiny")
+
+    def run():
+        distributed.init_process_group("gloo")
+        tokens = torch.randint(3, 90, (2, 9), generator=torch.Generator().manual_seed(0))
+        how = {"distributed_config": DistributedConfig(tp_size=2, tp_plan="auto")}
+        sides = [each.from_pretrained(tmp_path / "tiny", **how) for each in (parent, variant)]
+        with pytest.warns(UserWarning, match="the loss reads logits"):
+            expected, found = (each(input_ids=tokens, labels=tokens).loss for each in sides)
+        torch.testing.assert_close(found, expected)
         distributed.destroy_process_group()
 
     forked(run)

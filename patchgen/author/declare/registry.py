@@ -19,6 +19,7 @@ from patchgen.author.declare import (
     norm,
     replay,
     sdpa,
+    split_loss,
 )
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Writer
@@ -30,6 +31,7 @@ OFFERED = (
     sdpa.PART,
     checkpoint.PART,
     loss.PART,
+    split_loss.PART,
     norm.PART,
     moe.PART,
     flash.PART,

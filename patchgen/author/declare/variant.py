@@ -209,7 +209,7 @@ def _imports(text: str, parts: Sequence[str]) -> list[str]:
     tree = ast.parse(text)
     read = names(tree)
     places = {name: place for name, place in PLACES.items() if name in read}
-    for part in (*parts, "checkpoint", "norm"):  # other parts take mixins of these
+    for part in (*parts, "checkpoint", "loss", "norm"):  # other parts take mixins of these
         for name in sorted(public(part) & read):
             places.setdefault(name, f"patchgen.parts.{part}")
     lines = ["from torch.nn import functional as F"] if "F" in read else []

@@ -22,13 +22,11 @@ The parent's statements run, and its loss reads logits:
 - where the user has set a `loss_function`;
 - in replicas of `DataParallel`, which gathers all outputs;
 - where the head is no plain linear layer any more and has to be called: with an adapter of LoRA,
-  quantized, or with hooks as ZeRO-3 and accelerate set them.  A warning says so once.
+  quantized, split by tensor parallelism (the part `split_loss` is for that), or with hooks as
+  ZeRO-3 and accelerate set them.  A warning says so once.
 
 FSDP2 may make the head a group: it is called, and computes the loss in the place of its logits.
 `LabelledTokens` runs the head on all tokens under ZeRO-3, whose hooks would read the logits.
-Where transformers' plan for tensor parallelism has split a head without a bias, each process
-computes logits of its own words, and sums and the labels' logits are added up; not in a compiled
-model, nor where the head is split and a group of FSDP2 as well.
 
 `reduction="none"` in the call gives the loss of each token, (B, L): minus the log-probability of
 its label, as DPO and GRPO need them, in chunks too.

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from patchgen.parts.loss.kernels import cross_entropies, in_one_kernel, logits_to_grad
 from patchgen.parts.loss.linear import linear_losses
-from patchgen.parts.loss.states import FromStates, is_split
+from patchgen.parts.loss.states import FromStates, reads_weight
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::biased_losses", mutates_args=())
@@ -94,4 +94,4 @@ class InBiasedChunks(FromStates):
                 return linear_losses(states, head.weight, labels, chunk)
             return biased_losses(states, head.weight, labels, chunk, head.bias)
 
-        return None if is_split(head) else losses
+        return losses if reads_weight(head) else None

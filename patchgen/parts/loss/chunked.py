@@ -11,7 +11,7 @@ from patchgen.parts.loss.heads import (
     SoftcappedHead,
     UnshiftedHead,
 )
-from patchgen.parts.loss.unbiased import InChunks
+from patchgen.parts.loss.linear import InChunks
 
 
 class ChunkedLoss(InChunks, PlainHead): ...

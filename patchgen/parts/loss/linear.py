@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from patchgen.parts.loss.kernels import cross_entropies, in_one_kernel, logits_to_grad
+from patchgen.parts.loss.states import FromStates, reads_weight
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
@@ -83,3 +84,11 @@ def _backward(ctx: Any, grad_losses: Tensor, *_: Any) -> Any:
 
 
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
+
+
+class InChunks(FromStates):
+    def token_losses(self, head: Any, cap: float | None) -> Any:
+        def losses(states: Tensor, labels: Tensor, chunk: int) -> Any:
+            return linear_losses(states, head.weight, labels, chunk, cap or 0.0)
+
+        return losses if reads_weight(head) and head.bias is None else None

@@ -13,21 +13,17 @@ from patchgen.parts.loss.deferred import defer
 
 def reads_weight(head: Any) -> bool:
     """Whether `head` is a linear layer whose weight a loss may read in the place of its logits."""
-    if hasattr(head, "unshard"):  # FSDP2 has made it a group, and gathers the weight in its hooks
-        is_linear = isinstance(head, nn.Linear) and type(head).__name__ == "FSDPLinear"
-        return is_linear and "forward" not in vars(head)
-    hooked = head._forward_hooks or head._forward_pre_hooks
-    called = hooked or head._backward_hooks or head._backward_pre_hooks
-    is_plain = type(head.weight.data) is Tensor and "forward" not in vars(head)
-    return type(head) is nn.Linear and not called and (is_plain or is_split(head))
-
-
-def is_split(head: Any) -> bool:
-    """Whether each process has some rows of the weight, by transformers' plan."""
-    by_plan = getattr(head.forward, "__module__", "").startswith("transformers.distributed.")
-    if not by_plan or torch.compiler.is_compiling():
+    if "forward" in vars(head):  # tensor parallelism has split it
         return False
-    return [each.is_shard(0) for each in getattr(head.weight, "placements", ())] == [True]
+    if hasattr(head, "unshard"):  # FSDP2 has made it a group, and gathers the weight in its hooks
+        return isinstance(head, nn.Linear) and type(head).__name__ == "FSDPLinear"
+    is_plain = type(head) is nn.Linear and type(head.weight.data) is Tensor
+    return is_plain and not has_hooks(head)
+
+
+def has_hooks(head: Any) -> bool:
+    forward = head._forward_hooks or head._forward_pre_hooks
+    return bool(forward or head._backward_hooks or head._backward_pre_hooks)
 
 
 def call_instead(head: Any, forward: Any, states: Tensor, **options: Any) -> Any:
@@ -48,7 +44,7 @@ class FromStates:
         is_replica = hasattr(self, "_is_replica")  # of DataParallel, which gathers all outputs
         if labels is None or labels.shape != states.shape[:-1] or chunk == 0 or is_replica:
             return None, compute_logits(head)
-        losses = self.token_losses(head, cap) if reads_weight(head) else None
+        losses = self.token_losses(head, cap)
         if losses is None and not torch.compiler.is_compiling():
             what = f"{type(head).__name__} is sharded or quantized, or has hooks or an adapter"
             warnings.warn(f"the loss reads logits: {what}", stacklevel=2)

@@ -27,6 +27,7 @@ OF_TRAINED = {
     "sdpa": (3, 31),
     "checkpoint": (5, 30),
     "loss": (29, 0),
+    "split_loss": (23, 0),
     "norm": (33, 0),
     "moe": (17, 0),
     "flash": (16, 0),

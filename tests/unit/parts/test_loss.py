@@ -21,8 +21,7 @@ from transformers.loss.loss_utils import ForCausalLMLoss
 
 from patchgen.parts.loss.biased import InBiasedChunks, biased_losses
 from patchgen.parts.loss.kernels import compiled, cross_entropies, logits_to_grad
-from patchgen.parts.loss.linear import linear_losses
-from patchgen.parts.loss.unbiased import InChunks
+from patchgen.parts.loss.linear import InChunks, linear_losses
 from patchgen.runtime.tiny import tiny_config
 from patchgen.verify.differences import differences, worst
 from patchgen.verify.inputs.arguments import batch

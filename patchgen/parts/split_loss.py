@@ -1,4 +1,15 @@
-"""The loss of a head without a bias, whole or split between processes by tensor parallelism."""
+# What a mixin calls by `super()` is that of the part `loss`.
+# mypy: disable-error-code="misc"
+"""The loss without logits, also of a head whose words tensor parallelism has split.
+
+Where transformers' plan has given each process some rows of the head's weight, each computes logits
+of its own words, a chunk at a time; three numbers a token go between the processes.  A whole head
+takes the part `loss`, which this one stands before:
+
+    class LlamaForCausalLM(SplitLoss, ChunkedLoss, llama.LlamaForCausalLM): ...
+
+The parent's loss reads logits where the head has a bias, and in what `torch.compile` compiles.
+"""
 
 from typing import Any
 
@@ -6,7 +17,9 @@ import torch
 from torch import Tensor, distributed
 
 from patchgen.parts.loss.linear import linear_grads, linear_losses
-from patchgen.parts.loss.states import FromStates, is_split
+from patchgen.parts.loss.states import has_hooks
+
+__all__ = ["SplitLoss"]
 
 
 class SplitLosses(torch.autograd.Function):
@@ -54,11 +67,21 @@ def split_losses(states: Tensor, weight: Any, labels: Tensor, chunk: int, cap: f
     return SplitLosses.apply(states, weight.to_local(), labels, chunk, cap, first, group)
 
 
-class InChunks(FromStates):
-    def token_losses(self, head: Any, cap: float | None) -> Any:
-        def losses(states: Tensor, labels: Tensor, chunk: int) -> Any:
-            if is_split(head):
-                return (split_losses(states, head.weight, labels, chunk, cap or 0.0),)
-            return linear_losses(states, head.weight, labels, chunk, cap or 0.0)
+def is_split(head: Any) -> bool:
+    """Whether each process has some rows of the weight of `head`, by transformers' plan."""
+    by_plan = getattr(head.forward, "__module__", "").startswith("transformers.distributed.")
+    if not by_plan or has_hooks(head) or torch.compiler.is_compiling():
+        return False
+    placements = getattr(head.weight, "placements", ())
+    return head.bias is None and [each.is_shard(0) for each in placements] == [True]
 
-        return losses if head.bias is None else None
+
+class SplitLoss:
+    def token_losses(self, head: Any, cap: float | None) -> Any:
+        if not is_split(head):
+            return super().token_losses(head, cap)
+
+        def losses(states: Tensor, labels: Tensor, chunk: int) -> Any:
+            return (split_losses(states, head.weight, labels, chunk, cap or 0.0),)
+
+        return losses
