@@ -60,8 +60,12 @@ def bidirectional_mask(
     past_key_values: Any = None,
     position_ids: torch.Tensor | None = None,
     and_mask_function: Any = None,
+    allow_is_causal_skip: bool = True,
 ) -> Any:
-    """The mask with which a token sees every token of its text, padding left out."""
+    """The mask with which a token sees every token of its text, padding left out.
+
+    Without `allow_is_causal_skip` it is a tensor also where every token sees all.
+    """
     if past_key_values is not None and past_key_values.get_seq_length() > 0:
         raise ValueError(
             "a model that looks both ways takes no tokens from a cache: they have not seen those "
@@ -77,6 +81,7 @@ def bidirectional_mask(
         attention_mask,
         past_key_values=past_key_values,
         and_mask_function=and_masks(*masks) if masks else None,
+        allow_is_bidirectional_skip=allow_is_causal_skip,
     )
 
 
