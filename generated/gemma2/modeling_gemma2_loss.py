@@ -611,7 +611,10 @@ def linear_grads(
     words = words - words % 256 or max(1, words)  # a GPU is slow where rows end off 16 bytes
     for start in range(0, len(weight), words):
         rows = weight[start : start + words].to(states.dtype)
-        logits = kept[:, start : start + words].clone() if len(kept) else states @ rows.T
+        if len(kept):
+            logits = kept[:, start : start + words].clone()
+        else:
+            logits = states @ rows.T
         own_labels = labels - start
         grad = in_one_kernel(logits_to_grad, logits, own_labels, log_sums, grad_losses, cap)
         grad_states += grad @ rows

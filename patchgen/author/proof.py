@@ -39,7 +39,7 @@ from patchgen.verify.mutation.prove import MutationTest
 from patchgen.verify.observe.evidence import gather_evidence
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.combine import training_scenario
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.parts.part_check import Observation, Plant, Scenario
 from patchgen.verify.report import Result
 from patchgen.verify.variants import CODE, Plan, Variant, describe_variant, find_towers
 
@@ -250,17 +250,22 @@ def _decided(runner: CaseRunner, case: Case) -> Result:
 
 def _changes_nothing(runner: CaseRunner, case: Case) -> bool:
     """Whether the planted error changes nothing but rounding: it is no error in this class."""
-    pair, name = runner.pair(case), case.detail.partition(":")[2]
+    pair = runner.pair(case)
+    _, _, name = case.detail.partition(":")
     errors = [error for check in pair.part_checks for error in check.planted_errors]
     error = next(error for error in errors if error.name == name)
-    route, scenario, observed = pair.routes[0], error.scenario, []
-    for planted in (error.apply, lambda model: nullcontext()):
-        _, variant = pair.models(route, torch.float64, scenario.dropout, fresh=True)
-        with planted(variant):
-            observed.append(pair.observe_variant(route, torch.float64, scenario, model=variant))
-    wrong, right = observed
-    same_keys = wrong.keys() == right.keys()
-    return same_keys and all(torch.allclose(wrong[k], right[k], WIDE, WIDE) for k in wrong)
+    wrong = _observe_in_float64(pair, error.scenario, error.apply)
+    right = _observe_in_float64(pair, error.scenario, lambda model: nullcontext())
+    if wrong.keys() != right.keys():
+        return False
+    return all(torch.allclose(wrong[key], right[key], WIDE, WIDE) for key in wrong)
+
+
+def _observe_in_float64(pair: Pair, scenario: Scenario, plant: Plant) -> Observation:
+    route = pair.routes[0]
+    _, variant = pair.models(route, torch.float64, scenario.dropout, fresh=True)
+    with plant(variant):
+        return pair.observe_variant(route, torch.float64, scenario, model=variant)
 
 
 def _missing(variant: Variant, head: str) -> str:

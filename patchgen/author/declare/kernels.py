@@ -30,16 +30,23 @@ def kernels(module: Module) -> Contribution:
     """What the part declares for `module`."""
     of_norm = norm(module)
     norms = [_by_liger(declared) for declared in of_norm.declared]
-    gates = [(name, GATES[kernel]) for name, kernel in gates_of(module) if kernel in GATES]
-    fits = mixin("kernels", ROTARY).fits
-    rotating = [owner.name for owner, why in rotations_of(module) if not why and fits(owner.own)]
     by_liger = [declared for declared in norms if declared not in of_norm.declared]
-    if not by_liger and not gates and not rotating:
+    gates = [
+        Declared(name, mixins=(GATES[kernel],))
+        for name, kernel in gates_of(module)
+        if kernel in GATES
+    ]
+    fits = mixin("kernels", ROTARY).fits
+    rotations = [
+        Declared(owner.name, mixins=(ROTARY,))
+        for owner, why_not in rotations_of(module)
+        if not why_not and fits(owner.own)
+    ]
+    if not by_liger and not gates and not rotations:
         raise Unfit(None, "no norm, rotation or gate here is one that a kernel of Liger computes")
-    declared = [*norms, *(Declared(name, mixins=(gate,)) for name, gate in gates)]
-    declared += [Declared(name, mixins=(ROTARY,)) for name in rotating]
+    # The other norms take those of the part `norm`.
     missing = tuple(replace(each, fatal=False) for each in of_norm.missing if each.at.line)
-    return Contribution("kernels", SAYS, tuple(declared), missing)
+    return Contribution("kernels", SAYS, (*norms, *gates, *rotations), missing)
 
 
 def _by_liger(declared: Declared) -> Declared:

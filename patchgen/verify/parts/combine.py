@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,13 +38,18 @@ def _merge(routes: list[tuple[PartCheck, Route]]) -> Route:
     parent: dict[str, Any] = {}
     variant: dict[str, Any] = {}
     for _, route in sorted(routes, key=rank):
-        for into, settings in ((parent, route.parent), (variant, route.variant)):
-            for name, value in settings.items():
-                if into.setdefault(name, value) != value and name != ATTENTION:
-                    values = f"{into[name]!r} and {value!r}"
-                    raise ValueError(f"part checks disagree about {name}: {values}")
+        _add_settings(parent, route.parent)
+        _add_settings(variant, route.variant)
     name = " + ".join(dict.fromkeys(route.name for _, route in routes))
     return Route(name, max(route.bound for _, route in routes), parent, variant)
+
+
+def _add_settings(settings: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add `more` to `settings`; the first attention counts.  Raises ValueError for two values."""
+    for name, value in more.items():
+        first = settings.setdefault(name, value)
+        if first != value and name != ATTENTION:
+            raise ValueError(f"part checks disagree about {name}: {first!r} and {value!r}")
 
 
 def both_eager(route: Route) -> Route:

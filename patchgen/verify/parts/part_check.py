@@ -83,6 +83,10 @@ class Route:
 # --- planted errors
 
 
+# A context in which a model has an error.
+Plant = Callable[[PreTrainedModel], AbstractContextManager[None]]
+
+
 @dataclass(frozen=True, slots=True)
 class PlantedError:
     """An error that verify must see in `scenario`: the variant is wrong while `apply` is open.
@@ -92,7 +96,7 @@ class PlantedError:
 
     name: str  # "mask off by one"
     says: str
-    apply: Callable[[PreTrainedModel], AbstractContextManager[None]]
+    apply: Plant
     scenario: Scenario = Scenario()
     fits: Callable[[PairFacts], bool] = lambda facts: True
 
