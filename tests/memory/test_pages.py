@@ -95,19 +95,19 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
     [
         (
             ["lama_sdpa"],
-            1,
+            2,
             "lama_sdpa: PG824 is no variant, no model type of transformers and no size\n"
             "    hint: did you mean",
         ),
-        (["bert", "--tiny", "--head", "Foo"], 1, "bert: PG824 has no Foo\n    hint: it has "),
+        (["bert", "--tiny", "--head", "Foo"], 2, "bert: PG824 has no Foo\n    hint: it has "),
         (
             ["bert", "--config", "llama-1b"],
-            1,
+            2,
             "llama-1b: PG824 is a llama, and the model takes bert",
         ),
         (
             ["bert", "--config", "nowhere.json"],
-            1,
+            2,
             "nowhere.json: PG824 is no configuration: ",
         ),
         (

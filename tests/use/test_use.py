@@ -278,7 +278,8 @@ def test_trainer(name, checkpoints, tmp_path):
     models = patchgen.load(name, checkpoints / name), from_transformers(name, checkpoints / name)
     before = [float(outputs(model).loss) for model in models]
     after = [training_scenario(model, tmp_path, **changes) for model in models]
-    assert before[0] == before[1]
+    # In chunks a sum has another order.
+    assert before[0] == pytest.approx(before[1], rel=1e-6)
     assert after[0] == pytest.approx(after[1], rel=1e-6)
     assert after[0] < before[0]
 
