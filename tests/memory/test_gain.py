@@ -96,11 +96,16 @@ def test_a_model_beside_itself_has_no_gain_to_tell():
 @pytest.mark.parametrize(
     ("name", "changes", "left_out"),
     [
-        ("llama", {"num_hidden_layers": 20}, 18),
         ("gpt2_loss", {"n_layer": 17}, 15),
-        ("llama", {"num_hidden_layers": 15}, 0),  # not deep
-        ("qwen2", {"num_hidden_layers": 20, **SLIDING, "max_window_layers": 0}, 18),
         ("qwen2", {"num_hidden_layers": 20, **SLIDING, "max_window_layers": 3}, 0),
+        pytest.param("llama", {"num_hidden_layers": 20}, 18, marks=pytest.mark.slow),
+        pytest.param("llama", {"num_hidden_layers": 15}, 0, marks=pytest.mark.slow, id="not deep"),
+        pytest.param(
+            "qwen2",
+            {"num_hidden_layers": 20, **SLIDING, "max_window_layers": 0},
+            18,
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_deep_model_is_counted_with_a_few_of_its_layers(name, changes, left_out):
