@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.author.anatomy.code import called, dotted, last, parameters, stored, walk
+from patchgen.author.anatomy.code import called, dotted, last, names, parameters, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import mixins
 from patchgen.author.declare.part import Part
@@ -121,7 +121,12 @@ def _fitting(head: Head) -> tuple[str, str]:
         if not _is_for(mixin.name, head) or not mixin.fits(methods):
             continue
         if LABELLED in mixin.name:
-            return mixin.name, ""
+            changed = _find_changed_logits(head)
+            return (
+                ("", f"`{ast.unparse(changed)}` changes its logits")
+                if changed
+                else (mixin.name, "")
+            )
         # The module of the head, by the hole of that name; the last step alone looks like a head.
         matches = [m for p in mixin.patterns for m in find(p.old, head.method, p.holes)]
         holes = [dotted(match.bound.holes.get("head")) for match in matches]
@@ -137,6 +142,21 @@ def _fitting(head: Head) -> tuple[str, str]:
         if UNSHIFTED in mixin.name or (BIASED in mixin.name) == may_have_bias:
             return mixin.name, ""
     return "", "takes its loss in statements that the part does not know"
+
+
+def _find_changed_logits(head: Head) -> ast.Assign | None:
+    """A statement between the head and its loss that changes the logits, as T5Gemma's cap does.
+
+    The logits that are deferred are those of the head alone.
+    """
+    logits: str | None = None
+    for assignment in walk(head.method.body, ast.Assign):
+        target = dotted(assignment.targets[0])
+        if isinstance(assignment.value, ast.Call) and called(assignment.value).startswith("self."):
+            logits = target
+        elif target == logits and logits in names(assignment.value):
+            return assignment
+    return None
 
 
 def _is_for(mixin: str, head: Head) -> bool:
