@@ -9,7 +9,7 @@ tiles: MLPs compute some tokens at a time, and keep the input of each tile alone
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -47,10 +47,14 @@ def norm_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
     fewer = parent.trace.functions["rsqrt"] - variant.trace.functions["rsqrt"]
     if calls != fewer:
         yield f"{calls} calls of rms_norm, where {fewer} norms are no longer written out"
-    ran = [path[-1] for path in variant.paths]
-    layer_norms = [each for each in ran if type(each).__name__ == LOW_PRECISION]
-    if layer_norms and (left := sum(type(each) is nn.LayerNorm for each in ran)):
-        yield f"{left} LayerNorms are as they were beside {len(layer_norms)} of the part"
+    layer_norms = [path[-1] for path in variant.paths if type(path[-1]).__name__ == LOW_PRECISION]
+    left = [
+        path
+        for path in variant.paths
+        if type(path[-1]) is nn.LayerNorm and _owner_of(path) == facts.module.__name__
+    ]
+    if layer_norms and left:
+        yield f"{len(left)} LayerNorms are as they were beside {len(layer_norms)} of the part"
     if not calls and not layer_norms:
         yield "no norm of the part ran"
     # Elsewhere torch composes `rms_norm`, and keeps what the parent keeps; a norm without a
@@ -64,6 +68,15 @@ def norm_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
     learn = any(each.grad is not None for norm in layer_norms for each in norm.parameters())
     if (fused or learn) and ours >= theirs:
         yield f"{ours} bytes of rows were saved where the parent saves {theirs}"
+
+
+def _owner_of(path: Sequence[nn.Module]) -> str:
+    """The module of the class that has the last of `path`: AutoModel's towers are other files'."""
+    for layer in reversed(path[:-1]):
+        module = type(layer).__module__
+        if not module.startswith("torch."):
+            return module
+    return ""
 
 
 def gelu_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
