@@ -204,7 +204,11 @@ def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:
         new |= {n: t[:, -PREDICTED:].clone() for n, t in given.items() if n == "labels"}
     elif way == FEW:
         new["labels"] = given["labels"][:, -PREDICTED:].clone()
-        drawn = replace(drawn, options={**drawn.options, "logits_to_keep": PREDICTED})
+        drawn = replace(
+            drawn,
+            options={**drawn.options, "logits_to_keep": PREDICTED},
+            real=(*drawn.real, drawn.real[0][:, -PREDICTED:]),
+        )
     elif way == "mask of ones":
         new["attention_mask"] = torch.ones_like(ids)
     elif way == HOLE:  # a token that none sees, and whose output is not looked at
