@@ -122,11 +122,9 @@ def _fitting(head: Head) -> tuple[str, str]:
             continue
         if LABELLED in mixin.name:
             changed = _find_changed_logits(head)
-            return (
-                ("", f"`{ast.unparse(changed)}` changes its logits")
-                if changed
-                else (mixin.name, "")
-            )
+            if changed is not None:
+                return "", f"`{ast.unparse(changed)}` changes its logits"
+            return mixin.name, ""
         # The module of the head, by the hole of that name; the last step alone looks like a head.
         matches = [m for p in mixin.patterns for m in find(p.old, head.method, p.holes)]
         holes = [dotted(match.bound.holes.get("head")) for match in matches]
