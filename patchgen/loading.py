@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 
 import patchgen
 from patchgen import disk
-from patchgen.author.declare.request import Answer, answer
+from patchgen.author.declare.request import Answer, answer, names_of, require_parts
 from patchgen.author.declare.variant import flatten_draft
 from patchgen.author.modular_text import format_modular
 from patchgen.author.published import find_type
@@ -30,7 +30,7 @@ from patchgen.project.places import private_folder
 from patchgen.project.versions import release_of
 from patchgen.runtime.load import load_into, read_configuration
 from patchgen.runtime.variants import Variant, find_variant
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.locate import Environment, make_environment
 from patchgen.syntax.shown import shown
 
@@ -60,8 +60,7 @@ def load(
     Raises ValueError where there is no such variant or class, where no part fits, and for a
     checkpoint of another kind of model, which `from_pretrained` would take with a warning.
     """
-    wanted = parts.split(",") if isinstance(parts, str) else list(parts)
-    wanted = [part.strip() for part in wanted if part.strip()]
+    wanted = names_of(parts)
     if len(names) != (1 if wanted else 2):
         raise TypeError("load takes a variant and a checkpoint, or a checkpoint and parts=")
     checkpoint = names[-1]
@@ -85,9 +84,7 @@ def write_variant(kind: str, parts: Sequence[str], *, verify: bool = False) -> V
     # The release that is imported, wherever the path has others.
     env = make_environment(Path.cwd(), Path(package.origin).parents[1])
     reply = answer(env, find_type(env, kind), parts)
-    if not reply.parts:
-        reasons = "; ".join(f"{part.part}: {part.why_left_out}" for part in reply.left_out)
-        raise PatchgenError("PG803", Location(kind), f"nothing is left to write: {reasons}")
+    require_parts(reply, kind)
     home = private_folder("models") / _key(reply, env)
     draft = reply.draft
     name = f"{draft.alias}_{draft.ending}"

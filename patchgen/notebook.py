@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchgen.author.declare.request import answer
+from patchgen.author.declare.request import answer, names_of, require_parts
 from patchgen.author.modular_text import format_modular
 from patchgen.author.published import find_published
 from patchgen.cli.session import Request, open_authored, open_session
 from patchgen.project.files import modular_path
 from patchgen.project.write import refuse_another, write_new
-from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals
+from patchgen.syntax.errors import Problem, Refusals
 
 
 def new(model: str, parts: str | Sequence[str], *, force: bool = False) -> Path:
@@ -37,12 +37,9 @@ def new(model: str, parts: str | Sequence[str], *, force: bool = False) -> Path:
     """
     project = open_authored(Request())
     env = project.environment()
-    wanted = parts.split(",") if isinstance(parts, str) else parts
-    names = [part.strip() for part in wanted]
-    reply = answer(env, find_published(env, model, project.home), names, force=force)
-    if not reply.parts:
-        reasons = "; ".join(f"{part.part}: {part.why_left_out}" for part in reply.left_out)
-        raise PatchgenError("PG803", Location(model), f"nothing is left to write: {reasons}")
+    module = find_published(env, model, project.home)
+    reply = answer(env, module, names_of(parts), force=force)
+    require_parts(reply, model)
     path = modular_path(project.config, reply.module.alias, reply.ending)
     text = format_modular(reply.text, project.config.settings)
     shown = env.display_path(path)

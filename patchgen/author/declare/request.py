@@ -71,6 +71,19 @@ def answer_for(module: Module, parts: Sequence[str], *, force: bool = False) -> 
     return Answer(module, ending, text, tuple(written), tuple(left_out))
 
 
+def names_of(parts: str | Sequence[str]) -> list[str]:
+    """The names in a text with commas, or in a list."""
+    listed = parts.split(",") if isinstance(parts, str) else parts
+    return [name.strip() for name in listed if name.strip()]
+
+
+def require_parts(reply: Answer, model: str) -> None:
+    """Raise PatchgenError PG803 where nothing is left to write, with the reasons."""
+    if not reply.parts:
+        reasons = "; ".join(f"{part.part}: {part.why_left_out}" for part in reply.left_out)
+        raise PatchgenError("PG803", Location(model), f"nothing is left to write: {reasons}")
+
+
 def _contributions(module: Module, names: Sequence[str]) -> list[Contribution]:
     """What the parts `names` say of `module`, and those of which some are the sum."""
     known = writers()

@@ -13,7 +13,7 @@ import click
 from patchgen import disk
 from patchgen.author.anatomy.module import open_module
 from patchgen.author.declare.registry import OFFERED, PARTS, writers
-from patchgen.author.declare.request import Answer, answer
+from patchgen.author.declare.request import Answer, answer, names_of
 from patchgen.author.declare.variant import Draft
 from patchgen.author.modular_text import format_modular
 from patchgen.author.published import find_published
@@ -72,8 +72,7 @@ def new(
     model = find_published(project.environment(), model, project.home)
     if parts is None:
         return _list_parts(project, model)
-    wanted = [part.strip() for part in parts.split(",") if part.strip()]
-    reply = answer(project.environment(), model, wanted, force=force)
+    reply = answer(project.environment(), model, names_of(parts), force=force)
     for part in reply.left_out:
         verdict = "is redundant" if part.redundant else "does not fit"
         terminal.say(f"{part.part} {verdict}: {part.why_left_out}", err=True)
