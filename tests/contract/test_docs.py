@@ -58,7 +58,14 @@ LONG = (
     "docs/using.md",
     "docs/writing-a-variant.md",
 )
-PAGES = (*SESSIONS, "docs/README.md", "docs/distributed.md", "docs/LOG.md", "CHANGELOG.md")
+PAGES = (
+    *SESSIONS,
+    "docs/README.md",
+    "docs/distributed.md",
+    "docs/language.md",
+    "docs/LOG.md",
+    "CHANGELOG.md",
+)
 HISTORY = ("LOG.md", "CHANGELOG.md")  # these go on naming what is gone
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
 CONSTRAINTS = REPOSITORY / "constraints/cpu.txt"

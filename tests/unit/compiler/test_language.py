@@ -1,4 +1,7 @@
-"""`docs/language.md` is true: its forms are flattened, and each line that it refuses is refused there."""
+"""What modular files may contain: the examples of `docs/language.md`, and every form in `forms/`.
+
+The files of `forms/` have all forms close together; a comment says what a refused line is told to be.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,21 @@ from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import index
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.text import read_source
-from tests.pages import read_page
+from tests.pages import Block, read_page
 
 PAGE = read_page(Path(__file__).parents[3] / "docs/language.md")
-SHOWN, PART, FILE, CLASS = (block.text for block in PAGE.blocks)
+HEAD, *EXAMPLES = (block for block in PAGE.blocks if block.language == "python")
+# Beside an example that declares no class of a model.
+ANY_CLASS = """
+
+class LlamaMLP(llama.LlamaMLP):
+    limit = 7.0
+"""
+FORMS = Path(__file__).with_name("forms")
+SHOWN, PART, FILE, CLASS = (
+    (FORMS / f"{name}.txt").read_text(encoding="utf-8")
+    for name in ("modular_llama_clamped", "ops", "refused_of_file", "refused_of_class")
+)
 FILES = sorted(
     path
     for pattern in ("modeling", "configuration")
@@ -31,7 +45,7 @@ SAMPLE = FILES[::60]
 
 
 def convert(folder: Path, text: str) -> Flattened:
-    """What the modular file `text` gives, beside the part of the page."""
+    """What the modular file `text` gives, beside `ops.py` of the forms."""
     package = folder / "toypack"
     package.mkdir()
     for name, content in {"__init__": "", "ops": PART, "modular_llama_clamped": text}.items():
@@ -40,7 +54,36 @@ def convert(folder: Path, text: str) -> Flattened:
     return flatten(package / "modular_llama_clamped.py", environment, Settings())
 
 
-def test_the_forms_of_the_page_are_flattened(tmp_path: Path) -> None:
+def _convert_example(folder: Path, example: str) -> Flattened:
+    text = HEAD.text + example
+    declares_class = re.search(r"^class .*llama\.", example, re.MULTILINE)
+    return convert(folder, text if declares_class else text + ANY_CLASS)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda block: f"line-{block.line}")
+def test_an_example_of_the_page(tmp_path: Path, example: Block) -> None:
+    result = _convert_example(tmp_path, example.text)
+    if "refused" in example.words:
+        assert {problem.code for problem in result.problems} == {"PG100"}
+    else:
+        assert not result.problems, "\n".join(map(str, result.problems))
+
+
+def test_what_is_refused_stands_above_what_to_write_instead() -> None:
+    words = [block.words for block in EXAMPLES]
+    refused = [place for place, marks in enumerate(words) if "refused" in marks]
+    assert len(refused) >= 15
+    assert all(words[place + 1] == () for place in refused)
+
+
+def test_the_message_of_the_page_is_what_is_printed(tmp_path: Path) -> None:
+    example = next(block for block in EXAMPLES if "refused" in block.words)
+    (problem,) = _convert_example(tmp_path, example.text).problems
+    printed = str(problem).rpartition("/")[2]
+    assert [block.text.rstrip() for block in PAGE.blocks if block.language == "text"] == [printed]
+
+
+def test_the_allowed_forms_are_flattened(tmp_path: Path) -> None:
     result = convert(tmp_path, SHOWN)
     assert not result.problems, "\n".join(map(str, result.problems))
     texts = {file.name: file.text for file in result.files}
@@ -157,7 +200,7 @@ SHIPPED = sorted((Path(patchgen.__file__).parent / "parts").rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_the_parts_of_patchgen_are_on_the_page(path: Path) -> None:
+def test_the_parts_of_patchgen_are_in_the_language(path: Path) -> None:
     assert not check_file(index(read_source(path, "patchgen.parts.x")), lambda item: False)
 
 
@@ -235,12 +278,12 @@ def _check_parents(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SAMPLE, ids=lambda path: path.stem)
-def test_the_files_of_transformers_are_on_the_page(path: Path) -> None:
+def test_the_files_of_transformers_are_in_the_language(path: Path) -> None:
     _check_parents(path)
 
 
 @pytest.mark.slow
-def test_every_file_of_transformers_is_on_the_page() -> None:
+def test_every_file_of_transformers_is_in_the_language() -> None:
     for path in FILES:
         _check_parents(path)
 
