@@ -139,9 +139,13 @@ def by_structure(module: Module, part: str) -> tuple[Entry, Draft | None]:
         what = f"by the converter: {first.at}: {first.code} {first.what}"
         return {"status": "refused", "why": what}, None
     texts = [module.source.text, *(file.name + file.text for file in flat.files)]
-    checks = sorted((REPOSITORY / "patchgen/verify/parts").glob("*.py"))
+    checks = sorted((REPOSITORY / "patchgen/verifying/parts").glob("*.py"))
     checks.append(REPOSITORY / "patchgen/author/proof.py")
-    texts += [path.read_text(encoding="utf-8") for path in checks]
+    # The package was once called `verify`: the checks and their results are the same.
+    texts += [
+        path.read_text(encoding="utf-8").replace("patchgen.verifying", "patchgen.verify")
+        for path in checks
+    ]
     key = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
     return {"status": "written", "key": key}, draft
 

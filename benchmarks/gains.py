@@ -51,8 +51,8 @@ from transformers.utils import logging
 import patchgen.runtime  # noqa: F401  (registers "varlen")
 from benchmarks.charts.bars import Bar, bars
 from patchgen.runtime.checkpointing import switch_on
-from patchgen.verify.observe.recorder import count_flops, find_python_body
-from patchgen.verify.variants import Variant, find_variants
+from patchgen.verifying.observe.recorder import count_flops, find_python_body
+from patchgen.verifying.variants import Variant, find_variants
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
 APART = {torch.ops.aten.matmul, torch.ops.aten.linear}

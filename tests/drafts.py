@@ -12,7 +12,7 @@ from patchgen.author.declare.request import answer
 from patchgen.author.declare.variant import flatten_draft
 from patchgen.runtime.tiny import tiny_config
 from patchgen.syntax.locate import make_environment
-from patchgen.verify.models.build import draw_weights
+from patchgen.verifying.models.build import draw_weights
 
 
 def both_classes(model: str, part: str, head: str, home: Path) -> tuple[Any, Any]:

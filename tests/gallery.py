@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchgen.verify.variants import Variant, find_variants, home_of
+from patchgen.verifying.variants import Variant, find_variants, home_of
 from tests.toytree import REPOSITORY
 
 GALLERY = find_variants(REPOSITORY)

@@ -29,19 +29,19 @@ from patchgen.author.declare.registry import PARTS, find_part_checks
 from patchgen.author.declare.variant import Draft, flatten_draft
 from patchgen.project.lock import Record
 from patchgen.project.outcome import variant_diff
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import select_cases
-from patchgen.verify.checks.context import Case
-from patchgen.verify.inputs.arguments import PLACED, CannotBuild
-from patchgen.verify.models.build import silence_progress
-from patchgen.verify.models.pair import Pair
-from patchgen.verify.mutation.prove import MutationTest
-from patchgen.verify.observe.evidence import gather_evidence
-from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.combine import training_scenario
-from patchgen.verify.parts.part_check import Observation, Plant, Scenario
-from patchgen.verify.report import Result
-from patchgen.verify.variants import CODE, Plan, Variant, describe_variant, find_towers
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.cases import select_cases
+from patchgen.verifying.checks.context import Case
+from patchgen.verifying.inputs.arguments import PLACED, CannotBuild
+from patchgen.verifying.models.build import silence_progress
+from patchgen.verifying.models.pair import Pair
+from patchgen.verifying.mutation.prove import MutationTest
+from patchgen.verifying.observe.evidence import gather_evidence
+from patchgen.verifying.observe.step import observe_step
+from patchgen.verifying.parts.combine import training_scenario
+from patchgen.verifying.parts.part_check import Observation, Plant, Scenario
+from patchgen.verifying.report import Result
+from patchgen.verifying.variants import CODE, Plan, Variant, describe_variant, find_towers
 
 PACKAGE = "proved"  # outputs are imported from it
 HEADS = 4  # classes, of those that run what the part changes, that are tried until one is built

@@ -59,7 +59,7 @@ def release_in(made_by: str) -> str:
 
 
 # The packages that no output depends on.
-_NOT_COMPILED = {"author", "cli", "gallery", "runtime", "training", "verify"}
+_NOT_COMPILED = {"author", "cli", "gallery", "runtime", "training", "verifying"}
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from transformers.utils import logging
 
-from patchgen.verify.models.build import silence_progress
+from patchgen.verifying.models.build import silence_progress
 
 # torch logs each error of a fake tensor with its traceback, and then raises it.
 _FAKE_TENSOR_LOGGER = "torch._subclasses.fake_tensor"

@@ -24,12 +24,12 @@ from transformers import PreTrainedModel
 from patchgen.runtime.interpreter import complete_interpreter, is_interpreted
 from patchgen.runtime.tiny import tiny_config
 from patchgen.unpatching.capture import Difference, own_module
-from patchgen.verify.differences import differences as differences_of
-from patchgen.verify.differences import worst
-from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.models.build import build_parent
-from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verifying.differences import differences as differences_of
+from patchgen.verifying.differences import worst
+from patchgen.verifying.inputs.dummy import make_inputs
+from patchgen.verifying.models.build import build_parent
+from patchgen.verifying.observe.step import observe_step
+from patchgen.verifying.parts.part_check import Scenario
 
 SCENARIOS = {"evaluation": Scenario(), "training": Scenario(train=True)}
 # Sums in another order: the flat file computes what the patched model does, so this is generous.

@@ -21,7 +21,7 @@ STARTS = ("system", "popen", "exec", "spawn", "posix_spawn", "fork", "startfile"
 # Modules that start processes, and the files that may import them.
 MODULES = {
     "subprocess": {"patchgen/children.py"},
-    "multiprocessing": {"patchgen/project/pool.py", "patchgen/verify/run.py"},
+    "multiprocessing": {"patchgen/project/pool.py", "patchgen/verifying/run.py"},
     "pty": set(),
     "_posixsubprocess": set(),
 }

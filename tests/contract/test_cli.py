@@ -46,7 +46,7 @@ def test_help(argv, capsys):
 def test_help_names_what_there_is():
     """`--help` must not import the modules that define these, so each is written twice."""
     from patchgen.cli.commands.verify import DTYPES as COMMAND_DTYPES
-    from patchgen.verify.variants import DTYPES
+    from patchgen.verifying.variants import DTYPES
 
     assert COMMAND_DTYPES == DTYPES
 

@@ -62,7 +62,7 @@ ELSEWHERE = {
     "system.py": ({"fdopen", "read_text", "write_bytes"}, "pipes, and /proc, which it measures by"),
     "training/device_memory.py": ({"read_text"}, "the limits of the control group"),
     "training/bench/run.py": ({"fdopen"}, "a pipe to a child"),
-    "verify/run.py": ({"open"}, "the null device"),
+    "verifying/run.py": ({"open"}, "the null device"),
     "author/adopt/releases.py": (
         {"ZipFile", "extractall"},
         "from a file, into a folder, of the door",

@@ -113,7 +113,7 @@ TABLE = COMPILER | {
     },
     "runtime": {"syntax.errors", "disk", "facts", "gallery", "project", "compiler.flat"},
     # What the check of one part is made of.  It knows of no variant and of no other part.
-    "verify.parts": {"syntax.errors", "disk", "facts", "runtime"},
+    "verifying.parts": {"syntax.errors", "disk", "facts", "runtime"},
     "author.anatomy": {"syntax.errors", "disk", "facts", "syntax", "compiler.edits"},
     # The parts: the writer of each, and its check.
     "author.declare": {
@@ -123,10 +123,10 @@ TABLE = COMPILER | {
         "syntax",
         "author.anatomy",
         "runtime",
-        "verify.parts",
+        "verifying.parts",
         *ALL_OF_THE_COMPILER,
     },
-    "verify": {
+    "verifying": {
         "edits",
         "syntax.errors",
         "disk",
@@ -138,7 +138,7 @@ TABLE = COMPILER | {
         "runtime",
         "system",
         "author.declare",
-        "verify.parts",
+        "verifying.parts",
         "compiler.flat",
     },
     "author": {
@@ -152,8 +152,8 @@ TABLE = COMPILER | {
         "project",
         "author.anatomy",
         "author.declare",
-        "verify",
-        "verify.parts",
+        "verifying",
+        "verifying.parts",
         *ALL_OF_THE_COMPILER,
     },
     "rescuing": {"syntax.errors", "disk", "children", "syntax", "facts", "author"},
@@ -164,8 +164,8 @@ TABLE = COMPILER | {
         "syntax",
         "project",
         "runtime",
-        "verify",
-        "verify.parts",
+        "verifying",
+        "verifying.parts",
         "author",
         "compiler.settings",
     },
@@ -179,8 +179,8 @@ TABLE = COMPILER | {
         "project",
         "runtime",
         "system",
-        "verify",
-        "verify.parts",
+        "verifying",
+        "verifying.parts",
         "compiler.flat",
     },
     "pages": {"syntax.errors", "disk", "syntax", "project", *ALL_OF_THE_COMPILER},
@@ -203,7 +203,7 @@ TABLE = COMPILER | {
         "syntax",
         "project",
         "runtime",
-        "verify",
+        "verifying",
         "author",
         "author.anatomy",
         "author.declare",
@@ -222,10 +222,15 @@ TABLE = COMPILER | {
 # Looked at apart from the package that they stand in: what they import is less, or who imports them is more.
 ON_THEIR_OWN = {"syntax.errors", "project.markdown", "author.anatomy", "author.declare"}
 # What the checks of parts are made of stands beside them.
-FOR_PARTS = {"verify.differences", "verify.inputs", "verify.models.build", "verify.observe"}
-FOR_PARTS |= {"verify.reached"}
+FOR_PARTS = {
+    "verifying.differences",
+    "verifying.inputs",
+    "verifying.models.build",
+    "verifying.observe",
+}
+FOR_PARTS |= {"verifying.reached"}
 # The statements of a class, which `edits` changes before `merge` goes on with them.
-ON_THEIR_OWN |= {"compiler.merge.text", "compiler.merge.members", "verify.parts"}
+ON_THEIR_OWN |= {"compiler.merge.text", "compiler.merge.members", "verifying.parts"}
 RUN_MODELS = {
     "author",
     "loading",
@@ -234,7 +239,7 @@ RUN_MODELS = {
     "runtime",
     "training",
     "unpatching",
-    "verify",
+    "verifying",
 }
 # Packages from outside the standard library, and the parts that may import them.
 OUTSIDE = {
@@ -261,9 +266,9 @@ OUTSIDE = {
     "pygments": {"pages"},
     "rich": {"cli"},
     "safetensors": {"rescuing", "training"},
-    "torch": {*RUN_MODELS, "verify.parts"},
+    "torch": {*RUN_MODELS, "verifying.parts"},
     # The checks of parts, inside: what runs without it is tried below.
-    "transformers": {*RUN_MODELS, "verify.parts", "author.declare"},
+    "transformers": {*RUN_MODELS, "verifying.parts", "author.declare"},
     "triton": {"runtime"},
 }
 
@@ -279,13 +284,13 @@ MODULES = {module_of(path) for path in FILES}
 
 
 def part_of(module: str) -> str:
-    """ "verify" for `patchgen.verify.run`, "compiler.plan" for `patchgen.compiler.plan.model`."""
+    """ "verifying" for `patchgen.verifying.run`, "compiler.plan" for `patchgen.compiler.plan.model`."""
     names = module.split(".")[1:]
     if ".".join(names[:3]) in ON_THEIR_OWN:
         return ".".join(names[:3])
     inner = ".".join(names[:2])
     if FOR_PARTS & {inner, ".".join(names[:3])}:
-        return "verify.parts"
+        return "verifying.parts"
     apart = names[:1] == ["compiler"] or inner in ON_THEIR_OWN
     return inner if apart else ".".join(names[:1])
 

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
-from patchgen.verify.oracle.judge import judge
+from patchgen.verifying.oracle.judge import judge
 from tests.toytree import REPOSITORY
 
 GALLERY = sorted(REPOSITORY.glob("modular/*/modular_*.py"))

@@ -15,7 +15,7 @@ import torch
 from torch import distributed
 from transformers.distributed import DistributedConfig
 
-from patchgen.verify.models.build import draw_weights
+from patchgen.verifying.models.build import draw_weights
 from tests.parallel.forked import forked
 
 WORLD = 2

@@ -27,11 +27,11 @@ from patchgen.runtime.plans import (
     splits,
 )
 from patchgen.syntax.errors import PatchgenError, problems_of
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.checks.context import Case
-from patchgen.verify.checks.running import both_on_meta
-from patchgen.verify.models.build import on_meta
-from patchgen.verify.models.pair import Pair
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.checks.context import Case
+from patchgen.verifying.checks.running import both_on_meta
+from patchgen.verifying.models.build import on_meta
+from patchgen.verifying.models.pair import Pair
 from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -112,7 +112,7 @@ def test_the_gallery_has_plans_of_each_kind():
 
 def test_verify_has_a_case_for_every_head():
     from patchgen.author.declare.registry import find_part_checks
-    from patchgen.verify.cases import select_cases
+    from patchgen.verifying.cases import select_cases
 
     variant = BY_NAME["bert_mlm"]
     made = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from patchgen.verify.differences import ROUNDINGS
-from patchgen.verify.inputs.arguments import Batch
+from patchgen.verifying.differences import ROUNDINGS
+from patchgen.verifying.inputs.arguments import Batch
 
 
 def rounding(*dtypes: torch.dtype) -> float:

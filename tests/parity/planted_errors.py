@@ -18,12 +18,12 @@ from difflib import unified_diff
 from pathlib import Path
 
 from patchgen.author.declare.registry import find_part_checks
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import select_cases
-from patchgen.verify.checks.context import Case
-from patchgen.verify.mutation.lines import source_of
-from patchgen.verify.report import Result
-from patchgen.verify.variants import Plan, Variant
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.cases import select_cases
+from patchgen.verifying.checks.context import Case
+from patchgen.verifying.mutation.lines import source_of
+from patchgen.verifying.report import Result
+from patchgen.verifying.variants import Plan, Variant
 from tests.gallery import BY_NAME, variant_at
 from tests.toytree import REPOSITORY
 

@@ -20,11 +20,11 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from patchgen.facts.sizes import SIZES
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.differences import differences, worst
-from patchgen.verify.inputs.arguments import Batch, batch
-from patchgen.verify.models.build import draw_weights, flash_reference, flex_on_cpu, registered
-from patchgen.verify.observe.evidence import Trace
-from patchgen.verify.observe.recorder import compute_in_float64, listening
+from patchgen.verifying.differences import differences, worst
+from patchgen.verifying.inputs.arguments import Batch, batch
+from patchgen.verifying.models.build import draw_weights, flash_reference, flex_on_cpu, registered
+from patchgen.verifying.observe.evidence import Trace
+from patchgen.verifying.observe.recorder import compute_in_float64, listening
 from tests.parity.observed import observe, rounding
 
 LAYERS = SIZES["num_hidden_layers"]

@@ -18,11 +18,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.author.declare.registry import find_part_checks
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import select_cases
-from patchgen.verify.checks.context import Case
-from patchgen.verify.report import Result
-from patchgen.verify.variants import Plan, Variant
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.cases import select_cases
+from patchgen.verifying.checks.context import Case
+from patchgen.verifying.report import Result
+from patchgen.verifying.variants import Plan, Variant
 from tests.gallery import GALLERY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.inputs.arguments import batch
+from patchgen.verifying.inputs.arguments import batch
 from tests.gallery import BY_NAME
 
 HEADS = [

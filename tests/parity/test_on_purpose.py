@@ -12,10 +12,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.author.declare.registry import find_part_checks
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import select_cases
-from patchgen.verify.report import Result
-from patchgen.verify.variants import Plan
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.cases import select_cases
+from patchgen.verifying.report import Result
+from patchgen.verifying.variants import Plan
 from tests.gallery import variant_at
 
 PYPROJECT = '[tool.patchgen]\nsources = ["mine"]\noutputs = {{ mine = "made_{name}" }}\n'

@@ -19,17 +19,17 @@ from safetensors.torch import load_file, save_file
 from transformers import DataCollatorWithFlattening
 
 from patchgen.runtime.grouped_gemm import GROUPED_MM, grouped_linear, sort_pairs
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.checks.context import Case, CheckContext, View
-from patchgen.verify.checks.numbers import measure_planted_error
-from patchgen.verify.checks.running import check_compiled
-from patchgen.verify.differences import MARGIN, REORDERED
-from patchgen.verify.inputs.arguments import CannotBuild
-from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.attention import SDPA as PART_CHECK
-from patchgen.verify.parts.part_check import PlantedError, Scenario, load_strictly, replaced
-from patchgen.verify.variants import Variant
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.checks.context import Case, CheckContext, View
+from patchgen.verifying.checks.numbers import measure_planted_error
+from patchgen.verifying.checks.running import check_compiled
+from patchgen.verifying.differences import MARGIN, REORDERED
+from patchgen.verifying.inputs.arguments import CannotBuild
+from patchgen.verifying.models.pair import Pair
+from patchgen.verifying.observe.step import observe_step
+from patchgen.verifying.parts.attention import SDPA as PART_CHECK
+from patchgen.verifying.parts.part_check import PlantedError, Scenario, load_strictly, replaced
+from patchgen.verifying.variants import Variant
 from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -431,7 +431,7 @@ def test_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
         }
         return right(model, replace(inputs, given=given), scenario, **how)
 
-    monkeypatch.setattr("patchgen.verify.checks.running.observe_step", wrong)
+    monkeypatch.setattr("patchgen.verifying.checks.running.observe_step", wrong)
     verdict = check_compiled(CheckContext(pair(case), case))  # the parent would be wrong, too
     assert verdict.status == "FAIL" and verdict.difference > MARGIN * verdict.bound, verdict
 

@@ -23,7 +23,7 @@ from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.runtime.tiny import tiny_config
 from patchgen.syntax.locate import make_environment
-from patchgen.verify.oracle.judge import imported
+from patchgen.verifying.oracle.judge import imported
 from tests.population.models import Model, find_models
 
 LAYER = """

@@ -25,7 +25,7 @@ from patchgen.compiler.settings import Settings
 from patchgen.runtime.tiny import tiny_config
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import make_environment
-from patchgen.verify.oracle.judge import imported
+from patchgen.verifying.oracle.judge import imported
 from tests.population.models import Model, arguments_of
 
 # What `__init__` adds, one line each; `Own` is a module of the file.

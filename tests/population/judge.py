@@ -6,7 +6,7 @@ refused   with a code and a place
 broken    it cannot be imported, or an internal error
 differs   something is not as Python runs the modular file
 
-What is compared is said by `patchgen.verify.oracle`.
+What is compared is said by `patchgen.verifying.oracle`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
-from patchgen.verify.oracle.judge import NotJudged, examine, imported, run_as_python
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verifying.oracle.judge import NotJudged, examine, imported, run_as_python
+from patchgen.verifying.parts.part_check import Scenario
 from tests.population.kinds import IMPORT_TIME, Case
 
 SECONDS = 60  # of CPU, for what is done with one file

@@ -19,8 +19,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from patchgen.verify import report, run
-from patchgen.verify.variants import Plan, Variant, find_heads
+from patchgen.verifying import report, run
+from patchgen.verifying.variants import Plan, Variant, find_heads
 from tests.population.models import Model, find_models
 
 NOTHING = "None  # nothing"

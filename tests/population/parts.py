@@ -23,7 +23,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.oracle.models import as_config_of, build
+from patchgen.verifying.oracle.models import as_config_of, build
 from tests.population.kinds import ROLES, Case, Facts, read_forms, state_argument
 from tests.population.models import Model, find_models
 

@@ -5,8 +5,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.configs.read import changed_heads, find_guards, find_head_of
-from patchgen.verify.variants import Variant
+from patchgen.verifying.configs.read import changed_heads, find_guards, find_head_of
+from patchgen.verifying.variants import Variant
 from tests.population import neutral
 from tests.population.models import find_models
 

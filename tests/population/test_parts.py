@@ -19,7 +19,7 @@ from tests.population.test_population import none_is_wrong, results_of
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.oracle.judge import judge
+from patchgen.verifying.oracle.judge import judge
 
 
 def test_a_sample(tmp_path: Path) -> None:  # Qwen3-VL

@@ -23,8 +23,8 @@ from patchgen.runtime.varlen import Form, Texts, by_rows
 from patchgen.training import precision
 from patchgen.training.bench.cases import load_cases
 from patchgen.training.rate.flops import count_forward_flops
-from patchgen.verify.observe.evidence import Trace
-from patchgen.verify.observe.recorder import listening
+from patchgen.verifying.observe.evidence import Trace
+from patchgen.verifying.observe.recorder import listening
 from tests.gallery import GALLERY
 
 

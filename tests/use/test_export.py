@@ -19,7 +19,7 @@ from patchgen.project.parity import files_of
 from patchgen.runtime.export import code_files
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import Variant
-from patchgen.verify.models.build import draw_weights
+from patchgen.verifying.models.build import draw_weights
 from tests.toytree import REPOSITORY, environment
 from tests.use.wide import make_project
 from tests.use.words import word_tokenizer

@@ -13,10 +13,10 @@ from transformers.integrations import use_experts_implementation
 
 import patchgen.runtime  # noqa: F401  (registers the implementation)
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.inputs.arguments import batch
-from patchgen.verify.models.build import draw_weights
-from patchgen.verify.observe.evidence import SavedStorages
-from patchgen.verify.observe.recorder import listening
+from patchgen.verifying.inputs.arguments import batch
+from patchgen.verifying.models.build import draw_weights
+from patchgen.verifying.observe.evidence import SavedStorages
+from patchgen.verifying.observe.recorder import listening
 
 EXPERTS, T, K, D, F = 5, 40, 3, 16, 24
 LEAN = SimpleNamespace(_experts_implementation="lean")

@@ -13,8 +13,8 @@ from transformers.models.qwen3 import modeling_qwen3 as qwen3
 import patchgen
 from patchgen.cli import main
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.inputs.arguments import batch
-from patchgen.verify.models.build import draw_weights
+from patchgen.verifying.inputs.arguments import batch
+from patchgen.verifying.models.build import draw_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 

@@ -23,7 +23,7 @@ import pytest
 pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from patchgen.verify.variants import find_variants
+from patchgen.verifying.variants import find_variants
 from tests.gallery import GALLERY
 from tests.toytree import REPOSITORY, environment
 

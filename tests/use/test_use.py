@@ -25,8 +25,8 @@ import patchgen
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import Variant, find_variant
-from patchgen.verify.inputs.arguments import batch
-from patchgen.verify.models.build import draw_weights
+from patchgen.verifying.inputs.arguments import batch
+from patchgen.verifying.models.build import draw_weights
 from tests.toytree import REPOSITORY, environment
 from tests.use.wide import make_project
 

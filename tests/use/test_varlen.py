@@ -11,8 +11,8 @@ transformers = pytest.importorskip("transformers")
 from patchgen.runtime import varlen
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.varlen import Form, Texts, attend, by_rows
-from patchgen.verify.inputs.arguments import batch
-from patchgen.verify.models.build import draw_weights
+from patchgen.verifying.inputs.arguments import batch
+from patchgen.verifying.models.build import draw_weights
 
 EXACT = 1e-12
 LENGTHS = [4, 1, 0, 6]

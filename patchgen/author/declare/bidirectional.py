@@ -20,7 +20,7 @@ from patchgen.author.declare.variant import Contribution, Declared, refusing
 from patchgen.facts.modules import CAUSAL
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 SAYS = (
     "Every token sees every token of its text: for embeddings. Texts in one row are kept apart by "
@@ -116,7 +116,7 @@ def _with_masks(module: Module, owner: Class, method: ast.FunctionDef) -> Declar
 
 
 def check() -> PartCheck:
-    from patchgen.verify.parts.bidirectional import BIDIRECTIONAL
+    from patchgen.verifying.parts.bidirectional import BIDIRECTIONAL
 
     return BIDIRECTIONAL
 

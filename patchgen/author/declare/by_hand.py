@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from patchgen.author.declare.part import Part
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 
 def check(name: str) -> PartCheck:
-    from patchgen.verify.parts import attention, layers, mixture
+    from patchgen.verifying.parts import attention, layers, mixture
 
     of_layers = (layers.GELU, layers.TILES, mixture.GROUPED, mixture.STACKED)
     return next(each for each in (attention.INTERFACE, *of_layers) if each.part == name)

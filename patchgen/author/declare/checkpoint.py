@@ -23,8 +23,8 @@ from patchgen.facts.modules import CACHES, CHECKPOINTED
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from patchgen.verify.observe.evidence import Evidence
-    from patchgen.verify.parts.part_check import PairFacts, PartCheck, Route
+    from patchgen.verifying.observe.evidence import Evidence
+    from patchgen.verifying.parts.part_check import PairFacts, PartCheck, Route
 
 FLAG, SWITCH = "supports_gradient_checkpointing", "_set_gradient_checkpointing"
 # An old method for switching it on, which reaches no layer, is removed.
@@ -177,8 +177,8 @@ def _choice(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[D
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     """Bit for bit what the parent computes without checkpointing, with its default attention."""
-    from patchgen.verify.differences import EQUAL, REORDERED
-    from patchgen.verify.parts.part_check import Route
+    from patchgen.verifying.differences import EQUAL, REORDERED
+    from patchgen.verifying.parts.part_check import Route
 
     # No attention is named: a model with SDPA can have a backbone without, and refuses the name.
     # XLM computes with an empty cache that it makes itself; a layer that is run again gets none.
@@ -220,7 +220,7 @@ def _attentions_in(evidence: Evidence) -> int:
 
 def check() -> PartCheck:
     from patchgen.runtime.checkpointing import keep_products
-    from patchgen.verify.parts.part_check import PartCheck, Scenario
+    from patchgen.verifying.parts.part_check import PartCheck, Scenario
 
     return PartCheck(
         part="checkpoint",

@@ -18,7 +18,7 @@ from patchgen.author.declare.variant import Contribution, Declared, refusing
 from patchgen.facts.modules import CACHES
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 ENCODER = (
     "No padding is computed: real tokens are taken out of the batch once, behind the embeddings, "
@@ -195,7 +195,7 @@ def _heads(module: Module, model: Class) -> Iterator[Declared]:
 
 
 def check() -> PartCheck:
-    from patchgen.verify.parts.attention import FLASH
+    from patchgen.verifying.parts.attention import FLASH
 
     return FLASH
 

@@ -13,7 +13,7 @@ from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, refusing
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 SAYS = (
     "RMSNorm, rotation and gated product are a kernel each on CUDA: Liger's, where liger-kernel is "
@@ -55,7 +55,7 @@ def _by_liger(declared: Declared) -> Declared:
 
 
 def check() -> PartCheck:
-    from patchgen.verify.parts.layers import KERNELS
+    from patchgen.verifying.parts.layers import KERNELS
 
     return KERNELS
 

@@ -21,7 +21,7 @@ from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 SAYS = (
     "Liger's kernels are imported by the file itself, which needs liger-kernel and a GPU. "
@@ -142,7 +142,7 @@ def _activation(module: Module, owner: Class) -> str:
 
 
 def check() -> PartCheck:
-    from patchgen.verify.parts.layers import LIGER
+    from patchgen.verifying.parts.layers import LIGER
 
     return LIGER
 

@@ -25,7 +25,7 @@ from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 SAYS = (
     "`model(..., log_probs_of=tokens, temperature=1.0)` gives `log_probs` and `entropy` of each "
@@ -110,7 +110,7 @@ def _outputs(body: Sequence[ast.stmt]) -> str:
 
 
 def check() -> PartCheck:
-    from patchgen.verify.parts.logprobs import LOGPROBS
+    from patchgen.verifying.parts.logprobs import LOGPROBS
 
     return LOGPROBS
 

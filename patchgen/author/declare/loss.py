@@ -21,7 +21,7 @@ from patchgen.compiler.edits.pattern import find
 from patchgen.facts.published import Setting
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 SAYS = (
     "With labels the loss is taken without logits, and `outputs.logits` are computed when "
@@ -166,7 +166,7 @@ def _is_for(mixin: str, head: Head) -> bool:
 
 
 def check() -> PartCheck:
-    from patchgen.verify.parts.layers import LOSS
+    from patchgen.verifying.parts.layers import LOSS
 
     return LOSS
 

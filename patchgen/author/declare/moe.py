@@ -23,7 +23,7 @@ from patchgen.compiler.edits.pattern import find
 from patchgen.facts.modules import CHECKPOINTED
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 SAYS = (
     "A mixture of experts stands in the place of the FFN: a new model, `{model_type}`, whose "
@@ -262,7 +262,7 @@ def _model(module: Module, head: Head) -> tuple[str, Class]:
 
 
 def check() -> PartCheck:
-    from patchgen.verify.parts.mixture import MOE
+    from patchgen.verifying.parts.mixture import MOE
 
     return MOE
 

@@ -13,7 +13,7 @@ from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 ONE_CALL = "Each RMSNorm is one call of `rms_norm`, rounded as the parent rounds. "
 AUTOCAST = "Each LayerNorm computes, and gives, autocast's dtype where that is on. "
@@ -103,7 +103,7 @@ def _layer_norm(owner: Class, module: Module) -> list[Declared]:
 
 
 def check() -> PartCheck:
-    from patchgen.verify.parts.layers import NORM
+    from patchgen.verifying.parts.layers import NORM
 
     return NORM
 

@@ -13,7 +13,7 @@ from patchgen.author.declare.variant import Writer
 from patchgen.facts.published import Setting
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Writer
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 OFFERED = (
     sdpa.PART,

@@ -18,7 +18,7 @@ from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, refusing
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 SAYS = (
     "Routing is recorded by `with model.record_routing()` and replayed by the argument "
@@ -145,7 +145,7 @@ def _refuse_without_arguments(module: Module, layer: Class) -> None:
 
 
 def check() -> PartCheck:
-    from patchgen.verify.parts.mixture import REPLAY
+    from patchgen.verifying.parts.mixture import REPLAY
 
     return REPLAY
 

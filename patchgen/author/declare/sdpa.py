@@ -21,7 +21,7 @@ from patchgen.author.declare.variant import Contribution, Declared, Missing, ref
 from patchgen.compiler.edits.pattern import find
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 SAYS = (
     "Attention is one call of `scaled_dot_product_attention`; see `patchgen.parts.sdpa`. "
@@ -374,7 +374,7 @@ def _term(term: Term, *, followed: bool) -> str:
 
 
 def check() -> PartCheck:
-    from patchgen.verify.parts.attention import SDPA
+    from patchgen.verifying.parts.attention import SDPA
 
     return SDPA
 

@@ -11,7 +11,7 @@ from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, refusing
 
 if TYPE_CHECKING:
-    from patchgen.verify.parts.part_check import PartCheck
+    from patchgen.verifying.parts.part_check import PartCheck
 
 SAYS = (
     "With labels the loss is taken without logits, also of a head whose words tensor parallelism "
@@ -39,7 +39,7 @@ def _split(declared: Declared) -> Declared:
 
 
 def check() -> PartCheck:
-    from patchgen.verify.parts.layers import LOSS
+    from patchgen.verifying.parts.layers import LOSS
 
     return replace(LOSS, part="split_loss")
 

@@ -82,7 +82,7 @@ def memory(
     from patchgen.training.memory.report import Report, as_json, as_text, draw
     from patchgen.training.memory.step import Setup, predict_step
     from patchgen.training.memory.target import Choice, default_length, find_target
-    from patchgen.verify.report import find_best_device
+    from patchgen.verifying.report import find_best_device
 
     if not predict and (not measure or card or figure):
         what = "--no-predict needs --measure: --card and --figure show the prediction"

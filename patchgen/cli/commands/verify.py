@@ -26,8 +26,8 @@ from patchgen.cli.options import (
 from patchgen.cli.report import table
 
 if TYPE_CHECKING:
-    from patchgen.verify.report import Proof, Result, RunDescription
-    from patchgen.verify.variants import Variant
+    from patchgen.verifying.report import Proof, Result, RunDescription
+    from patchgen.verifying.variants import Variant
 
 NOT_PROVEN = 4  # the exit code where no case failed, and not everything has run
 DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imports torch
@@ -82,10 +82,10 @@ def verify(
     Example:
       patchgen verify llama_loss --dtype float32 --report report
     """
-    from patchgen.verify.report import describe_run, find_device, find_proofs
-    from patchgen.verify.run import Limits, Wanted
-    from patchgen.verify.run import verify as run
-    from patchgen.verify.variants import SECONDS, Plan
+    from patchgen.verifying.report import describe_run, find_device, find_proofs
+    from patchgen.verifying.run import Limits, Wanted
+    from patchgen.verifying.run import verify as run
+    from patchgen.verifying.variants import SECONDS, Plan
 
     chosen, gallery = _choose(names, everything)
     limit = None if full else SECONDS
@@ -110,7 +110,7 @@ def verify(
 
 def _choose(names: Sequence[str], everything: bool) -> tuple[Sequence[Variant], Sequence[Variant]]:
     """The variants that `names` are, and all of their project."""
-    from patchgen.verify.variants import find_variants, home_of
+    from patchgen.verifying.variants import find_variants, home_of
 
     try:
         chosen, gallery = (find_variants(home_of(names), which) for which in (names, []))
@@ -154,7 +154,7 @@ class _Progress:
     began_at: float = field(default_factory=time.monotonic)
 
     def __call__(self, result: Result) -> None:
-        from patchgen.verify.report import LINES, MUTANTS
+        from patchgen.verifying.report import LINES, MUTANTS
 
         cause = f"{result.variant}: {result.cause or result.note}"
         is_new = result.status in ("WARN", "FAIL") and cause not in self.causes
@@ -182,7 +182,7 @@ class _Progress:
 
     def write_report(self, results: Sequence[Result]) -> None:
         """Write the report of `results`, where one is wanted."""
-        from patchgen.verify.report import write_report
+        from patchgen.verifying.report import write_report
 
         if self.report is not None:
             write_report(Path(self.report), self.gallery, results, self.about)
@@ -203,7 +203,7 @@ def _show(
     about: RunDescription,
     form: str,
 ) -> None:
-    from patchgen.verify.report import MORE, as_json, causes
+    from patchgen.verifying.report import MORE, as_json, causes
 
     if form == "json":
         terminal.write_json(as_json(results, about))
@@ -231,7 +231,7 @@ def _arguments() -> list[str]:
 
 
 def _table(chosen: Sequence[Variant], results: Sequence[Result]) -> str:
-    from patchgen.verify.report import counts, format_lines, format_mutants
+    from patchgen.verifying.report import counts, format_lines, format_mutants
 
     rows = []
     for variant in chosen:

@@ -27,7 +27,7 @@ from patchgen.training.memory.tracker import Allocation, Tracker
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.silence import silence_models
-from patchgen.verify.observe.step import takes_cache
+from patchgen.verifying.observe.step import takes_cache
 
 OPTIMIZERS = ("sgd", "momentum", "adamw", "adamw-foreach", "adafactor")
 CHECKPOINTS = ("none", "full", "selective")

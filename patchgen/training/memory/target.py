@@ -21,12 +21,12 @@ from patchgen.runtime.classes import module_of
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import find_variant, known_variants
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.verify.inputs.arguments import ANSWER, ROWS, CannotBuild, takes
-from patchgen.verify.inputs.arguments import LENGTH as FEW
-from patchgen.verify.inputs.arguments import batch as tokens
-from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.parts.part_check import Scenario
-from patchgen.verify.variants import find_heads
+from patchgen.verifying.inputs.arguments import ANSWER, ROWS, CannotBuild, takes
+from patchgen.verifying.inputs.arguments import LENGTH as FEW
+from patchgen.verifying.inputs.arguments import batch as tokens
+from patchgen.verifying.inputs.dummy import make_inputs
+from patchgen.verifying.parts.part_check import Scenario
+from patchgen.verifying.variants import find_heads
 
 LENGTH = 512  # tokens of a row, by default
 MASKED = 7  # one token of so many is masked, and has a label

@@ -23,7 +23,7 @@ from torch.distributed._tools.mod_tracker import ModTracker
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from patchgen.verify.observe.recorder import count_flops, find_python_body, watch_saved
+from patchgen.verifying.observe.recorder import count_flops, find_python_body, watch_saved
 
 PHASES = ("before", "forward", "backward", "optimizer")
 ROLES = {

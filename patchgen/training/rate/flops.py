@@ -28,8 +28,8 @@ from patchgen.training.memory.shape_mode import shapes_only
 from patchgen.training.memory.step import BUILDING
 from patchgen.training.memory.target import batch_for
 from patchgen.training.silence import silence_models
-from patchgen.verify.observe.recorder import Args, Given, Listener, listening
-from patchgen.verify.observe.step import takes_cache
+from patchgen.verifying.observe.recorder import Args, Given, Listener, listening
+from patchgen.verifying.observe.step import takes_cache
 
 FORWARD_AND_BACKWARD = 3  # a backward pass takes twice the products of its forward pass
 aten = torch.ops.aten

@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 from transformers import DynamicCache
 from transformers.masking_utils import flash_attention_mask
 
-from patchgen.verify.models.build import flash_reference, flex_on_cpu, registered
+from patchgen.verifying.models.build import flash_reference, flex_on_cpu, registered
 from tests.drafts import both_classes, tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -25,9 +25,9 @@ from patchgen.runtime.checkpointing import (
     switch_on,
 )
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.differences import differences, worst
-from patchgen.verify.inputs.arguments import batch
-from patchgen.verify.models.build import draw_weights
+from patchgen.verifying.differences import differences, worst
+from patchgen.verifying.inputs.arguments import batch
+from patchgen.verifying.models.build import draw_weights
 
 # Stray seeds, threads and warnings of transformers are not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -14,9 +14,9 @@ import patchgen.runtime  # noqa: F401  (registers "varlen")
 from patchgen.parts.flash.lengths import get_unpad_data, packed_mask_function
 from patchgen.parts.flash.rows import find_sequences
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.inputs.arguments import batch
-from patchgen.verify.models.build import draw_weights
-from patchgen.verify.observe.evidence import gather_evidence
+from patchgen.verifying.inputs.arguments import batch
+from patchgen.verifying.models.build import draw_weights
+from patchgen.verifying.observe.evidence import gather_evidence
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -23,10 +23,10 @@ from patchgen.parts.loss.biased import InBiasedChunks, biased_losses
 from patchgen.parts.loss.kernels import compiled, cross_entropies, logits_to_grad
 from patchgen.parts.loss.linear import InChunks, linear_losses
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.differences import differences, worst
-from patchgen.verify.inputs.arguments import batch
-from patchgen.verify.models.build import draw_weights
-from patchgen.verify.observe.recorder import compute_in_float64
+from patchgen.verifying.differences import differences, worst
+from patchgen.verifying.inputs.arguments import batch
+from patchgen.verifying.models.build import draw_weights
+from patchgen.verifying.observe.recorder import compute_in_float64
 
 ROWS, TOKENS, SIZE, WORDS = 3, 11, 8, 37
 CHUNK = 5  # of which neither the tokens nor the words are a multiple

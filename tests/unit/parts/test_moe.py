@@ -15,11 +15,11 @@ from transformers.utils import logging
 
 from patchgen.parts.moe import CopyToExperts, Mixture, upcycle, z_loss
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.differences import differences, worst
-from patchgen.verify.inputs.arguments import batch
-from patchgen.verify.models.build import draw_weights
-from patchgen.verify.observe.evidence import gather_evidence
-from patchgen.verify.observe.recorder import compute_in_float64
+from patchgen.verifying.differences import differences, worst
+from patchgen.verifying.inputs.arguments import batch
+from patchgen.verifying.models.build import draw_weights
+from patchgen.verifying.observe.evidence import gather_evidence
+from patchgen.verifying.observe.recorder import compute_in_float64
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.models.build import draw_weights
+from patchgen.verifying.models.build import draw_weights
 from tests.drafts import both_classes, tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore")

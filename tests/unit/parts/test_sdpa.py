@@ -24,8 +24,8 @@ from patchgen.parts.sdpa import (
     sink_attention,
     sum_of_terms,
 )
-from patchgen.verify.observe.evidence import Trace
-from patchgen.verify.observe.recorder import listening
+from patchgen.verifying.observe.evidence import Trace
+from patchgen.verifying.observe.recorder import listening
 
 B, H, D = 2, 4, 8
 SCALING = 0.7

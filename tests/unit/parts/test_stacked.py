@@ -15,8 +15,8 @@ from generated.switch_transformers import (
 )
 from patchgen.runtime.inert import warn_where_adapters_miss_experts
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.inputs.arguments import batch
-from patchgen.verify.models.build import draw_weights
+from patchgen.verifying.inputs.arguments import batch
+from patchgen.verifying.models.build import draw_weights
 
 SWITCH = tiny_config(transformers.SwitchTransformersConfig)
 DBRX = tiny_config(transformers.DbrxConfig)

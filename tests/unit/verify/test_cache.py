@@ -8,10 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.checks.context import Case
-from patchgen.verify.checks.interface import CUTS
-from patchgen.verify.parts.part_check import Scenario, replaced
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.checks.context import Case
+from patchgen.verifying.checks.interface import CUTS
+from patchgen.verifying.parts.part_check import Scenario, replaced
 from tests.gallery import BY_NAME
 
 HEAD = "LlamaForCausalLM"

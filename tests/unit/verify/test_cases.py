@@ -6,8 +6,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.author.declare.registry import find_part_checks
-from patchgen.verify.cases import select_cases
-from patchgen.verify.variants import Plan, Variant
+from patchgen.verifying.cases import select_cases
+from patchgen.verifying.variants import Plan, Variant
 from tests.gallery import BY_NAME
 
 

@@ -7,12 +7,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.checks import running
-from patchgen.verify.checks.context import Case
-from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Scenario
-from patchgen.verify.variants import Variant
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.checks import running
+from patchgen.verifying.checks.context import Case
+from patchgen.verifying.observe.step import observe_step
+from patchgen.verifying.parts.part_check import Scenario
+from patchgen.verifying.variants import Variant
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 

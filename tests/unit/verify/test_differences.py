@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
 
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.differences import (
+from patchgen.verifying.differences import (
     GRADIENT_FLOOR,
     differences,
     find_other_dtypes,
@@ -22,10 +22,10 @@ from patchgen.verify.differences import (
     usual,
     worst,
 )
-from patchgen.verify.inputs.arguments import batch
-from patchgen.verify.models.build import draw_weights
-from patchgen.verify.observe.evidence import Trace
-from patchgen.verify.observe.recorder import listening
+from patchgen.verifying.inputs.arguments import batch
+from patchgen.verifying.models.build import draw_weights
+from patchgen.verifying.observe.evidence import Trace
+from patchgen.verifying.observe.recorder import listening
 from tests.parity.observed import observe, rounding
 
 

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from patchgen.verify.report import Result, RunDescription, describe_run, write_report
-from patchgen.verify.variants import Variant, find_variants
+from patchgen.verifying.report import Result, RunDescription, describe_run, write_report
+from patchgen.verifying.variants import Variant, find_variants
 from tests.toytree import REPOSITORY
 
 GALLERY = [Variant(name, f"generated.{name}", "transformers.x", (), (), ".") for name in "abc"]

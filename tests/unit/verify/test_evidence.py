@@ -13,14 +13,14 @@ from transformers import AltCLIPModel, LlamaForCausalLM, LlamaForSequenceClassif
 from transformers.models.bark.modeling_bark import BarkCoarseModel
 
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.inputs.arguments import batch
-from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.models.build import draw_weights
-from patchgen.verify.observe.evidence import Evidence, Trace, gather_evidence
-from patchgen.verify.observe.recorder import listening
-from patchgen.verify.observe.step import kept, outputs
-from patchgen.verify.parts.attention import sdpa_effect
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verifying.inputs.arguments import batch
+from patchgen.verifying.inputs.dummy import make_inputs
+from patchgen.verifying.models.build import draw_weights
+from patchgen.verifying.observe.evidence import Evidence, Trace, gather_evidence
+from patchgen.verifying.observe.recorder import listening
+from patchgen.verifying.observe.step import kept, outputs
+from patchgen.verifying.parts.attention import sdpa_effect
+from patchgen.verifying.parts.part_check import Scenario
 
 STATES = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
 

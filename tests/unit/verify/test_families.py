@@ -9,9 +9,9 @@ pytest.importorskip("transformers")
 
 from patchgen.facts.families import FAMILIES
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.models.build import build_parent
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verifying.inputs.dummy import make_inputs
+from patchgen.verifying.models.build import build_parent
+from patchgen.verifying.parts.part_check import Scenario
 
 CLASSES = {
     "autoformer": "AutoformerForPrediction",

@@ -5,9 +5,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.checks.context import Case, CheckContext
-from patchgen.verify.checks.running import check_initialization
-from patchgen.verify.models.pair import Pair
+from patchgen.verifying.checks.context import Case, CheckContext
+from patchgen.verifying.checks.running import check_initialization
+from patchgen.verifying.models.pair import Pair
 from tests.gallery import BY_NAME
 
 

@@ -12,16 +12,16 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.cli.commands.verify import has_failed
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.mutation.lines import (
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.mutation.lines import (
     find_executable_lines,
     find_import_lines,
     instrument,
     read_flat_text,
     refusals,
 )
-from patchgen.verify.mutation.mutations import drawn, make_mutants
-from patchgen.verify.mutation.prove import (
+from patchgen.verifying.mutation.mutations import drawn, make_mutants
+from patchgen.verifying.mutation.prove import (
     MutationTest,
     digest_of,
     judged,
@@ -29,8 +29,8 @@ from patchgen.verify.mutation.prove import (
     plant_mutant,
     watched,
 )
-from patchgen.verify.observe.step import kept
-from patchgen.verify.report import (
+from patchgen.verifying.observe.step import kept
+from patchgen.verifying.report import (
     LinesRun,
     MutantResult,
     counted,
@@ -40,7 +40,7 @@ from patchgen.verify.report import (
     make_lines_result,
     make_mutants_result,
 )
-from patchgen.verify.variants import Plan, Variant, changes_of, find_added_lines
+from patchgen.verifying.variants import Plan, Variant, changes_of, find_added_lines
 from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

@@ -11,10 +11,10 @@ pytest.importorskip("transformers")
 
 from patchgen.author.declare.registry import find_part_checks
 from patchgen.cli import main
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import select_cases
-from patchgen.verify.models.pair import module_of
-from patchgen.verify.variants import Plan, find_variants, home_of
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.cases import select_cases
+from patchgen.verifying.models.pair import module_of
+from patchgen.verifying.variants import Plan, find_variants, home_of
 from tests.gallery import variant_at
 from tests.toytree import REPOSITORY, toy_project
 

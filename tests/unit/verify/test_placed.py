@@ -8,11 +8,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.inputs.arguments import CannotBuild
-from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.models.build import build_parent
-from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Scenario, replaced
+from patchgen.verifying.inputs.arguments import CannotBuild
+from patchgen.verifying.inputs.dummy import make_inputs
+from patchgen.verifying.models.build import build_parent
+from patchgen.verifying.observe.step import observe_step
+from patchgen.verifying.parts.part_check import Scenario, replaced
 
 
 def module_of(model):

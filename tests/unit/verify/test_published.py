@@ -10,7 +10,7 @@ transformers = pytest.importorskip("transformers")
 
 from patchgen.author.declare.registry import PARTS, find_part_checks
 from patchgen.facts.published import PUBLISHED
-from patchgen.verify.cases import select_cases
+from patchgen.verifying.cases import select_cases
 from tests.gallery import BY_NAME
 from tests.toytree import REPOSITORY
 

@@ -17,10 +17,10 @@ from transformers.models.wav2vec2 import modeling_wav2vec2
 
 from patchgen.cli import main
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Scenario
-from patchgen.verify.reached import find_missing, noting
+from patchgen.verifying.inputs.dummy import make_inputs
+from patchgen.verifying.observe.step import observe_step
+from patchgen.verifying.parts.part_check import Scenario
+from patchgen.verifying.reached import find_missing, noting
 
 LAYERS = ("LlamaAttention", "LlamaMLP", "LlamaPreTrainedModel")
 

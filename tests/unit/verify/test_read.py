@@ -7,8 +7,8 @@ pytest.importorskip("transformers")
 from transformers import CONFIG_MAPPING
 
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.configs.read import find_defaults, find_reads
-from patchgen.verify.variants import find_touched_lines
+from patchgen.verifying.configs.read import find_defaults, find_reads
+from patchgen.verifying.variants import find_touched_lines
 
 
 def read(text: str, line: int, **defaults):

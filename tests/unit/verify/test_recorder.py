@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from patchgen.verify.observe.recorder import Listener, count_flops, listening
+from patchgen.verifying.observe.recorder import Listener, count_flops, listening
 
 
 class Names(Listener):

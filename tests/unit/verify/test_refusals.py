@@ -6,11 +6,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import patchgen.runtime.varlen as varlen
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import CALLS, compare_numbers
-from patchgen.verify.inputs.arguments import FOUR_AXES
-from patchgen.verify.parts.part_check import replaced
-from patchgen.verify.variants import find_variants
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.cases import CALLS, compare_numbers
+from patchgen.verifying.inputs.arguments import FOUR_AXES
+from patchgen.verifying.parts.part_check import replaced
+from patchgen.verifying.variants import find_variants
 from tests.toytree import REPOSITORY
 
 CASE = compare_numbers("LlamaModel", "float64", FOUR_AXES, CALLS[FOUR_AXES])

@@ -9,10 +9,10 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.author.declare.registry import find_part_checks
-from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases import select_cases
-from patchgen.verify.mutation.mutations import Mutant
-from patchgen.verify.mutation.prove import living, plant_mutant
+from patchgen.verifying.case_runner import CaseRunner
+from patchgen.verifying.cases import select_cases
+from patchgen.verifying.mutation.mutations import Mutant
+from patchgen.verifying.mutation.prove import living, plant_mutant
 from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

@@ -11,19 +11,19 @@ pytest.importorskip("transformers")
 
 from patchgen.author.declare.registry import find_part_checks
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verify.differences import EQUAL, REFORMULATED, REORDERED
-from patchgen.verify.inputs.arguments import CannotBuild, Inputs
-from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.observe.recorder import compute_in_float64
-from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.combine import (
+from patchgen.verifying.differences import EQUAL, REFORMULATED, REORDERED
+from patchgen.verifying.inputs.arguments import CannotBuild, Inputs
+from patchgen.verifying.inputs.dummy import make_inputs
+from patchgen.verifying.observe.recorder import compute_in_float64
+from patchgen.verifying.observe.step import observe_step
+from patchgen.verifying.parts.combine import (
     ATTENTION,
     merge_routes,
     training_scenario,
     weights_route,
 )
-from patchgen.verify.parts.part_check import Scenario
-from patchgen.verify.report import (
+from patchgen.verifying.parts.part_check import Scenario
+from patchgen.verifying.report import (
     Result,
     RunDescription,
     as_json,
@@ -35,8 +35,8 @@ from patchgen.verify.report import (
     from_json,
     make_open_results,
 )
-from patchgen.verify.run import Limits, Wanted, Work, run_work, verify
-from patchgen.verify.variants import Plan, Variant, find_heads, find_towers, find_variants
+from patchgen.verifying.run import Limits, Wanted, Work, run_work, verify
+from patchgen.verifying.variants import Plan, Variant, find_heads, find_towers, find_variants
 from tests.toytree import REPOSITORY
 
 
@@ -191,8 +191,8 @@ def test_an_edited_file_and_what_differs_are_said_first():
     ],
 )
 def test_what_is_not_proven_has_a_code_of_its_own(results, code, monkeypatch, capsys):
-    monkeypatch.setattr("patchgen.verify.run.verify", lambda *args: results)
-    monkeypatch.setattr("patchgen.verify.variants.find_variants", lambda *args: (LLAMA,))
+    monkeypatch.setattr("patchgen.verifying.run.verify", lambda *args: results)
+    monkeypatch.setattr("patchgen.verifying.variants.find_variants", lambda *args: (LLAMA,))
     from patchgen.cli.commands.verify import verify as command
 
     switches = {

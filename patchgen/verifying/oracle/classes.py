@@ -1,0 +1,208 @@
+"""Classes of a flat file beside what the modular file means: bases, members, signatures, values.
+
+Both sides are put into the flat file's names.  A class that was merged has its parent's members,
+and neither the parent nor the mixins stand in its order any more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import logging
+import re
+from collections.abc import Collection, Iterator
+from types import FunctionType, MappingProxyType, ModuleType
+from typing import Any
+
+from torch import nn
+
+from patchgen.edits import Edit
+from patchgen.verifying.oracle.running import Meaning
+
+# Of one side alone: a parent's method that stays under a name of its own, what tells transformers
+# to treat the class as one of its own, and what transformers notes of a class that it has built.
+_OWN_OF_FLAT = re.compile(r"_\w+_of_\w+|is_custom_code|_\w+_cached_value")
+_KEPT_PARENT = re.compile(r"_(\w+)Parent")
+_SILENT = frozenset(
+    "__dict__ __weakref__ __module__ __annotations__ __doc__ __static_attributes__ __orig_bases__"
+    " __firstlineno__ __annotate__ __annotate_func__ __annotations_cache__ __parameters__"
+    " __match_args__ __abstractmethods__ _abc_impl __subclasshook__ __dataclass_fields__"
+    " __dataclass_params__ __type_validators__ __validators__ __class_validators__".split()
+)
+
+
+def lacked(meaning: Meaning, flats: Collection[ModuleType]) -> list[str]:
+    """What the modular file exports and none of its flat files has."""
+    wanted = meaning.exported() | meaning.own_values().keys()
+    names = sorted(name for name in wanted if not any(hasattr(f, name) for f in flats))
+    return [f"{name}: the modular file defines it, and no flat file has it" for name in names]
+
+
+def value_differences(meaning: Meaning, flat: ModuleType) -> Iterator[str]:
+    """What differs between the values that the modular file binds and those of a flat file."""
+    for name, meant in meaning.own_values().items():
+        if hasattr(flat, name):
+            yield from (f"{name}{what}" for what in _differs(meaning, meant, getattr(flat, name)))
+
+
+def class_differences(meaning: Meaning, flat: ModuleType) -> Iterator[str]:
+    """What differs between the classes and functions of a flat file and the modular file's."""
+    for name, ours in list(vars(flat).items()):
+        if getattr(ours, "__module__", None) != flat.__name__ or ours.__name__ != name:
+            continue
+        # Nothing is known of a helper, such as a parent that stays.
+        meant = [each for each in meaning.values_of(name) if meaning.name_of(each) is not None]
+        found = [list(_definition_differences(meaning, each, ours)) for each in meant]
+        yield from (f"{name}{what}" for what in min(found, key=len, default=[]))
+
+
+def _definition_differences(meaning: Meaning, meant: Any, ours: Any) -> Iterator[str]:
+    if isinstance(ours, type) and isinstance(meant, type):
+        yield from _class_differences(meaning, meant, ours)
+    elif inspect.isfunction(ours) and inspect.isfunction(meant):
+        yield from _differs(meaning, meant, ours)
+
+
+def _class_differences(meaning: Meaning, meant: type, flat: type) -> Iterator[str]:
+    wanted = _order(meaning, meant, flat)
+    order = _flat_order(flat)
+    if order != wanted:
+        yield f" has the order {' '.join(order)}, not {' '.join(wanted)}"
+    bases = {_plain(each.__name__) for each in flat.__bases__}
+    lost = [each for each in _bases(meaning, meant, flat) if each not in bases]
+    if lost:
+        yield f" lacks the base {', '.join(lost)}"
+    theirs, ours = _members(meant), _members(flat)
+    for name in sorted(theirs.keys() - ours.keys()):
+        yield f" lacks {name}"
+    for name in sorted(ours.keys() - theirs.keys()):
+        yield f" has {name}, which is not meant"
+    for name in sorted(theirs.keys() & ours.keys()):
+        if theirs[name] is not ours[name]:
+            for what in _differs(meaning, theirs[name], ours[name]):
+                yield f".{name}{what}"
+
+
+def _members(cls: type) -> dict[str, Any]:
+    found = {}
+    for name in dir(cls):
+        try:
+            value = inspect.getattr_static(cls, name)
+        except AttributeError:
+            continue
+        is_edit = callable(value) and isinstance(inspect.unwrap(value), Edit)
+        if not (name in _SILENT or _OWN_OF_FLAT.fullmatch(name) or is_edit):
+            found[name] = value
+    return found
+
+
+# --- the order of bases
+
+
+def _order(meaning: Meaning, cls: type, flat: type) -> list[str]:
+    """Names of the classes in a method's order, without those that are merged."""
+    kept = {_plain(each.__name__) for each in flat.__mro__}
+    names = []
+    for each in cls.__mro__:
+        name = meaning.name_of(each) or each.__name__
+        is_merged = meaning.is_own(each) and name not in kept
+        if not is_merged and name not in names:
+            names.append(name)
+    return names
+
+
+def _flat_order(flat: type) -> list[str]:
+    return list(dict.fromkeys(_plain(each.__name__) for each in flat.__mro__))
+
+
+def _bases(meaning: Meaning, cls: type, flat: type) -> list[str]:
+    """The bases that somebody wrote and that are not merged; none that another of them inherits."""
+    written: list[type] = []
+    own = _plain(flat.__name__)
+    waiting = list(cls.__bases__)
+    while waiting:
+        each = waiting.pop(0)
+        name = meaning.name_of(each) or each.__name__
+        is_there = any(_plain(base.__name__) == name for base in flat.__mro__[1:])
+        if meaning.is_own(each) and (name == own or not is_there):
+            waiting[:0] = each.__bases__
+        elif each not in (object, nn.Module):  # which every other base inherits
+            written.append(each)
+    return [meaning.name_of(each) or each.__name__ for each in dict.fromkeys(written)]
+
+
+def _plain(name: str) -> str:
+    kept = _KEPT_PARENT.fullmatch(name)
+    return kept[1] if kept else name
+
+
+# --- values
+
+
+def _differs(meaning: Meaning, meant: Any, flat: Any) -> Iterator[str]:
+    """How a member or a function differs, in words."""
+    for kind in (classmethod, staticmethod):
+        if isinstance(meant, kind) and isinstance(flat, kind):
+            meant, flat = meant.__func__, flat.__func__
+    if isinstance(meant, property) and isinstance(flat, property):
+        parts = [
+            [name for name in ("fget", "fset", "fdel") if getattr(each, name)]
+            for each in (meant, flat)
+        ]
+        if parts[0] != parts[1]:
+            yield f" is a property with {' '.join(parts[1])}, not {' '.join(parts[0])}"
+    elif isinstance(meant, FunctionType) and isinstance(flat, FunctionType):
+        signatures = [_signature(meaning, each) for each in (meant, flat)]
+        if signatures[0] != signatures[1]:
+            yield f" takes ({', '.join(signatures[1])}), not ({', '.join(signatures[0])})"
+    else:
+        values = [_described(meaning, each) for each in (meant, flat)]
+        if values[0] != values[1]:
+            yield f" is {_short(values[1])}, not {_short(values[0])}"
+
+
+def _signature(meaning: Meaning, function: FunctionType) -> list[str]:
+    """Each parameter: its kind, name and default."""
+    said = []
+    for each in inspect.signature(function).parameters.values():
+        default = "" if each.default is each.empty else f"={_described(meaning, each.default)}"
+        said.append(f"{_STARS.get(each.kind, '')}{each.name}{default}")
+    return said
+
+
+_STARS: dict[Any, str] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+    inspect.Parameter.KEYWORD_ONLY: "*, ",
+}
+
+
+def _described(meaning: Meaning, value: Any) -> Any:
+    """A value in the flat file's names, so that both sides can be compared."""
+    match value:
+        case type() | FunctionType():
+            return _plain(meaning.name_of(value) or value.__name__)
+        case str():
+            return meaning.renamed_in(value)
+        case dict() | MappingProxyType():
+            items = [(_described(meaning, k), _described(meaning, v)) for k, v in value.items()]
+            return ("dict", *sorted(items, key=str))
+        case list() | tuple():
+            return (type(value).__name__, *(_described(meaning, each) for each in value))
+        case set() | frozenset():
+            return ("set", *sorted(str(_described(meaning, each)) for each in value))
+        case logging.Logger():  # is called by its module
+            return ("Logger", value.level)
+        case None | bool() | int() | float() | complex() | bytes():
+            return repr(value)
+    of = type(value)
+    if dataclasses.is_dataclass(value):
+        return (of.__name__, _described(meaning, dict(vars(value))))
+    return (
+        of.__name__ if " at 0x" in repr(value) else (of.__name__, meaning.renamed_in(repr(value)))
+    )
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -1,0 +1,692 @@
+"""Run a modular file as Python and `docs/language.md` mean it, without any code of the compiler.
+
+The parent's module is run anew as a private copy, statement by statement.  Behind the statement of
+a name that the modular file defines too, the modular file's own statement runs, and from then on
+the copy's name means what that gave:
+
+    the copy of modeling_llama                  the modular file
+
+    class LlamaMLP(nn.Module): ...
+                                                class LlamaMLP(llama.LlamaMLP): ...
+    LlamaMLP = the class of the modular file
+    class LlamaDecoderLayer: ...  # builds it
+
+So Python itself inherits, and `llama.LlamaMLP` in the modular file is the parent's class.  Three
+things are not Python's: a removal takes the member out of the parent's class, a new model's class
+takes the place of that whose name has the parent's prefix, and edits are made in the parent's
+methods (`edits.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import importlib
+import linecache
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+from transformers.models.auto.auto_factory import _LazyAutoMapping
+
+from patchgen import disk
+from patchgen.syntax.trees import names_within
+from patchgen.verifying.oracle import edits
+
+MODELS = "transformers.models."
+_NUMBERS = count()  # each run has modules of its own
+
+
+class NotJudged(Exception):
+    """The file cannot be run so; the message says why."""
+
+
+def run_as_python(path: Path, home: Path) -> Meaning:
+    """What the modular file at `path` means; it may import other files of its project, at `home`.
+
+    Raises NotJudged.
+    """
+    meaning = Meaning(home, next(_NUMBERS))
+    try:
+        modular = Modular(meaning, path, _dotted(path, home))
+        meaning.modulars[modular.name] = modular
+        meaning.find_replaced(modular)
+        for copy in list(meaning.copies.values()):
+            copy.run()
+        for each in list(meaning.modulars.values()):
+            each.run()
+    except edits.DoesNotMatch as error:
+        raise NotJudged(f"an edit is read otherwise here: {error}") from error
+    except Exception as error:  # a file raises what it likes
+        raise NotJudged(f"Python does not run it: {type(error).__name__}: {error}") from error
+    for copy in meaning.copies.values():  # a name that the file does not import is the parent's
+        for name, value in vars(copy.module).items():
+            vars(modular.module).setdefault(name, value)
+    return meaning
+
+
+def _dotted(path: Path, home: Path) -> str:
+    inside = path.resolve().relative_to(home.resolve())
+    return ".".join(inside.with_suffix("").parts)
+
+
+@dataclass
+class Meaning:
+    """A modular file that has been run: its module, and the copies of its parents."""
+
+    home: Path
+    number: int
+    modulars: dict[str, Modular] = field(default_factory=dict)  # the file itself is the first
+    copies: dict[str, Copy] = field(default_factory=dict)  # by the name of the parent's module
+
+    @property
+    def modular(self) -> Modular:
+        return next(iter(self.modulars.values()))
+
+    def copy_of(self, name: str) -> Copy:
+        if name not in self.copies:
+            self.copies[name] = Copy(self, importlib.import_module(name))
+        return self.copies[name]
+
+    def find_replaced(self, modular: Modular) -> None:
+        """Note in each copy which of its names the modular file's take the place of."""
+        pairs = [
+            (name, module, parent)
+            for name, node in modular.classes.items()
+            for module, parent in modular.parents_of(node)
+        ]
+        followed = {module for _, module, parent in pairs if parent in modular.defined}
+        for module in dict.fromkeys(module for _, module, _ in pairs):
+            copy = self.copy_of(module)
+            prefixes = [_prefixes(name, parent) for name, of, parent in pairs if of == module]
+            kinds = {each for each in followed if _kind(each) == _kind(module)}
+            # TinyLlamaMLP(LlamaMLP) says of no prefix what becomes of it.
+            shared = Counter(pair for pair in prefixes if pair is not None and pair[0])
+            if shared and not kinds:
+                copy.prefix, copy.new_prefix = shared.most_common(1)[0][0]
+            copy.is_followed = module in followed or not kinds
+        for node in modular.classes.values():
+            for module, parent in modular.parents_of(node):
+                self.copies[module].removed.setdefault(parent, set()).update(_removals(node))
+        modules = [each for each in modular.mentioned if _kind(each) == "modeling"]
+        if not self.copies and len(modules) == 1:  # functions alone
+            self.copy_of(modules[0]).is_followed = True
+
+    def name_of(self, value: Any) -> str | None:
+        """What the flat file calls a class or function of the modular file or of a copy."""
+        name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)
+        if any(each.module.__name__ == module for each in self.modulars.values()):
+            return name
+        for copy in self.copies.values():
+            if copy.module.__name__ == module and isinstance(name, str):
+                return copy.renamed(name)
+        return None
+
+    def values_of(self, name: str) -> list[Any]:
+        """What `name` of the flat file may mean: two models may give it under one new prefix."""
+        if name in self.modular.defined:
+            return [vars(self.modular.module)[name]]
+        return [
+            vars(copy.module)[theirs]
+            for copy in self.copies.values()
+            for theirs in copy.originals
+            if copy.renamed(theirs) == name
+        ]
+
+    def value_of(self, name: str) -> Any:
+        """What a class that the modular file is about means; raises NotJudged."""
+        values = self.values_of(name)
+        if not values:
+            raise NotJudged(f"{name} is neither of the modular file nor of a parent")
+        return values[0]
+
+    def parent_of(self, name: str) -> Any:
+        """transformers' own class that a model of the output stands for, or derives from."""
+        for each in self.value_of(name).__mro__:
+            for copy in self.copies.values():
+                if each.__module__ == copy.module.__name__:
+                    return getattr(copy.parent, each.__name__)
+        raise NotJudged(f"{name} derives from no class of transformers' models")
+
+    def is_own(self, cls: type) -> bool:
+        """Whether a class may be merged: of the modular file, of a copy, or a part."""
+        return self.name_of(cls) is not None or cls.__module__.startswith("patchgen.parts.")
+
+    def is_changed(self, cls: type) -> bool:
+        """Whether a class is of the file, or of a copy and reads what the file defines."""
+        if any(each.module.__name__ == cls.__module__ for each in self.modulars.values()):
+            return True
+        for copy in self.copies.values():
+            if copy.module.__name__ == cls.__module__:
+                return copy.is_followed and copy.reads_new(cls.__name__)
+        return False
+
+    def renamed_in(self, text: str) -> str:
+        """`text` with the names of a new model in place of its parent's."""
+        for copy in self.copies.values():
+            if copy.prefix:
+                own = "|".join(sorted(map(re.escape, copy.originals), key=len, reverse=True))
+                names = {name: copy.renamed(name) for name in copy.originals}
+                text = re.sub(rf"\b({own})\b", functools.partial(_look_up, names), text)
+        return re.sub(rf"_as_python_{self.number}\b", "", text)
+
+    def exported(self) -> set[str]:
+        """The classes and functions that a flat file has to have."""
+        kinds = (ast.ClassDef, ast.FunctionDef)
+        own = {n.name for n in self.modular.tree.body if isinstance(n, kinds)}
+        if "__all__" in vars(self.modular.module):
+            return own & {*vars(self.modular.module)["__all__"]}
+        return own
+
+    def own_values(self) -> dict[str, Any]:
+        """What the modular file binds otherwise than by a class, a function or an import."""
+        definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        names: list[str] = []
+        for node in self.modular.tree.body:
+            if isinstance(node, definitions):
+                continue
+            for part in ast.walk(node):
+                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                    names.append(part.id)
+        values = vars(self.modular.module)
+        # What is deleted again is not there, nor is what only `if __name__ == "__main__":` binds.
+        there = [name for name in names if name in values and not name.startswith("__")]
+        return {name: values[name] for name in there}
+
+    @contextmanager
+    def auto_classes(self) -> Iterator[None]:
+        """A context in which transformers' auto classes give the classes of this file."""
+        load, get = _LazyAutoMapping._load_attr_from_module, _LazyAutoMapping.__getitem__
+        contains = _LazyAutoMapping.__contains__
+
+        def loaded(table: Any, model_type: str, name: str) -> Any:
+            value = load(table, model_type, name)
+            copy = self.copies.get(getattr(value, "__module__", ""))
+            return getattr(copy.module, value.__name__, value) if copy else value
+
+        def known(config: Any) -> Any:
+            for copy in self.copies.values():
+                for name, value in copy.originals.items():
+                    if vars(copy.module)[name] is config:
+                        return value
+            return config
+
+        with ExitStack() as stack:
+            swap = {
+                "_load_attr_from_module": loaded,
+                "__getitem__": lambda table, key: get(table, known(key)),
+                "__contains__": lambda table, key: contains(table, known(key)),
+            }
+            for name, function in swap.items():
+                stack.enter_context(patch.object(_LazyAutoMapping, name, function))
+            yield
+
+
+# --- a file that is run statement by statement
+
+
+@dataclass
+class Running:
+    """A module that is being run."""
+
+    meaning: Meaning
+
+    module: ModuleType = field(init=False)
+    statements: list[ast.stmt] = field(init=False)
+    tree: ast.Module = field(init=False)
+
+    def begin(self, name: str, text: str, file: str, package: str) -> None:
+        """Make the module; Python and torch find its text where they look for lines."""
+        self.tree = ast.parse(text)
+        self.statements = [part for node in self.tree.body for part in _split(node)]
+        self.module = ModuleType(name)
+        self.module.__file__, self.module.__package__ = file, package
+        names: Any = {**vars(builtins), "__import__": self.imported}
+        vars(self.module)["__builtins__"] = names
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        sys.modules[name] = self.module
+
+    def execute(self, node: ast.stmt) -> None:
+        tree = ast.Module([node], [])
+        code = compile(tree, str(self.module.__file__), "exec", dont_inherit=True)
+        exec(code, vars(self.module))
+
+    def imported(
+        self, name: str, globals: Any = None, locals: Any = None, names: Any = (), level: int = 0
+    ) -> Any:
+        """What `import` gives in this module."""
+        return builtins.__import__(name, globals, locals, names, level)
+
+    def absolute(self, name: str, level: int) -> str:
+        above = str(self.module.__package__).split(".")
+        kept = above[: len(above) - level + 1] if level else []
+        return ".".join([*kept, *([name] if name else [])])
+
+
+@dataclass
+class Copy(Running):
+    """A private copy of a parent's module."""
+
+    parent: ModuleType
+    originals: dict[str, Any] = field(default_factory=dict)  # before anything takes their place
+    removed: dict[str, set[str]] = field(default_factory=dict)  # members, by the parent's class
+    prefix: str = ""
+    new_prefix: str = ""
+    is_followed: bool = False
+    at: int = 0
+
+    def __post_init__(self) -> None:
+        name = self.parent.__name__
+        file = Path(str(self.parent.__file__))
+        number = f"_as_python_{self.meaning.number}"
+        text = disk.text_of(file)
+        place = str(file.with_name(f"{file.stem}{number}.py"))
+        self.begin(f"{name}{number}", text, place, str(self.parent.__package__))
+
+    def renamed(self, name: str) -> str:
+        """What `name` of the parent is called in the output."""
+        has_prefix = self.prefix and name.startswith(self.prefix)
+        return self.new_prefix + name.removeprefix(self.prefix) if has_prefix else name
+
+    def reads_new(self, name: str) -> bool:
+        """Whether `name` reads a definition that is replaced, at whatever distance.
+
+        A base class of models names layers of all of them, in tables.
+        """
+        met, waiting = {name}, [name]
+        while waiting:
+            each = waiting.pop()
+            if vars(self.module).get(each) is not self.originals.get(each):
+                return True
+            is_base = each.endswith("PreTrainedModel")
+            new = set() if is_base else self.names_read.get(each, set()) - met
+            met |= new
+            waiting += new
+        return False
+
+    @cached_property
+    def names_read(self) -> dict[str, set[str]]:
+        """The names that each definition reads, in bodies too."""
+        own = (ast.ClassDef, ast.FunctionDef)
+        return {
+            node.name: {each.id for each in names_within(node)}
+            for node in self.statements
+            if isinstance(node, own)
+        }
+
+    def run(self) -> None:
+        while self.at < len(self.statements):
+            self.step()
+
+    def original(self, name: str) -> Any:
+        """The parent's own definition, run now with what fills it, if that was not yet."""
+        filling = [at for at, node in enumerate(self.statements) if name in _filled(node)]
+        while self.at <= max(filling, default=-1) or name not in self.originals:
+            if self.at == len(self.statements):
+                break
+            self.step()
+        if name in self.originals:
+            return self.originals[name]
+        return getattr(self.parent, name)
+
+    def step(self) -> None:
+        node = self.statements[self.at]
+        self.at += 1
+        if isinstance(node, ast.ClassDef):
+            self.prepare(node)
+        # A table that the parent's statement fills is the parent's.
+        filled = {name: self.originals[name] for name in _filled(node) if name in self.originals}
+        replaced = {name: vars(self.module)[name] for name in filled}
+        before = dict(vars(self.module))
+        vars(self.module).update(filled)
+        self.execute(node)
+        vars(self.module).update(replaced)
+        for name, value in list(vars(self.module).items()):
+            if name not in before or before[name] is not value:
+                self.originals[name] = value
+                if self.is_followed and not name.startswith("__"):
+                    self.meaning.modular.require(self.renamed(name))
+
+    def prepare(self, node: ast.ClassDef) -> None:
+        """Take out what is removed; let `super(Own, self)` mean this class, whoever follows it."""
+        removed = self.removed.get(node.name, set())
+        kept = [each for each in node.body if not removed & set(_bound(each))]
+        node.body = kept or [ast.Pass(lineno=node.lineno, col_offset=0)]
+        for call in ast.walk(node):
+            match call:
+                case ast.Call(ast.Name("super"), [ast.Name(own) as first, _]) if own == node.name:
+                    first.id = "__class__"
+
+    def imported(
+        self, name: str, globals: Any = None, locals: Any = None, names: Any = (), level: int = 0
+    ) -> Any:
+        """A configuration that the modular file changes is that of its copy."""
+        whole = self.absolute(name, level)
+        if names and _kind(whole) == "configuration" and whole in self.meaning.copies:
+            copy = self.meaning.copies[whole]
+            copy.run()
+            return copy.module
+        return super().imported(name, globals, locals, names, level)
+
+
+@dataclass
+class Modular(Running):
+    """A modular file, or one that it imports."""
+
+    path: Path
+    name: str
+    begun: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        name = f"{MODELS}{self.path.stem}_as_python_{self.meaning.number}"
+        text = disk.text_of(self.path)
+        place = str(self.path.with_name(f"{self.path.stem}_as_python_{self.meaning.number}.py"))
+        self.begin(name, text, place, self.name.rpartition(".")[0])
+
+    @cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        return {node.name: node for node in self.tree.body if isinstance(node, ast.ClassDef)}
+
+    @cached_property
+    def defined(self) -> set[str]:
+        """What the file defines, and does not only import."""
+        own = (n for n in self.statements if not isinstance(n, ast.Import | ast.ImportFrom))
+        return {name for node in own for name in _bound(node) if not name.startswith("__")}
+
+    @cached_property
+    def origins(self) -> dict[str, tuple[str, str]]:
+        """The module and, if it is not the module itself, the name that an import binds."""
+        found = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom):
+                module = self.absolute(node.module or "", node.level)
+                for alias in node.names:
+                    found[alias.asname or alias.name] = (module, alias.name)
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.asname:
+                        found[alias.asname] = (alias.name, "")
+        return found
+
+    @property
+    def mentioned(self) -> list[str]:
+        """The modules of models that the file imports from."""
+        places = [_meant(*origin) for origin in self.origins.values()]
+        return list(dict.fromkeys(module for module, _ in places if module.startswith(MODELS)))
+
+    def parents_of(self, node: ast.ClassDef) -> list[tuple[str, str]]:
+        """The classes of transformers' models that a class of the file derives from."""
+        found = []
+        for base in node.bases:
+            first, _, attribute = ast.unparse(base).partition(".")
+            if first in self.classes and not attribute:
+                continue  # the file's own class has its parents itself
+            if first not in self.origins:
+                continue
+            module, name = self.origins[first]
+            if attribute:
+                module = f"{module}.{name}".rstrip(".")
+                name = attribute
+            if (other := self.meaning_of(module)) is not None:
+                if name in other.classes:
+                    found += other.parents_of(other.classes[name])
+                continue
+            module, name = _meant(module, name)
+            if module.startswith(MODELS):
+                found.append((module, name))
+        return found
+
+    def meaning_of(self, name: str) -> Modular | None:
+        """The file of the project that is imported as `name`."""
+        meaning = self.meaning
+        path = Path(meaning.home, *name.split(".")).with_suffix(".py")
+        if name.startswith("patchgen.") or not path.is_file():
+            return None
+        if name not in meaning.modulars:
+            meaning.modulars[name] = Modular(meaning, path, name)
+        return meaning.modulars[name]
+
+    def run(self) -> None:
+        for node in self.statements:
+            self.run_statement(node)
+
+    def require(self, name: str, before: ast.stmt | None = None) -> None:
+        """Run what binds or fills `name`, above the statement `before`, if that was not yet."""
+        for node in self.statements:
+            if node is before:
+                break
+            if name in _bound(node):
+                self.run_statement(node)
+
+    def run_statement(self, node: ast.stmt) -> None:
+        if id(node) in self.begun:
+            return
+        self.begun.add(id(node))
+        for name in _read_at_import(node):
+            self.require(name, before=node)
+        if isinstance(node, ast.ClassDef):
+            removed = _removals(node)
+            kept = [each for each in node.body if not removed & set(_bound(each))]
+            node.body = kept or [ast.Pass(lineno=node.lineno, col_offset=0)]
+            self.describe(node)
+        self.execute_well(node)
+        if isinstance(node, ast.ClassDef):
+            edits.make_edits(vars(self.module)[node.name], self.originals_of)
+        if self is self.meaning.modular and not isinstance(node, ast.Import | ast.ImportFrom):
+            self.take_places(_bound(node))
+
+    def describe(self, node: ast.ClassDef) -> None:
+        """Give a class its parent's docstring, which transformers reads, and Python does not."""
+        if ast.get_docstring(node) is None:
+            bases = [eval(ast.unparse(base), vars(self.module)) for base in node.bases]
+            texts = [getattr(base, "__doc__", None) for base in bases if self.meaning.is_own(base)]
+            for text in [text for text in texts if text][-1:]:
+                node.body.insert(0, ast.Expr(ast.Constant(text)))
+                ast.fix_missing_locations(node)
+
+    def execute_well(self, node: ast.stmt) -> None:
+        """A base that another base inherits does not stand before it: its members do."""
+        try:
+            self.execute(node)
+        except TypeError as error:
+            if "MRO" not in str(error) or not isinstance(node, ast.ClassDef):
+                raise
+            names = vars(self.module)
+            bases = [(each, eval(ast.unparse(each), names)) for each in node.bases]
+            kinds = [kind for _, kind in bases]
+            own = [k for k in kinds if any(k is not o and issubclass(o, k) for o in kinds)]
+            node.bases = [each for each, kind in bases if kind not in own]
+            self.execute(node)
+            for kind in own:
+                for name, value in vars(kind).items():
+                    if not name.startswith("__") and name not in vars(names[node.name]):
+                        setattr(names[node.name], name, value)
+
+    def originals_of(self, module: str) -> Mapping[str, Any]:
+        """The names of a module as its own text means them."""
+        for copy in self.meaning.copies.values():
+            if copy.module.__name__ == module:
+                return {**vars(copy.module), **copy.originals}
+        return vars(sys.modules[module])
+
+    def take_places(self, names: list[str]) -> None:
+        """Bind the names of the copies that these take the place of."""
+        for copy in self.meaning.copies.values():
+            if not copy.is_followed:
+                continue
+            for theirs in list(copy.originals):
+                name = copy.renamed(theirs)
+                if name in names and name in vars(self.module):
+                    vars(copy.module)[theirs] = vars(self.module)[name]
+
+    def imported(
+        self, name: str, globals: Any = None, locals: Any = None, names: Any = (), level: int = 0
+    ) -> Any:
+        whole = self.absolute(name, level)
+        if whole == "__future__":
+            return super().imported(name, globals, locals, names, level)
+        if (other := self.meaning_of(whole)) is not None:
+            return _Lazily(other)
+        if whole.startswith("transformers") and names:
+            return _AsMeant(self.meaning, whole)
+        if names and level:
+            return builtins.__import__(whole, {}, {}, names)
+        return super().imported(whole, globals, locals, names)
+
+
+class _Lazily(ModuleType):
+    """A file of the project, of which only what is asked for has been run."""
+
+    def __init__(self, modular: Modular) -> None:
+        super().__init__(modular.name)
+        self.__modular = modular
+
+    def __getattr__(self, name: str) -> Any:
+        self.__modular.require(name)
+        try:
+            return vars(self.__modular.module)[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class _AsMeant(ModuleType):
+    """A module of transformers as a modular file means it: models are those of the copies."""
+
+    def __init__(self, meaning: Meaning, name: str) -> None:
+        super().__init__(name)
+        self.__meaning = meaning
+        self.__real = importlib.import_module(name)
+
+    def __getattr__(self, name: str) -> Any:
+        real = self.__real.__name__
+        if _kind(real):
+            return self.__meaning.copy_of(real).original(name)
+        try:
+            value = getattr(self.__real, name)
+        except AttributeError:
+            value = importlib.import_module(f"{real}.{name}")
+        if isinstance(value, ModuleType):
+            return _AsMeant(self.__meaning, value.__name__) if _kind(value.__name__) else value
+        module, own = _meant(real, name)
+        return self.__meaning.copy_of(module).original(own) if _kind(module) else value
+
+
+# --- what a text says
+
+
+def _kind(module: str) -> str:
+    """ "modeling" or "configuration" for a file of a model, whose copy is run; else ""."""
+    found = re.fullmatch(rf"{re.escape(MODELS)}(?!auto\.)\w+\.(modeling|configuration)_\w+", module)
+    return found[1] if found else ""
+
+
+def _meant(module: str, name: str) -> tuple[str, str]:
+    """Where what is imported so is defined; the name is "" for a module."""
+    if not module.startswith("transformers") or not name:
+        return module, name
+    value = getattr(importlib.import_module(module), name, None)
+    if isinstance(value, ModuleType):
+        return value.__name__, ""
+    of, own = getattr(value, "__module__", None), getattr(value, "__name__", None)
+    if isinstance(of, str) and isinstance(own, str) and of.startswith(MODELS):
+        return of, own
+    return module, name
+
+
+def _prefixes(name: str, parent: str) -> tuple[str, str] | None:
+    """The parent's prefix and the new one: Llama and Tiny of TinyMLP and LlamaMLP."""
+    length = 0
+    while name[-length - 1 :] == parent[-length - 1 :] and length < min(len(name), len(parent)):
+        length += 1
+    while length and not parent[-length].isupper():  # a word of the name
+        length -= 1
+    return (parent[: len(parent) - length], name[: len(name) - length]) if length else None
+
+
+def _split(node: ast.stmt) -> list[ast.stmt]:
+    """An import of several names as one of each, so that none waits for another."""
+    if not isinstance(node, ast.ImportFrom):
+        return [node]
+    place = {"lineno": node.lineno, "col_offset": node.col_offset}
+    return [ast.ImportFrom(node.module, [alias], node.level, **place) for alias in node.names]
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    """The names that a statement binds or fills."""
+    match node:
+        case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+            return [node.name]
+        case ast.Import() | ast.ImportFrom():
+            return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            parts = [part for target in targets for part in ast.walk(target)]
+            return [part.id for part in parts if isinstance(part, ast.Name)]
+        case ast.Expr():
+            return _filled(node)
+        case ast.If() | ast.Try() | ast.With():
+            inner = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.stmt)]
+            inner += [p for handler in getattr(node, "handlers", []) for p in handler.body]
+            return [name for part in inner for name in _bound(part)]
+    return []
+
+
+def _filled(node: ast.stmt) -> list[str]:
+    """The names whose values a statement changes, and does not bind: `TABLE["a"] = gelu`."""
+    match node:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))):
+            return [name]  # TABLE.update(...), operator.register_fake(...)
+        case ast.Assign(targets=[ast.Subscript(ast.Name(name))]):
+            return [name]
+    return []
+
+
+def _read_at_import(node: ast.AST) -> set[str]:
+    """The names that a statement reads when it runs: not those in bodies of functions."""
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Load) else set()
+    is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    names: set[str] = set()
+    for part, value in ast.iter_fields(node):
+        if is_function and part == "body":
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                names |= _read_at_import(child)
+    return names
+
+
+def _removals(node: ast.ClassDef) -> set[str]:
+    """What a class removes: `def f(self): raise AttributeError`, `f = AttributeError()`."""
+    found = set()
+    for each in node.body:
+        match each:
+            case ast.FunctionDef(name=name, body=[*_, ast.Raise(error)]):
+                texts = [part for part in each.body[:-1] if not _is_text(part)]
+                if not texts and error and ast.unparse(error) in _REMOVED:
+                    found.add(name)
+            case ast.Assign(targets=[ast.Name(name)], value=value):
+                if ast.unparse(value) == "AttributeError()":
+                    found.add(name)
+    return found
+
+
+_REMOVED = ("AttributeError", "AttributeError()")
+
+
+def _look_up(names: Mapping[str, str], found: re.Match[str]) -> str:
+    return names[found[0]]
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
