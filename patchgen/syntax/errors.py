@@ -182,9 +182,25 @@ class Explanation:
 
     code: str
     title: str
+    what: str
     why: str
     fix: str
-    example: str = ""
+    example: str
+
+    @property
+    def is_code(self) -> bool:
+        """Whether the example is code that gets this problem, and not the line that is printed."""
+        return f"{self.code} " not in self.example
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """What is said of the code, by its headings."""
+        return {
+            "What it does": self.what,
+            "Why": self.why,
+            "Example": self.example,
+            "Write instead" if self.is_code else "What to do": self.fix,
+        }
 
 
 @functools.cache

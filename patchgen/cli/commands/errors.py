@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import click
@@ -10,6 +11,8 @@ from patchgen import disk
 from patchgen.cli import terminal
 from patchgen.cli.options import option
 from patchgen.syntax.errors import Explanation, catalogue, did_you_mean
+
+_WIDTH = 96  # of text; it is indented by four
 
 
 @click.command()
@@ -32,24 +35,37 @@ def _about(asked: str) -> str:
     entries = catalogue()
     code = asked.upper()
     if code in entries:
-        return f"{code}: {_explain(entries[code], 'What to do:', '')}"
+        return _as_text(entries[code])
     family = [entry for name, entry in entries.items() if code and name.startswith(code)]
     if not family:
         raise click.UsageError(f"no such code: {asked}. {did_you_mean(code, entries)}")
     return "".join(f"{entry.code}  {entry.title}\n" for entry in family)
 
 
+def _as_text(entry: Explanation) -> str:
+    """The explanation for a terminal."""
+    parts = [f"{entry.code}: {entry.title}\n"]
+    for heading, text in entry.sections.items():
+        # Lines of an example stay as they are.
+        if text != entry.example:
+            text = textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+        parts.append(f"{heading}:\n{textwrap.indent(text, '    ')}\n")
+    return "\n".join(parts)
+
+
 def as_markdown() -> str:
     """docs/errors.md."""
     head = disk.text_of(Path(__file__).parents[1] / "errors.md")
-    entries = catalogue().values()
-    sections = [f"## {e.code}: {_explain(e, '**What to do:**', '```')}" for e in entries]
-    return "\n".join([head, *sections])
+    return "\n".join([head, *map(_as_section, catalogue().values())])
 
 
-def _explain(entry: Explanation, todo: str, fence: str) -> str:
-    text = f"{entry.title}\n\n{entry.why.strip()}\n\n{todo} {entry.fix.strip()}\n"
-    if not entry.example:
-        return text
-    open_fence, close_fence = (f"{fence}\n", f"\n{fence}") if fence else ("", "")
-    return f"{text}\n{open_fence}{entry.example.strip()}{close_fence}\n"
+def _as_section(entry: Explanation) -> str:
+    """The explanation as a section of the page."""
+    parts = [f"## {entry.code}: {entry.title}\n"]
+    for heading, text in entry.sections.items():
+        if text == entry.example:
+            language = "python" if entry.is_code else "text"
+            parts.append(f"**{heading}:**\n\n```{language}\n{text}\n```\n")
+        else:
+            parts.append(f"**{heading}:** {text}\n")
+    return "\n".join(parts)
