@@ -133,10 +133,19 @@ def defect(display_path: str, error: Exception) -> Problem:
     place = "an unknown place"
     if frames:
         place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
-    message = " ".join(str(error).split())
-    what = f"internal error at {place}: {type(error).__name__}: {message}"
+    what = f"internal error at {place}: {describe_error(error)}"
     hint = "this is a defect of patchgen, not of your file; please report it together with the file"
     return Problem(Location(display_path), "PG908", what, hint)
+
+
+def one_line(error: BaseException, most: int | None = None) -> str:
+    """The message of an exception on one line, of at most so many characters."""
+    return " ".join(str(error).split())[:most]
+
+
+def describe_error(error: BaseException, most: int | None = None) -> str:
+    """The kind of an exception, and its message on one line."""
+    return f"{type(error).__name__}: {one_line(error, most)}"
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

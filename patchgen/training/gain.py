@@ -15,7 +15,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from patchgen.syntax.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError, one_line
 from patchgen.training.memory.figures import summarize
 from patchgen.training.memory.step import Setup, StepTrace, predict_step
 from patchgen.training.memory.target import Target, default_length
@@ -142,7 +142,7 @@ def count_a_gain(
             if gains[step].is_worth_it:
                 return step, gains[step]
         except (PatchgenError, ValueError, RuntimeError, TypeError, AttributeError) as error:
-            reasons.append(f"{step}: {' '.join(str(error).split())[:200]}")
+            reasons.append(f"{step}: {one_line(error, 200)}")
     if gains and all(gain == Gain(1, 1, 1) for gain in gains.values()):
         # A model of images that is given text, for one: what does not run gains and costs nothing.
         reasons = ["it takes exactly what its parent does, as if nothing changed had run"]

@@ -20,6 +20,7 @@ from patchgen.runtime.checkpointing import options_of, switch_on
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import find_variant
+from patchgen.syntax.errors import one_line
 from patchgen.training.bench.cases import Case, Entry
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.precision import autocast_to, weights_in
@@ -87,7 +88,7 @@ def build(case: Case, entry: Entry, device: str, weights: dict[str, Tensor] | No
         try:
             model = class_of(case, entry)._from_config(make_config(case), dtype=dtype, **how)
         except (ImportError, ValueError) as error:
-            raise Unavailable(" ".join(str(error).split())[:300]) from error
+            raise Unavailable(one_line(error, 300)) from error
     if weights is not None:
         model.load_state_dict(weights)
     model.train()

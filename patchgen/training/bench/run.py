@@ -26,7 +26,7 @@ import torch
 from patchgen import disk
 from patchgen.children import PIPE, end, python, started
 from patchgen.runtime.variants import find_variant
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, describe_error
 from patchgen.training.bench.cases import Case, Entry, choose_cases
 from patchgen.training.bench.models import Steps, Unavailable, build, make_batch, make_config
 from patchgen.training.bench.plan import ROOM, plan
@@ -254,7 +254,7 @@ def _guarded(
     except Exception as error:
         if BROKEN in str(error):
             raise
-        note = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        note = describe_error(error, 300)
         return {"status": "failed", "note": note, "rows": rows}
     finally:
         gc.collect()

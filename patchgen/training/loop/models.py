@@ -26,7 +26,7 @@ from patchgen.runtime.classes import auto_entries
 from patchgen.runtime.load import model_types
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import Variant, find_variant, known_variants
-from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean, one_line
 from patchgen.training.device_memory import GIB, free_memory
 from patchgen.training.loop.options import Options, needs, refuse
 from patchgen.training.loop.texts import TrainingData
@@ -114,7 +114,7 @@ def _read_configuration(checkpoint: str) -> Mapping[str, Any]:
     try:
         values: Mapping[str, Any] = PreTrainedConfig.get_config_dict(checkpoint)[0]
     except (OSError, ValueError) as error:
-        what = f"its configuration cannot be read: {' '.join(str(error).split())}"
+        what = f"its configuration cannot be read: {one_line(error)}"
         raise PatchgenError("PG811", Location(checkpoint), what) from error
     if not values:
         hint = "a checkpoint has a config.json"
@@ -139,7 +139,7 @@ def configuration(source: Source, options: Options, data: TrainingData) -> Any:
     try:
         config = tiny_config(kind, **changes) if options.tiny else kind(**changes)
     except Exception as error:  # each configuration has its own
-        what = f"the configuration is refused: {' '.join(str(error).split())}"
+        what = f"the configuration is refused: {one_line(error)}"
         where = Location(f"--config {' '.join(options.config)}")
         raise PatchgenError("PG813", where, what) from error
     _check_positions(config, options)
@@ -214,7 +214,7 @@ def _loaded(source: Source, options: Options, data: TrainingData, dtype: torch.d
     try:  # transformers logs which weights are missing, and which it does not take
         model = source.model_class.from_pretrained(source.checkpoint, dtype=dtype, **changes)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        what = f"cannot be loaded: {' '.join(str(error).split())}"
+        what = f"cannot be loaded: {one_line(error)}"
         raise PatchgenError("PG811", where, what) from error
     held = model.get_input_embeddings().weight.shape[0]
     if len(data.tokenizer) > held:
@@ -235,7 +235,7 @@ def _adapted(model: Any, options: Options) -> Any:
         )
         return peft.get_peft_model(model, config)
     except (ValueError, TypeError) as error:
-        refuse("lora_kwargs", options.lora_kwargs, " ".join(str(error).split()))
+        refuse("lora_kwargs", options.lora_kwargs, one_line(error))
 
 
 def check_isolation(model: Any, vocabulary: int) -> None:

@@ -22,7 +22,7 @@ from transformers import HfArgumentParser, TrainingArguments
 from patchgen import disk
 from patchgen.project.origin import install_hint
 from patchgen.runtime.checkpointing import options_of
-from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean, one_line
 from patchgen.training.parallel.engine import NAMES
 
 ARGUMENTS = "arguments.json"
@@ -196,7 +196,7 @@ def make_arguments(
             warnings.simplefilter("ignore", FutureWarning)  # a name of before transformers 5.23
             return TrainingArguments(**values)
     except (ValueError, ImportError, TypeError) as error:
-        what = " ".join(str(error).split())
+        what = one_line(error)
         raise PatchgenError("PG813", Location("TrainingArguments"), what) from error
 
 

@@ -26,7 +26,7 @@ from transformers import (
 )
 
 from patchgen import disk
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, one_line
 from patchgen.training.loop.options import Options, needs
 
 Row: TypeAlias = "dict[str, Any]"  # names of a model's inputs, and one array of tokens for each
@@ -130,7 +130,7 @@ def load(options: Options) -> tuple[Mapping[str, Any], str]:
     except PatchgenError:
         raise
     except Exception as error:  # file systems, the Hub and parsers raise errors of their own
-        what = f"cannot be read: {' '.join(str(error).split())}"
+        what = f"cannot be read: {one_line(error)}"
         hint = "name text files, a folder, a table (csv, json, parquet) or a data set of the Hub"
         raise PatchgenError("PG815", Location(source), what, hint) from error
     splits = parts if isinstance(parts, dict) else {"train": parts}
@@ -236,7 +236,7 @@ def conversation(messages: list[Any], tokenizer: Any, source: str) -> Document:
         try:
             return list(tokenizer.apply_chat_template(messages[:count], return_dict=False, **more))
         except Exception as error:  # templates raise errors of their own
-            what = f"the chat template refuses it: {' '.join(str(error).split())}"
+            what = f"the chat template refuses it: {one_line(error)}"
             raise PatchgenError("PG815", Location(source), what) from error
 
     tokens = applied(len(messages))

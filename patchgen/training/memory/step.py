@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map_only
 from transformers import PreTrainedModel
 
 from patchgen.runtime.checkpointing import options_of, switch_on
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, describe_error
 from patchgen.training import precision
 from patchgen.training.memory.cuda_kernels import device_label, use_kernels
 from patchgen.training.memory.depth import leave_layers_out
@@ -205,7 +205,7 @@ def build_model(target: Target, setup: Setup) -> PreTrainedModel:
         try:
             model: PreTrainedModel = target.model_class._from_config(config, dtype=dtype, **more)
         except BUILDING as error:
-            raise ValueError(f"{name} cannot be built: {_describe(error)}") from error
+            raise ValueError(f"{name} cannot be built: {describe_error(error, 300)}") from error
     model.train()
     if setup.checkpoint != "none":
         if not model.supports_gradient_checkpointing:
@@ -264,7 +264,7 @@ def _loss(model: PreTrainedModel, given: Mapping[str, Tensor], setup: Setup) -> 
         try:
             out = model(**given, **more)
         except (RuntimeError, IndexError, ValueError, TypeError, AttributeError, KeyError) as error:
-            what = f"the model's forward fails: {_describe(error)}"
+            what = f"the model's forward fails: {describe_error(error, 300)}"
             hint = "try a shorter --length, another --attention, or other values by --set"
             raise PatchgenError("PG822", _origin(error), what, hint) from error
         if narrow:  # as Accelerate does for Trainer
@@ -281,10 +281,6 @@ def _loss(model: PreTrainedModel, given: Mapping[str, Tensor], setup: Setup) -> 
         if not floats:
             raise ValueError("the forward gives nothing that can be derived")
         return torch.stack([leaf.float().mean() for leaf in floats]).sum()
-
-
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def _origin(error: BaseException) -> Location:

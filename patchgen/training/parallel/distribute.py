@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from patchgen.runtime.plans import generic, require_plans
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, one_line
 from patchgen.training.parallel.engine import SHARDED, Engine
 from patchgen.training.parallel.process_group import gather
 
@@ -53,7 +53,7 @@ def distribute(model: Any, engine: Engine, device: str) -> Any:
         model = type(model).maybe_distribute_model(model, config, mesh)
     except (AttributeError, KeyError, NotImplementedError, ValueError) as error:
         name = type(model).__name__
-        message = " ".join(str(error).split())
+        message = one_line(error)
         what = f"transformers does not lay {name} out: {message}"
         hint = "--engine fsdp2; or, for a head tied to the embedding, "
         hint += "--config tie_word_embeddings=false"

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 import torch
 from torch import distributed
 
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, describe_error, one_line
 from patchgen.training.parallel.engine import LAUNCHED, Engine
 
 BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
@@ -69,7 +69,7 @@ def join(engine: Engine, device: str, seconds: int = PATIENCE) -> None:
             device_id=torch.device("cuda", engine.launch.local_rank) if device == "cuda" else None,
         )
     except (RuntimeError, ValueError) as error:
-        what = f"the processes do not connect: {' '.join(str(error).split())}"
+        what = f"the processes do not connect: {one_line(error)}"
         raise PatchgenError("PG836", where, what) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _ended_by_launcher)
@@ -127,7 +127,7 @@ def first_process_first(engine: Engine, work: Callable[[], _Value]) -> _Value:
     try:
         return work()
     except Exception as error:
-        what = f"process 0 has failed: {type(error).__name__}: {' '.join(str(error).split())}"
+        what = f"process 0 has failed: {describe_error(error)}"
         outcome = [error if isinstance(error, PatchgenError) else PeerLost(what)]
         raise
     finally:

@@ -18,7 +18,7 @@ from transformers.integrations.deepspeed import (
 )
 
 from patchgen.project.origin import install_hint
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, one_line
 from patchgen.training.parallel.engine import Engine
 
 AUTO = "auto"
@@ -71,7 +71,7 @@ def check_deepspeed(engine: Engine, device: str) -> None:
     try:
         from deepspeed.accelerator import get_accelerator
     except Exception as error:  # each release of DeepSpeed fails in its own way
-        what = f"deepspeed cannot be imported: {' '.join(str(error).split())}"
+        what = f"deepspeed cannot be imported: {one_line(error)}"
         hint = f"{install_hint('deepspeed')}, in a release that goes with this torch"
         raise PatchgenError("PG845", where, what, hint) from error
     found = get_accelerator().device_name()
