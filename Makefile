@@ -47,7 +47,7 @@ docs: $(DOCS)
 regen: $(ENV)
 	$(BIN)/patchgen convert
 	$(BIN)/patchgen errors --markdown > docs/errors.md
-	$(BIN)/patchgen bench --page --folder docs/benchmarks
+	$(BIN)/patchgen bench --page --folder docs/records
 	$(BIN)/python utils/draw_fork.py > docs/fork.svg
 	PATCHGEN_REFRESH=1 $(PYTEST) tests/golden
 

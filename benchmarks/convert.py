@@ -1,6 +1,6 @@
 """Measures the cost of converting transformers' own modular files, relative to a yardstick.
 
-    python benchmarks/convert.py [--runs 3] [--out docs/benchmarks]
+    python benchmarks/convert.py [--runs 3] [--out docs/records]
 
 Y is the CPU time that `libcst.parse_module` takes for the 326 modular files alone, in a process of
 its own, with the default garbage collector.  Everything is timed from outside: whole processes,
@@ -229,7 +229,7 @@ def main() -> None:
     parser.add_argument(
         "--runs", type=int, default=3, help="samples of each figure, of which the median counts"
     )
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/benchmarks")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/records")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as place:
         corpus = Corpus(Path(place))

@@ -1,6 +1,6 @@
 """Measures what checking the gallery costs, relative to a yardstick.
 
-    python benchmarks/gallery.py [--runs 1] [--out docs/benchmarks]
+    python benchmarks/gallery.py [--runs 1] [--out docs/records]
 
 G is the CPU time that `libcst.parse_module` takes for the modeling files of transformers that the
 gallery is made from, in the same run.  Everything is timed from outside: whole processes, including
@@ -133,7 +133,7 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=1, help="samples, of which the median counts")
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/benchmarks")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/records")
     options = parser.parse_args()
     rows = measure_rows(options.runs)
     about = {

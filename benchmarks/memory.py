@@ -1,7 +1,7 @@
 """Writes the tables of `patchgen memory`: against measurements, for BERT-large, and for large
 models.
 
-    python benchmarks/memory.py [--out docs/benchmarks]
+    python benchmarks/memory.py [--out docs/records]
 
 The first table measures tiny models of many families, on this machine's CPU.  The others only
 predict, for CUDA, and need no GPU: how the memory of BERT-large changes with each method, and what
@@ -176,7 +176,7 @@ def as_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int) ->
 def main() -> None:
     """Predict, measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/benchmarks")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/records")
     options = parser.parse_args()
     bert = find_target("bert-large", Choice(head="BertForSequenceClassification"), REPOSITORY)
     walk = list(walked(bert))

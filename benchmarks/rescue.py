@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""Files written for transformers 4, rescued: docs/benchmarks/rescue.md.
+"""Files written for transformers 4, rescued: docs/records/rescue.md.
 
     python benchmarks/rescue.py --wheels DIR [--forks DIR] [--only llama] [--results FILE] [--out FILE]
 
@@ -292,7 +292,7 @@ def runs(one: dict[str, Any]) -> bool:
 
 
 def page(results: dict[str, Any], missing: list[str]) -> str:
-    """docs/benchmarks/rescue.md."""
+    """docs/records/rescue.md."""
     lines = [
         "# Files for transformers 4, rescued",
         "",
@@ -367,7 +367,7 @@ def main() -> None:
     parser.add_argument("--forks", type=Path)
     parser.add_argument("--only", default="", help="names, with commas between")
     parser.add_argument("--results", type=Path, default=Path("rescue.json"))
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/benchmarks/rescue.md")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/records/rescue.md")
     args = parser.parse_args()
     wanted = {**dict.fromkeys(PUBLIC, "public"), **dict.fromkeys(REMOVED, "removed")}
     wanted |= dict.fromkeys(MODELS, "model")

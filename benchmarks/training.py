@@ -1,6 +1,6 @@
 """Trains variants and their stock models on the shipped text, and compares their final losses.
 
-    python benchmarks/training.py --out docs/training
+    python benchmarks/training.py --out docs/records
 
 For each pair: the same initial weights, the same rows in the same order, three seeds.  Writes
 training.json, training.md and a chart of each pair.  The experts of a mixture are copies of the

@@ -1,4 +1,4 @@
-"""Liger's patches, model by model, as modular files: docs/benchmarks/unpatch.md.
+"""Liger's patches, model by model, as modular files: docs/records/unpatch.md.
 
     TRITON_INTERPRET=1 python benchmarks/unpatch.py [--only llama] [--equal llama,gemma] [--out DIR]
 
@@ -154,7 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
     parser.add_argument("--equal", default="llama")
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/benchmarks")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/records")
     parser.add_argument("--rows", type=Path, help="keep rows here, and take those that are there")
     arguments = parser.parse_args()
     chosen = arguments.only.split(",") if arguments.only else names()

@@ -124,7 +124,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("variants", nargs="*")
     parser.add_argument("--range", default="5.10.1..5.23.0")
     parser.add_argument("--jobs", type=int, default=1, help="how many variants at a time")
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/benchmarks")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/records")
     return parser
 
 

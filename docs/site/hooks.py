@@ -33,10 +33,10 @@ TOP = {
     "CHANGELOG.md": "changelog.md",
 }
 # Tables of thousands of rows, in which nobody searches by words, and what was before.
-RECORDS = ("coverage.md", "parity/", "benchmarks/", "changelog.md")
-# What the site leaves to the source: each page below this line, and these files of docs/.
+RECORDS = ("coverage.md", "parity/", "changelog.md")
+# What the site leaves to the source: each page below this line, and these files of docs/, as patterns.
 CUT = {"parity/parity.md": "\n## albert_checkpoint\n", "coverage.md": "\n## sdpa: failed\n"}
-IN_SOURCE = ("coverage.json", "LOG.md")
+IN_SOURCE = (r"coverage\.json", r"records/[\w-]+\.(?:md|json)")
 SOURCE = "source-of-patchgen:"  # where the link to such a file leads until the address is known
 CHANGES = "changes-of-patchgen"  # in the footer, until the page that it stands on is known
 WEIGHT = 3_000_000  # bytes of the whole site, at most
@@ -153,7 +153,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: objec
         )
         # The table leads to headings that are in the rest.
         markdown = re.sub(r"\[([^]\n]+)\]\(#\w+\)", r"\1", markdown)
-    names = "|".join(map(re.escape, IN_SOURCE))
+    names = "|".join(IN_SOURCE)
     markdown = re.sub(rf"\]\((?:\.\./|docs/)*({names})[^)]*\)", rf"]({SOURCE}\1)", markdown)
     to_source = rf"[\1]({config.repo_url}/blob/main/docs/\2)" if config.repo_url else r"\1"
     markdown = re.sub(rf"\[([^]]+)\]\({SOURCE}([^)]+)\)", to_source, markdown)

@@ -179,10 +179,10 @@ def test_the_table_has_what_was_measured(tmp_path):
 
 
 def test_the_page_marks_what_was_measured_with_older_code(tmp_path):
-    shutil.copy(REPOSITORY / "docs/benchmarks/bench.json", tmp_path)
+    shutil.copy(REPOSITORY / "docs/records/bench.json", tmp_path)
     assert main(["bench", "--page", "--folder", str(tmp_path)]) == 0
     page = (tmp_path / "bench.md").read_text()
-    assert page == (REPOSITORY / "docs/benchmarks/bench.md").read_text(), "run: make regen"
+    assert page == (REPOSITORY / "docs/records/bench.md").read_text(), "run: make regen"
     assert main(["bench", "--page", "--folder", str(tmp_path / "nothing")]) == 1
 
 

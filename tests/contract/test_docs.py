@@ -63,7 +63,8 @@ PAGES = (
     "docs/README.md",
     "docs/distributed.md",
     "docs/language.md",
-    "docs/LOG.md",
+    "docs/records/LOG.md",
+    "docs/records/README.md",
     "CHANGELOG.md",
 )
 HISTORY = ("LOG.md", "CHANGELOG.md")  # these go on naming what is gone
@@ -375,11 +376,28 @@ def _leads(link: str, page: Page) -> bool:
 
 
 def test_the_site_names_every_page():
-    """`make docs` builds with --strict: a page that its navigation does not name is an error."""
+    """`make docs` builds with --strict: a page that its navigation does not name is an error.
+
+    The records stay in the source.
+    """
     navigation = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
     named = set(re.findall(r": (\S+\.md)$", navigation, re.MULTILINE))
-    pages = {path.relative_to(REPOSITORY / "docs") for path in (REPOSITORY / "docs").rglob("*.md")}
-    assert {path.as_posix() for path in pages} - {"README.md", "LOG.md"} - named == set()
+    paths = (REPOSITORY / "docs").rglob("*.md")
+    pages = {path.relative_to(REPOSITORY / "docs").as_posix() for path in paths}
+    records = {page for page in pages if page.startswith("records/")}
+    assert pages - records - named == {"README.md"}
+    assert named & records == set()
+
+
+def test_the_page_of_the_records_names_each():
+    """With the code that it measured, so that a reader can ask git what has changed there."""
+    page = read_page(REPOSITORY / "docs/records/README.md")
+    records = {path.name for path in page.path.parent.glob("*.md")} - {"README.md"}
+    rows = re.findall(r"^\| \[([\w.-]+)\]\(\1\) \|.*\| (.*) \|$", page.text, re.MULTILINE)
+    assert {name for name, _ in rows} == records - {"LOG.md"}
+    for _, measured in rows:
+        folders = re.findall(r"`([^`]+)`", measured)
+        assert folders and all((REPOSITORY / folder).exists() for folder in folders), measured
 
 
 def test_the_package_index_shows_the_readme():
