@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -308,6 +309,43 @@ def imports(path: Path, *, types: bool = False) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, name if name in MODULES else node.module) for name in inner)
         elif types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             stack.extend(ast.iter_child_nodes(node))
+
+
+# What nearly all of them import, and what stands for the packages of the compiler.
+EVERYWHERE = {"syntax.errors", "disk", "children", "system", "budget", "project.markdown"}
+DESIGN = REPOSITORY / "docs/design.md"
+HEADING = "| package | may import |\n|---|---|\n"
+
+
+def as_markdown() -> str:
+    """The table for docs/design.md, in its order, without what is imported everywhere."""
+    rows = []
+    for part, imported in TABLE.items():
+        if part in EVERYWHERE:
+            continue
+        named = sorted(imported - EVERYWHERE)
+        if imported >= ALL_OF_THE_COMPILER:
+            named = sorted({"compiler", *imported} - EVERYWHERE - ALL_OF_THE_COMPILER)
+        listed = ", ".join(map(shown, named))
+        rows.append(f"| {shown(part)} | {listed or 'nothing'} |\n")
+    return "".join(rows)
+
+
+def shown(part: str) -> str:
+    """`compiler/plan` for a package, `compiler/flat.py` for a module."""
+    path = part.replace(".", "/")
+    is_package = (REPOSITORY / "patchgen" / path).is_dir()
+    return f"`{path}`" if is_package else f"`{path}.py`"
+
+
+def test_the_page_shows_the_table():
+    """PATCHGEN_REFRESH=1 writes it."""
+    before, heading, after = DESIGN.read_text(encoding="utf-8").partition(HEADING)
+    shown, _, rest = after.partition("\n\n")
+    if os.environ.get("PATCHGEN_REFRESH") and f"{shown}\n" != as_markdown():
+        text = f"{before}{heading}{as_markdown()}\n{rest}"
+        DESIGN.write_text(text, encoding="utf-8")
+    assert f"{shown}\n" == as_markdown(), "PATCHGEN_REFRESH=1 writes it"
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)

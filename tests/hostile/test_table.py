@@ -1,5 +1,6 @@
 """Each line of SECURITY.md is what its command does: the command runs under an audit hook that allows no more."""
 
+import re
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,8 +10,10 @@ import pytest
 
 from patchgen.cli.commands import COMMANDS
 from tests.hostile.audit import read_table, watched
+from tests.toytree import REPOSITORY
 
 TABLE = read_table()
+PAGE = (REPOSITORY / "SECURITY.md").read_text(encoding="utf-8")
 FILE = "modular/v1/modular_v1.py"
 # Command lines in a converted project: that exit with 0, or with the code behind them.
 RUNS = {
@@ -70,6 +73,12 @@ from transformers import PreTrainedModel
 class TinyModel(PreTrainedModel):
     pass
 """
+
+
+def test_the_page_names_the_commands_that_run_code_of_the_user():
+    named = re.search(r"These run code of yours.*?:\s(.*?)\.", PAGE, re.DOTALL)[1]
+    run = {name for name, line in TABLE.items() if line["runs"] & {"models", "program"}}
+    assert set(re.findall(r"`(\w+)`", named)) == run
 
 
 def test_every_command_has_a_line_and_a_test():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytest.importorskip("torch")
@@ -11,7 +13,15 @@ pytest.importorskip("transformers")
 from patchgen.syntax.errors import PatchgenError
 from patchgen.training.loop.options import Options
 from patchgen.training.loop.run import check_engine_arguments
-from patchgen.training.parallel.engine import CONFIGURED, Engine, Launch, parse_engine
+from patchgen.training.parallel.engine import CONFIGURED, NAMES, Engine, Launch, parse_engine
+from tests.toytree import REPOSITORY
+
+
+def test_the_page_has_a_row_of_each_engine():
+    page = (REPOSITORY / "docs/distributed.md").read_text(encoding="utf-8")
+    table = page.partition("| `--engine` |")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines()[2:]]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(NAMES)
 
 
 def launched(world, rank=0, **more):
