@@ -34,7 +34,8 @@ TOP = {
 }
 # Tables of thousands of rows, in which nobody searches by words, and what was before.
 RECORDS = ("coverage.md", "parity/", "changelog.md")
-# What the site leaves to the source: each page below this line, and these files of docs/, as patterns.
+# What the site leaves to the source: each page below this line, and these files of docs/
+# (patterns).
 CUT = {"parity/parity.md": "\n## albert_checkpoint\n", "coverage.md": "\n## sdpa: failed\n"}
 IN_SOURCE = (r"coverage\.json", r"records/[\w-]+\.(?:md|json)")
 SOURCE = "source-of-patchgen:"  # where the link to such a file leads until the address is known
