@@ -128,27 +128,33 @@ def _link_hunks(hunks: Sequence[Hunk], links: dict[int, Link]) -> None:
 
 def _link_classes(text: str, sources: Sources, links: dict[int, Link]) -> None:
     """Link the head of each class to the class of that name in the modular file too."""
-    classes = read_outline(text).classes
-    declared = [path for path in sources.texts if path not in sources.parents]
-    for path in declared:
-        for name, line in read_outline(sources.texts[path]).classes.items():
-            link = links.get(classes.get(name, 0), Link("declaration"))
-            at = Lines(path, line, line)
-            if name in classes and at not in link.sources:
-                links[classes[name]] = Link(link.kind, (at, *link.sources))
+    heads = read_outline(text).classes
+    for path, source in sources.texts.items():
+        if path in sources.parents:
+            continue
+        for name, line in read_outline(source).classes.items():
+            if name not in heads:
+                continue
+            head = heads[name]
+            link = links.get(head, Link("declaration"))
+            declared = Lines(path, line, line)
+            if declared not in link.sources:
+                links[head] = Link(link.kind, (declared, *link.sources))
 
 
 def _link_neighbours(text: str, lines: Sequence[str], links: dict[int, Link]) -> None:
     """Link what is left inside a definition to the nearest lines of that definition."""
     for first, last in read_outline(text).definitions:
-        linked = [n for n in range(first, last + 1) if n in links and links[n].sources]
+        numbers = range(first, last + 1)
+        linked = [number for number in numbers if number in links and links[number].sources]
         if not linked:
             continue
-        for number in range(first, last + 1):
+        for number in numbers:
             # Comments are the converter's alone.
-            if number not in links and not lines[number - 1].startswith("#"):
-                nearest = min(linked, key=lambda other: abs(other - number))
-                links[number] = Link("rewritten", links[nearest].sources)
+            if number in links or lines[number - 1].startswith("#"):
+                continue
+            nearest = min(linked, key=lambda other: abs(other - number))
+            links[number] = Link("rewritten", links[nearest].sources)
 
 
 def compare(
@@ -162,23 +168,24 @@ def compare(
         return (), {}
     path, base = file.diff_base
     # By the number of a line in the base of the diff, that in the parent itself.
-    there = {
-        start + offset + 1: first + offset + 1
-        for start, first, size in _matcher(base, parent).get_matching_blocks()
-        for offset in range(size)
-    }
+    in_parent: dict[int, int] = {}
+    for start, first, size in _matcher(base, parent).get_matching_blocks():
+        for offset in range(1, size + 1):
+            in_parent[start + offset] = first + offset
     definitions = read_outline(parent).definitions
     hunks = []
     alike: dict[int, Lines] = {}
     for tag, start, stop, first, last in _matcher(base, file.text).get_opcodes():
-        lines = [there[number] for number in range(start + 1, stop + 1) if number in there]
+        known = [number for number in range(start + 1, stop + 1) if number in in_parent]
         if tag == "equal":
-            for offset in range(stop - start):
-                if line := there.get(start + offset + 1):
-                    alike[first + offset + 1] = Lines(path, line, line)
+            for number in known:
+                line = in_parent[number]
+                alike[first + number - start] = Lines(path, line, line)
             continue
-        above = max((there[n] for n in range(1, start + 1) if n in there), default=0)
-        before = Lines(path, min(lines, default=above + 1), max(lines, default=above))
+        replaced = [in_parent[number] for number in known]
+        # Where nothing is replaced, the place is below what stands above.
+        above = max((line for number, line in in_parent.items() if number <= start), default=0)
+        before = Lines(path, min(replaced, default=above + 1), max(replaced, default=above))
         matches = _edits_at(before, edits, definitions)
         hunks.append(Hunk(Lines(file.name, first + 1, last), before, matches))
     return tuple(hunks), alike

@@ -98,22 +98,32 @@ class Classes:
     def tied_line(self, name: str) -> str | None:
         """The mapping from a head's tied weight to its source, as a line of the head's class."""
         output = _returned_path(self.methods[name].get("get_output_embeddings"))
-        path = _returned_path(self.methods[name].get("get_input_embeddings"))
-        others = [other for other in self.bases if other != name and self.is_model(other)]
-        prefix = (self.value(name, "base_model_prefix") or "").strip("\"'")
-        # The model that the head builds, or else any that the usual name may stand for.
-        built = [(home, other) for other in others if (home := self._built(name, other))]
-        if path is None:
-            for home, other in [*built, *((prefix, other) for other in others)]:
-                of_model = [self.methods.get(base, {}) for base in self.ancestors(other)]
-                getters = [methods.get("get_input_embeddings") for methods in of_model]
-                inner = _returned_path(next(filter(None, getters), None))
-                if home and inner is not None and not inner.startswith(f"{home}."):
-                    path = f"{home}.{inner}"
-                    break
-        if output is None or path is None:
+        source = _returned_path(self.methods[name].get("get_input_embeddings"))
+        source = source or self._embedding_of_base(name)
+        if output is None or source is None:
             return None
-        return f"_tied_weights_keys = {{'{output}.weight': '{path}.weight'}}"
+        return f"_tied_weights_keys = {{'{output}.weight': '{source}.weight'}}"
+
+    def _embedding_of_base(self, head: str) -> str | None:
+        """Where the base model of a head has its embedding, seen from the head."""
+        models = [name for name in self.bases if name != head and self.is_model(name)]
+        prefix = (self.value(head, "base_model_prefix") or "").strip("\"'")
+        # The model that the head builds, or else any that the usual name may stand for.
+        places = [(self._built(head, model), model) for model in models]
+        places += [(prefix, model) for model in models]
+        for place, model in places:
+            embedding = self._embedding(model)
+            if place and embedding is not None and not embedding.startswith(f"{place}."):
+                return f"{place}.{embedding}"
+        return None
+
+    def _embedding(self, model: str) -> str | None:
+        """What `get_input_embeddings` of a model returns, its own or the nearest inherited one."""
+        for name in self.ancestors(model):
+            getter = self.methods.get(name, {}).get("get_input_embeddings")
+            if getter is not None:
+                return _returned_path(getter)
+        return None
 
     def _built(self, name: str, other: str) -> str:
         """Where the `__init__` of a model puts another one."""
@@ -158,12 +168,16 @@ def code(node: cst.CSTNode) -> str:
 
 def with_lines(node: Block, text: str, *, first: bool = False) -> Block:
     """A class or function with the statements of `text` at its end, or after its docstring."""
-    body: list[Any] = [
-        cst.SimpleStatementLine([line]) if isinstance(line, cst.BaseSmallStatement) else line
-        for line in node.body.body
-    ]
-    docstring = m.SimpleStatementLine([m.Expr(m.SimpleString())])
-    at: int = int(m.matches(body[0], docstring)) if first else len(body)
-    lines = [*body[:at], *cst.parse_module(text).body, *body[at:]]
+    body: list[Any] = []
+    for line in node.body.body:
+        # `def f(self): return 1`, on one line.
+        if isinstance(line, cst.BaseSmallStatement):
+            line = cst.SimpleStatementLine([line])
+        body.append(line)
+    place = len(body)
+    if first:
+        docstring = m.SimpleStatementLine([m.Expr(m.SimpleString())])
+        place = int(m.matches(body[0], docstring))
+    body[place:place] = cst.parse_module(text).body
     block = node.body if isinstance(node.body, cst.IndentedBlock) else cst.IndentedBlock([])
-    return node.with_changes(body=block.with_changes(body=lines))
+    return node.with_changes(body=block.with_changes(body=body))

@@ -156,10 +156,11 @@ class Resolver:
         if source.split(".")[0] == PACKAGE and module is not self.support:
             return self.decide(names, source, inner, bound, defined)
         line = f"from {source} import {aliased(inner, bound)}"
-        nodes = (n for n in module.tree.body if isinstance(n, ast.Import | ast.ImportFrom))
-        if name in (bound_by(alias) for node in nodes for alias in node.names):
-            return line
-        return f"try:\n    {line}\nexcept ImportError:\n    pass"  # not everybody has the package
+        for node in module.tree.body:
+            if isinstance(node, ast.Import | ast.ImportFrom) and name in map(bound_by, node.names):
+                return line
+        # It stands under a condition: not everybody has the package.
+        return f"try:\n    {line}\nexcept ImportError:\n    pass"
 
     def need(self, names: Names, tree: ast.Module, defined: set[str]) -> None:
         """Copy what the rewritten text reads of the support module."""
@@ -172,8 +173,11 @@ class Resolver:
 
 def imported(tree: ast.AST) -> set[str]:
     """The names that imports bind, wherever they stand."""
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
-    return {bound_by(alias) for node in nodes for alias in node.names}
+    bound: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound.update(map(bound_by, node.names))
+    return bound
 
 
 def aliased(name: str, bound: str) -> str:
@@ -185,8 +189,11 @@ def absolute(module: Module, text: str) -> str:
     """The text of a definition of `module`, with the imports in it by absolute names."""
     lines = text.splitlines(keepends=True)
     nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    # From the last one on, so that the numbers of the lines above stay true.
     for node in sorted(nodes, key=lambda node: -node.lineno):
-        if node.level:
-            named = ast.unparse(ast.ImportFrom(module.absolute(node), node.names, 0))
-            lines[node.lineno - 1 : node.end_lineno] = [" " * node.col_offset + named + "\n"]
+        if not node.level:
+            continue
+        named = ast.ImportFrom(module.absolute(node), node.names, 0)
+        indent = " " * node.col_offset
+        lines[node.lineno - 1 : node.end_lineno] = [f"{indent}{ast.unparse(named)}\n"]
     return "".join(lines)

@@ -102,12 +102,9 @@ def auto_classes() -> tuple[Any, ...]:
     """All auto classes of transformers: `AutoModel`, `AutoModelForCausalLM`, ..."""
     from transformers.models.auto import modeling_auto
 
-    autos = [
-        getattr(modeling_auto, name)
-        for name in modeling_auto.__all__
-        if name.startswith("AutoModel")
-    ]
-    return tuple(item for item in autos if getattr(item, "_model_mapping", None) is not None)
+    names = (name for name in modeling_auto.__all__ if name.startswith("AutoModel"))
+    autos = (getattr(modeling_auto, name) for name in names)
+    return tuple(auto for auto in autos if getattr(auto, "_model_mapping", None) is not None)
 
 
 def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]]]:
@@ -118,9 +115,10 @@ def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]
     entries: dict[Any, dict[Any, tuple[ModelClass, ...]]] = {}
     for auto in auto_classes():
         for theirs, ours in configurations.items():
-            there = auto._model_mapping.get(theirs, ())
-            names = [item.__name__ for item in (there if isinstance(there, tuple) else (there,))]
-            built = tuple(models[name] for name in names if name in models)
+            parents = auto._model_mapping.get(theirs, ())
+            if not isinstance(parents, tuple):
+                parents = (parents,)
+            built = tuple(models[each.__name__] for each in parents if each.__name__ in models)
             if built:
                 entries.setdefault(auto, {})[ours] = built
     return entries

@@ -307,12 +307,16 @@ def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
     """
     value = _value(text)
     names: dict[str, list[str]] = {}
-    # An entry that is no text names nothing that could be routed.
     if isinstance(value, ast.List):
         for item in value.elts:
-            if isinstance(item, ast.Constant) and isinstance(item.value, str):
-                names.setdefault(route(item.value), []).append(ast.unparse(item))
-    return {kind: f"{leading}__all__ = [{', '.join(items)}]\n" for kind, items in names.items()}
+            match item:
+                # An entry that is no text names nothing that could be routed.
+                case ast.Constant(value=str(name)):
+                    names.setdefault(route(name), []).append(ast.unparse(item))
+    texts: dict[str, str] = {}
+    for kind, items in names.items():
+        texts[kind] = f"{leading}__all__ = [{', '.join(items)}]\n"
+    return texts
 
 
 def split_getattr(text: str, leading: str, route: Route) -> dict[str, str]:
@@ -323,10 +327,14 @@ def split_getattr(text: str, leading: str, route: Route) -> dict[str, str]:
     call = _value(text)
     if not isinstance(call, ast.Call):
         return {}
-    # One table may name classes of several outputs.
-    tables = [keyword.value for keyword in call.keywords if isinstance(keyword.value, ast.Dict)]
-    kinds = dict.fromkeys(route(name) for table in tables for name, _ in _items(table))
-    return {kind: f"{leading}__getattr__ = {_call_for(call, kind, route)}\n" for kind in kinds}
+    texts: dict[str, str] = {}
+    for keyword in call.keywords:
+        if isinstance(keyword.value, ast.Dict):
+            # One table may name classes of several outputs.
+            for name, _ in _items(keyword.value):
+                kind = route(name)
+                texts[kind] = f"{leading}__getattr__ = {_call_for(call, kind, route)}\n"
+    return texts
 
 
 def _call_for(call: ast.Call, kind: str, route: Route) -> str:

@@ -133,20 +133,23 @@ class Renaming:
     """
 
     def __init__(self, old: str, new: str, table: NameTable) -> None:
-        old, new = old.replace("-", "_"), new.replace("-", "_")
-        cased_new = table.cased(new)
+        self.old = old.replace("-", "_")
+        self.new = new.replace("-", "_")
+        self._cased = table.cased(self.new)
         # The three ways in which transformers writes a model's name.
-        spellings = {old: new, old.upper(): new.upper(), table.cased(old): cased_new}
-        self.old, self.new = old, new
-        self._spellings = spellings
-        self._cased = cased_new
+        self._spellings = {
+            self.old: self.new,
+            self.old.upper(): self.new.upper(),
+            table.cased(self.old): self._cased,
+        }
         # One entry fewer where the cased name is all capitals (CLIP): then the next character
         # decides (x_clip).
-        self._upper = new.upper() if len(spellings) == 2 else None
-        self._needles = tuple({key.lower() for key in spellings})
-        self._is_delicate = any(needle in kept for needle in self._needles for kept in _NEVER)
-        keys = "|".join(re.escape(key) for key in spellings)
-        self._pattern = re.compile(rf"(?<![a-z0-9])({keys})(.|\Z)", re.IGNORECASE | re.DOTALL)
+        self._upper = self.new.upper() if len(self._spellings) == 2 else None
+        self._needles = tuple({spelling.lower() for spelling in self._spellings})
+        never = " ".join(_NEVER)
+        self._is_delicate = any(needle in never for needle in self._needles)
+        spelled = "|".join(map(re.escape, self._spellings))
+        self._pattern = re.compile(rf"(?<![a-z0-9])({spelled})(.|\Z)", re.IGNORECASE | re.DOTALL)
         self._names: dict[str, str] = {}
 
     def apply(self, text: str) -> str:

@@ -92,7 +92,9 @@ def find_unset(
     for (line, owner), places in unset.items():
         # What a class inherits is set with that of its parent.
         parents = machine.line_of(owner)[1:]
-        inherited = {place for parent in parents for place in unset.get((line, parent), ())}
+        inherited: set[str] = set()
+        for parent in parents:
+            inherited.update(unset.get((line, parent), ()))
         own = {place: tensor for place, tensor in places.items() if place not in inherited}
         if own:
             yield line, *_explain(owner.name.rpartition(".")[2], own)
@@ -145,11 +147,16 @@ def _select_roots(home: Home, base: Home | None, machine: Machine) -> Sequence[s
         return home.index.classes
     changed: set[str] = set()
     for name in home.index.names:
-        block, theirs = home.index.definition(name), base.index.definition(name)
-        text, known = ("" if each is None else each.text for each in (block, theirs))
+        text = _text_of(name, home)
+        known = _text_of(name, base)
         if text != known and _may_leave_unset(text, known, machine.env):
             changed.add(name)
     return [name for name in home.index.classes if changed & {*_list_used(name, home, machine)}]
+
+
+def _text_of(name: str, home: Home) -> str:
+    block = home.index.definition(name)
+    return "" if block is None else block.text
 
 
 def _list_used(name: str, home: Home, machine: Machine) -> Sequence[str]:

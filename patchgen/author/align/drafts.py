@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from patchgen.author.align.suites import (
@@ -141,8 +141,8 @@ def _by_name(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     """Two calls of the same with `...` for all but the keywords of which only one has the like."""
     if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
         return None
-    said = list(map(key, (old.func, *old.args)))
-    if said != list(map(key, (new.func, *new.args))):
+    said = [*map(key, (old.func, *old.args))]
+    if said != [*map(key, (new.func, *new.args))]:
         return None
     dots = ast.Constant(...)
     gone = _differing(old.keywords, new.keywords)
@@ -171,6 +171,14 @@ def _joined(suite: Sequence[ast.stmt]) -> str:
     return "".join(f"{key(node)}\n" for node in suite)
 
 
+def _has_dots(code: ast.AST) -> bool:
+    return any(isinstance(node, ast.Constant) and node.value is ... for node in ast.walk(code))
+
+
+def _are_same(rows: Iterable[Row]) -> bool:
+    return all(row.state == "same" for row in rows)
+
+
 _Drafts = tuple[Draft, ...]
 # The lines that drafts take, and the drafts.
 _Choice = tuple[int, _Drafts]
@@ -187,11 +195,7 @@ class _Places:
 
     def count(self, pattern: Sequence[ast.stmt]) -> int:
         """How often a converter would find a run of statements."""
-        if any(
-            isinstance(n, ast.Constant) and n.value is ...
-            for node in pattern
-            for n in ast.walk(node)
-        ):
+        if any(map(_has_dots, pattern)):
             return len(find(pattern, self.method))
         if len(pattern) == 1 and isinstance(pattern[0], ast.Expr):
             return self.expressions[key(pattern[0].value)]
@@ -230,7 +234,7 @@ class _Work:  # the method that is edited, and another one that has its places
             # At least so many lines are needed where a run has this row.
             cost += 1 if rows[start].state == "same" else _lines(rows[start].new)
             before = best[start]
-            if before is None or all(row.state == "same" for row in rows[start:]):
+            if before is None or _are_same(rows[start:]):
                 continue
             lines, earlier = before
             # An expression of the same length says less of where it stands than a statement.
@@ -256,7 +260,7 @@ class _Work:  # the method that is edited, and another one that has its places
         parts: list[Draft] = []
         for pair in row.heads:
             head = self._smallest(differing(*pair))
-            if head is None and all(r.state == "same" for suite in row.inside for r in suite):
+            if head is None and all(map(_are_same, row.inside)):
                 old, new = headed(row.old[0]), headed(row.new[0])
                 head = (Draft((old,), (new,)),) if self.is_found([old]) else None
             if head is None:
@@ -295,7 +299,7 @@ class _Work:  # the method that is edited, and another one that has its places
         word = "new"
         ends = ((rows[-1], rows[:-1], "after"), (rows[0], rows[1:], "before"))
         for inserted, others, name in ends:
-            if not inserted.old and all(row.state == "same" for row in others):
+            if not inserted.old and _are_same(others):
                 word, new = name, inserted.new
         return Draft(self._brief(old), new, word=word)
 
@@ -304,14 +308,20 @@ class _Work:  # the method that is edited, and another one that has its places
         is_expression = len(old) == 1 and isinstance(old[0], ast.Expr)
         if not self.is_brief or _lines(old) < 2 or is_expression:
             return old
-        dots = make_ellipsis()
-        ends = (old[0], dots, old[-1]) if len(old) > 2 else old
+        ends = old
+        if len(old) > 2:
+            ends = (old[0], make_ellipsis(), old[-1])
         choices = [tuple(map(headed, ends)), ends, tuple(map(headed, old))]
         for choice in sorted(choices, key=_lines):
-            places = [match.place for match in find(choice, self.methods[0].method)]
-            runs = [run.nodes for run in places if isinstance(run, Run)]
-            # Nodes are equal to themselves alone.
-            is_there = [[*run] for run in runs] == [[*old]] and self.is_found(choice)
-            if is_there and _lines(choice) < _lines(old):
+            if _lines(choice) < _lines(old) and self._finds(choice, old):
                 return choice
         return old
+
+    def _finds(self, pattern: tuple[ast.stmt, ...], run: tuple[ast.stmt, ...]) -> bool:
+        """Whether a pattern is found once in each method, and in the edited one at `run`."""
+        found = []
+        for match in find(pattern, self.methods[0].method):
+            if isinstance(match.place, Run):
+                found.append(tuple(match.place.nodes))
+        # Nodes are equal to themselves alone.
+        return found == [run] and self.is_found(pattern)

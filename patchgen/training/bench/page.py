@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,19 +68,24 @@ def _row(
 def _targets(case: Case, results: dict[str, dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each expectation: what was expected, and what was measured."""
     for who, against, metric, wanted in case.targets:
-        key, best = ("tokens_a_second", max) if metric == "speed" else ("peak", min)
-        ours, theirs = (
-            [results[name][key] for name in names if key in results.get(name, {})]
-            for names in (who, against)
-        )
+        ours = _best(results, who, metric)
+        theirs = _best(results, against, metric)
         times = "not measured"
         if ours and theirs:
-            ratio = best(ours) / best(theirs)
+            ratio = ours / theirs
             times = f"{ratio:.2f}, {_verdict(ratio, wanted, metric)}"
         bound = "at least" if metric == "speed" else "at most"
-        names, others = " or ".join(who), " or ".join(against)
-        yield f"- {names}: {bound} {wanted:g} times the {metric} of {others}; measured: {times}"
+        target = f"{bound} {wanted:g} times the {metric} of {' or '.join(against)}"
+        yield f"- {' or '.join(who)}: {target}; measured: {times}"
     yield ""
+
+
+def _best(results: dict[str, dict[str, Any]], names: Iterable[str], metric: str) -> float:
+    """The highest speed or the smallest peak of entries; 0 where none was measured."""
+    key = "tokens_a_second" if metric == "speed" else "peak"
+    measured: list[float] = [results[name][key] for name in names if key in results.get(name, {})]
+    best = max if metric == "speed" else min
+    return best(measured, default=0)
 
 
 def _verdict(ratio: float, wanted: float, metric: str) -> str:

@@ -110,11 +110,13 @@ class Source:
         self.starts = list(itertools.accumulate((len(line) + 1 for line in self.lines), initial=0))
 
     def span(self, node: Any) -> Span:
-        first, last = self.lines[node.lineno - 1], self.lines[node.end_lineno - 1]
-        return (
-            self.starts[node.lineno - 1] + len(first.encode()[: node.col_offset].decode()),
-            self.starts[node.end_lineno - 1] + len(last.encode()[: node.end_col_offset].decode()),
-        )
+        start = self._place(node.lineno, node.col_offset)
+        return start, self._place(node.end_lineno, node.end_col_offset)
+
+    def _place(self, line: int, byte: int) -> int:
+        """Where in the text a byte of a line is."""
+        before = self.lines[line - 1].encode()[:byte].decode()
+        return self.starts[line - 1] + len(before)
 
     def of(self, node: ast.AST) -> str:
         """The text of a node as it is in the file, if it is there."""
@@ -208,8 +210,10 @@ def _errors_at(site: Site, source: Source) -> _Rewritten:
     )
     for says, new in _of_expression(node, site):
         text = source.of(new)
-        # In parentheses where its neighbours could take it apart.
-        yield says, source.span(node), text if is_alone or isinstance(new, _WHOLE) else f"({text})"
+        # Its neighbours could take it apart.
+        if not is_alone and not isinstance(new, _WHOLE):
+            text = f"({text})"
+        yield says, source.span(node), text
 
 
 _STORED = ast.Store | ast.Del
@@ -291,7 +295,7 @@ def _is_tensor(node: ast.expr, parent: Any) -> bool:
 
 
 def _asks_for_none(node: ast.AST) -> bool:
-    return any(_is_about_none(each) for each in ast.walk(node))
+    return any(map(_is_about_none, ast.walk(node)))
 
 
 def _is_about_none(node: ast.AST) -> bool:
@@ -339,10 +343,10 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
                     yield says, ast.Compare(left, wrong, comparators)
         case ast.BoolOp(op=join, values=values):
             is_and = isinstance(join, ast.And)
-            before, after = ("and", "or") if is_and else ("or", "and")
-            opposite = ast.BoolOp(ast.Or() if is_and else ast.And(), values)
-            if not is_and or not any(map(_is_about_none, values)):
-                yield f"{before} becomes {after}", opposite
+            if not is_and:
+                yield "or becomes and", ast.BoolOp(ast.And(), values)
+            elif not any(map(_is_about_none, values)):
+                yield "and becomes or", ast.BoolOp(ast.Or(), values)
             for at, term in enumerate(values):
                 if not _is_about_none(term):  # what it guards would be used
                     rest = [*values[:at], *values[at + 1 :]]
@@ -456,7 +460,7 @@ def _kind(argument: ast.expr, body: Function) -> str:
 
 
 def _is_asked_for(name: str, body: Function) -> bool:
-    asked = (each for each in ast.walk(body) if _is_about_none(each))
+    asked = filter(_is_about_none, ast.walk(body))
     return any(ast.unparse(each).startswith(f"{name} is") for each in asked)
 
 
@@ -495,7 +499,12 @@ def _may_go(node: ast.stmt, site: Site) -> bool:
         return not site.function.endswith("__init__")
     if not isinstance(target, ast.Name):
         return isinstance(target, ast.Subscript)
-    every = list(ast.walk(site.body))
-    before = (each for each in every if isinstance(each, ast.Name) and each.lineno < target.lineno)
-    names = {each.id for each in before if isinstance(each.ctx, _STORED)}
-    return target.id in names | {each.arg for each in every if isinstance(each, ast.arg)}
+    # Without this statement the name has the value that it was given, or bound to before.
+    for part in ast.walk(site.body):
+        match part:
+            case ast.arg(arg=target.id):
+                return True
+            case ast.Name(id=target.id, ctx=ast.Store() | ast.Del(), lineno=line):
+                if line < target.lineno:
+                    return True
+    return False

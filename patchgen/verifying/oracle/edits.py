@@ -23,7 +23,7 @@ import linecache
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from types import FunctionType
@@ -172,14 +172,7 @@ class _Edit:
 
     def change(self, method: ast.FunctionDef, times: int) -> None:
         """Make all of it in `method`."""
-        every = _arguments(self.declared.args)
-        self.holes = {a.arg for a in every if _annotated(a) == "Hole"}
-        blocks = [part for block in self.declared.body for part in ast.walk(block)]
-        self.variables = {a.arg for a in every} - self.holes
-        self.variables |= {a.arg for a in blocks if isinstance(a, ast.arg)}
-        self.variables |= {
-            n.id for n in blocks if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        }
+        self.read_names()
         self.change_signature(method)
         decorators = self.declared.decorator_list
         at = next(n for n, each in enumerate(decorators) if "edit(" in ast.unparse(each))
@@ -196,6 +189,17 @@ class _Edit:
             match.replace(method, place, _flat(code))
         method.body = method.body or [ast.Pass()]
         ast.fix_missing_locations(method)
+
+    def read_names(self) -> None:
+        """Which parameters are holes, and which names of the edit are variables of the method."""
+        for argument in _arguments(self.declared.args):
+            names = self.holes if _annotated(argument) == "Hole" else self.variables
+            names.add(argument.arg)
+        for statement in self.declared.body:
+            for node in ast.walk(statement):
+                match node:
+                    case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                        self.variables.add(name)
 
     def pairs(self, body: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], str, list[ast.stmt]]]:
         """Each `with old:` with what follows it; they may stand under `while ...:`."""
@@ -318,9 +322,13 @@ class _Edit:
             return self.fits_call(old, given, match)
         if not isinstance(old, ast.AST):
             return bool(old == given)
-        names = [name for name in old._fields if name not in ("kind", "type_comment")]
-        pairs = ((getattr(old, name, None), getattr(given, name, None)) for name in names)
-        return all(self.fits(*pair, match) for pair in pairs)
+        for name in old._fields:
+            # What these say is in no code.
+            if name in ("kind", "type_comment"):
+                continue
+            if not self.fits(getattr(old, name, None), getattr(given, name, None), match):
+                return False
+        return True
 
     def fits_call(self, old: ast.Call, given: ast.Call, match: Match) -> bool:
         """`f(x, ..., y=1)`: the other arguments are what `...` stands for."""
@@ -381,9 +389,7 @@ class Match:
     run: list[ast.stmt] = field(default_factory=list)
 
     def copied(self) -> Match:
-        return Match(
-            self.node, self.body, self.statements, dict(self.holes), self.arguments, self.run
-        )
+        return replace(self, holes=dict(self.holes))
 
     def take(self, other: Match) -> None:
         self.holes, self.arguments, self.run = other.holes, other.arguments, other.run
