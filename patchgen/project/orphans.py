@@ -223,7 +223,9 @@ def find_shadows(project: Project, outcomes: Sequence[Outcome]) -> Iterator[Prob
         if outcome.modular.recorded:
             names = {output.name.removesuffix(".py") for output in outcome.outputs}
             stems.setdefault(outcome.modular.folder, set()).update(names)
+    packages: set[Path] = set()
     for folder, modules in stems.items():
+        packages.update((folder, *folder.parents))
         for stem, ending, path in _entries(folder):
             is_first = ending.endswith(_EXTENSIONS) or (not ending and _is_package(path))
             if stem in modules and is_first:
@@ -231,12 +233,13 @@ def find_shadows(project: Project, outcomes: Sequence[Outcome]) -> Iterator[Prob
         for stem, ending, path in _entries(folder / "__pycache__"):
             if stem in modules and ending.endswith(".pyc") and _is_taken_by_hash(path):
                 yield _shadow(project, path, f"{stem}.py")
-    for package in {package for folder in stems for package in (folder, *folder.parents)}:
+    for package in packages:
         # A folder without `__init__.py` comes after every module of its name.
-        if package.parent.is_relative_to(project.home) and not _is_package(package):
-            for stem, ending, path in _entries(package.parent):
-                if stem == package.name and ending.endswith((".py", ".pyc", *_EXTENSIONS)):
-                    yield _shadow(project, path, f"the folder {stem}")
+        if not package.parent.is_relative_to(project.home) or _is_package(package):
+            continue
+        for stem, ending, path in _entries(package.parent):
+            if stem == package.name and ending.endswith((".py", ".pyc", *_EXTENSIONS)):
+                yield _shadow(project, path, f"the folder {stem}")
 
 
 def _entries(folder: Path) -> list[tuple[str, str, Path]]:

@@ -166,12 +166,12 @@ def _added_to_new(file: flat.FlatFile) -> int:
     parent = file.summary.parents[0] if file.summary.parents else ""
     own = {used.path for used in file.parents if used.symbol.rpartition(".")[0] == parent}
     lines = file.text.split("\n")
-    return sum(
-        line.strip() != ""
-        for origin in file.lines
-        if origin.path not in own
-        for line in lines[origin.first - 1 : origin.last]
-    )
+    added = 0
+    for origin in file.lines:
+        if origin.path not in own:
+            written = lines[origin.first - 1 : origin.last]
+            added += sum(line.strip() != "" for line in written)
+    return added
 
 
 def variant_diff(file: flat.FlatFile) -> str:

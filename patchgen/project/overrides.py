@@ -340,11 +340,11 @@ def _read_names(path: str, names: Mapping[str, Mapping[str, str]]) -> Names:
 
 def render_overrides(records: Records) -> str:
     """The text of patchgen.overrides.toml, sorted; "" where there is nothing to record."""
-    tables = [
-        write_table((path, name), {"parent": parent.symbol, "text": parent.text})
-        for path, names in sorted(records.items())
-        for name, parent in sorted(names.items())
-    ]
+    tables = []
+    for path, names in sorted(records.items()):
+        for name, parent in sorted(names.items()):
+            entry = {"parent": parent.symbol, "text": parent.text}
+            tables.append(write_table((path, name), entry))
     return "\n".join([ABOUT, *tables]) if tables else ""
 
 

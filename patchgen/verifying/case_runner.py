@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_flatten_with_path
 from transformers import PreTrainedModel
 
 from patchgen.runtime.checkpointing import ChangedInPlace
+from patchgen.syntax.errors import one_line
 from patchgen.verifying.checks import interface, itself, numbers, running
 from patchgen.verifying.checks.context import Case, CheckContext, NothingToCompare, Verdict
 from patchgen.verifying.configs.read import read_of
@@ -142,10 +143,11 @@ def _fails(case: Case, pair: Pair) -> bool:
 
 def say_error(error: Exception, *, in_short: bool = False) -> str:
     """An error in a line, with its innermost place; in short without what differs by case."""
-    words = " ".join(str(error).split())[:400]
+    words = one_line(error, 400)
     if isinstance(error, DoesNotLoad):
         return "" if in_short else words
-    words = re.split(r"[\[({'\"]", words)[0].strip() if in_short else words
+    if in_short:
+        words = re.split(r"[\[({'\"]", words)[0].strip()
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         if Path(place.tb_next.tb_frame.f_code.co_filename).name == "recorder.py":

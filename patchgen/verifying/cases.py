@@ -51,7 +51,6 @@ def compare_numbers(
 # --- ways to call a model
 
 # All run in float64, the most sensitive dtype.
-_OF_TOKENS = ("types of tokens", "positions", "embeddings")
 CALLS: Mapping[str, Scenario] = {
     "typed": Scenario(rows="right", ways=("types of tokens",)),
     "embedded": Scenario(rows="right", ways=("embeddings",)),

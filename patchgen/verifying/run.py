@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen import system
 from patchgen.children import safe_workers
+from patchgen.syntax.errors import describe_error
 from patchgen.verifying import report
 from patchgen.verifying.variants import Plan, Variant
 
@@ -235,7 +236,7 @@ def _do_work(work: Work, answers: Connection) -> None:
     try:
         run_cases(work, lambda **answer: answers.send(answer))
     except Exception as error:  # of no case: of an import, or of what comes between two cases
-        answers.send({"fault": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"})
+        answers.send({"fault": describe_error(error, 300)})
 
 
 def run_cases(work: Work, say: Callable[..., None]) -> None:

@@ -18,6 +18,7 @@ known: then both branches are followed, and what one of them fills counts as fil
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -114,7 +115,9 @@ class Machine:
     def _find(self, home: Home, name: str) -> Values:
         match home.find(name):
             case (ast.ClassDef() as node, above):
-                members = {each: inner for inner in node.body for each in bound_names([inner])}
+                members: dict[str, ast.stmt] = {}
+                for statement in node.body:
+                    members |= dict.fromkeys(bound_names([statement]), statement)
                 return [Class(node, home, above, members)]
             case (ast.FunctionDef() | ast.AsyncFunctionDef() as function, above):
                 return [Function(function, home, above)]
@@ -242,17 +245,21 @@ class Machine:
         slots = made.slots if isinstance(made, Object) else made
         name = key if isinstance(key, str) else ANY
         known = slots.get(name, [])
-        if self.is_filling and isinstance(made, Object):
-            self.fill(known)
-            return
-        # Lists of parameters make parameters of tensors.
-        if isinstance(made, Object) and made.kind in _OF_PARAMETERS:
-            values = [each if isinstance(each, Tensor) else Tensor(made.line) for each in values]
+        if isinstance(made, Object):
+            if self.is_filling:
+                self.fill(known)
+                return
+            # Lists of parameters make parameters of tensors.
+            if made.kind in _OF_PARAMETERS:
+                values = [one if isinstance(one, Tensor) else Tensor(made.line) for one in values]
         # `self.steps = steps + 1` leaves it a buffer.
-        is_buffer = any(isinstance(each, Tensor) and not each.is_parameter for each in known)
+        is_buffer = any(isinstance(one, Tensor) and not one.is_parameter for one in known)
         if is_buffer and values == [UNKNOWN]:
             return
-        slots[name] = distinct([*known, *values]) if self._unsure or ANY in name else values
+        # What it was before, it may still be.
+        if self._unsure or ANY in name:
+            values = distinct([*known, *values])
+        slots[name] = values
 
     def fill(self, values: Values) -> None:
         """Count tensors as filled, and all that modules have."""
@@ -447,26 +454,18 @@ class Machine:
         self, left: ast.expr, operator: ast.cmpop, right: ast.expr, frame: Frame
     ) -> Values:
         """Whether constants are equal, or one is in another; classes and None are constants too."""
-        results = []
         others = self._evaluate(right, frame)
-        for one in self._evaluate(left, frame):
-            for other in others:
-                if isinstance(operator, ast.In | ast.NotIn):
-                    members = [each for inner in list_elements([other]) for each in inner]
-                    is_text = isinstance(one, str) and isinstance(other, str)
-                    answer = one in other if is_text else UNKNOWN
-                    if isinstance(other, dict) and UNKNOWN not in [one, *members]:
-                        answer = one in members
-                else:
-                    is_known = UNKNOWN not in (one, other) and not isinstance(one, Bound)
-                    answer = one == other if is_known else UNKNOWN
-                if isinstance(operator, ast.NotIn | ast.IsNot | ast.NotEq):
-                    answer = answer if answer is UNKNOWN else not answer
-                is_order = not isinstance(
-                    operator, ast.In | ast.NotIn | ast.Is | ast.IsNot | ast.Eq | ast.NotEq
-                )
-                results.append(UNKNOWN if is_order else answer)
-        return results
+        pairs = itertools.product(self._evaluate(left, frame), others)
+        match operator:
+            case ast.In() | ast.NotIn():
+                answers = [_is_in(one, other) for one, other in pairs]
+            case ast.Is() | ast.IsNot() | ast.Eq() | ast.NotEq():
+                answers = [_is_equal(one, other) for one, other in pairs]
+            case _:  # which of both is more
+                return [UNKNOWN for _ in pairs]
+        if not isinstance(operator, ast.NotIn | ast.IsNot | ast.NotEq):
+            return answers
+        return [answer if answer is UNKNOWN else not answer for answer in answers]
 
     def _look_up(self, owner: Any, name: str) -> Values:
         """What `owner.name` may be."""
@@ -477,10 +476,10 @@ class Machine:
                 found = owner.slots.get(name) or self.find_member(owner.kind, name, [owner], None)
                 return found or [Bound(owner, name)]
             case Super(receiver=receiver, owner=above):
-                kinds = [each.kind for each in receiver if isinstance(each, Object)]
-                found = [
-                    each for kind in kinds for each in self.find_member(kind, name, receiver, above)
-                ]
+                found = []
+                for each in receiver:
+                    if isinstance(each, Object):
+                        found += self.find_member(each.kind, name, receiver, above)
                 return found or [Bound(receiver[0], name)]
             case Class() | Outside() if name == "__name__":
                 return [owner.name.rpartition(".")[2]]
@@ -714,6 +713,23 @@ class Machine:
         """Whether not all that a class has is known."""
         line = self.line_of(kind)
         return any(isinstance(c, Outside) and not c.name.startswith("torch.nn.") for c in line)
+
+
+def _is_in(one: Any, other: Any) -> Any:
+    """Whether a constant is in a text, or among the keys of a dictionary."""
+    if isinstance(one, str) and isinstance(other, str):
+        return one in other
+    if isinstance(other, dict):
+        keys = list(itertools.chain.from_iterable(list_elements([other])))
+        if UNKNOWN not in [one, *keys]:
+            return one in keys
+    return UNKNOWN
+
+
+def _is_equal(one: Any, other: Any) -> Any:
+    if UNKNOWN in (one, other) or isinstance(one, Bound):
+        return UNKNOWN
+    return one == other
 
 
 def _reach_inside(owner: Object, paths: Values) -> Values:

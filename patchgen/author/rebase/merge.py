@@ -121,15 +121,19 @@ def _beginning(node: ast.arg | ast.keyword, old: str, new: str) -> Cut:
 
 def _by_one_name(three: Three) -> tuple[Three, Renames]:
     """The versions with the renames of both sides made in all, and those of upstream."""
-    base, ours, theirs = three.sides
-    functions = three.functions
-    if functions is None:
+    if three.functions is None:
         return three, Renames()
-    upstream = _renames(functions[0], functions[2], functions[1])
-    base, ours = upstream.made_in(base), upstream.made_in(ours)
-    assert base.function is not None and ours.function is not None
-    mine = replace(_renames(base.function, ours.function, functions[2]), attributes={})
-    return replace(three, base=mine.made_in(base), ours=ours, theirs=mine.made_in(theirs)), upstream
+    base, ours, theirs = three.functions
+    upstream = _renames(base, theirs, ours)
+    followed = replace(three, base=upstream.made_in(three.base), ours=upstream.made_in(three.ours))
+    assert followed.functions is not None
+    base, ours, theirs = followed.functions
+    # What the declaration calls an attribute otherwise, it means otherwise.
+    mine = replace(_renames(base, ours, theirs), attributes={})
+    named = replace(
+        followed, base=mine.made_in(followed.base), theirs=mine.made_in(followed.theirs)
+    )
+    return named, upstream
 
 
 def _renames(base: Function, side: Function, other: Function) -> Renames:
@@ -171,16 +175,18 @@ def _changed_attributes(base: Function, side: Function, other: Function) -> _Lef
 
     What `other` reads more often than `base`, it may mean otherwise.
     """
-    before, after, others = (Counter(_attributes(function)) for function in (base, side, other))
+    before, after, others = map(_count_attributes, (base, side, other))
     left = {name for name in before.keys() - after.keys() if others[name] <= before[name]}
     return left, after.keys() - before.keys() - others.keys()
 
 
-def _attributes(function: Function) -> Iterator[str]:
+def _count_attributes(function: Function) -> Counter[str]:
+    counts: Counter[str] = Counter()
     for node in ast.walk(function):
         match node:
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                yield name
+                counts[name] += 1
+    return counts
 
 
 def _keywords(function: Function) -> set[str]:
@@ -230,8 +236,8 @@ def _elected(votes: Mapping[tuple[str, str, str], int], wanted: str) -> dict[str
     for old, mine in of_old.items():
         name = max(sorted(mine), key=lambda new: mine[new])
         most = mine[name]
-        rival = max((of_new[name][other] for other in of_new[name] if other != old), default=0)
-        if most * 2 > mine.total() and most > rival:
+        rivals = [count for other, count in of_new[name].items() if other != old]
+        if most * 2 > mine.total() and most > max(rivals, default=0):
             best[old] = name
     return best
 

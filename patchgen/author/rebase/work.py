@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import difflib
 import enum
+import itertools
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -210,16 +211,15 @@ class Rebase:
 
     def _is_of_declaration(self, change: releases.Declared, ours: Code) -> bool:
         """Whether the declaration calls a method that upstream has and does not call any more."""
-        files = [tree.file(change.module) for tree in self.trees]
-        own = {node for whole in change.nodes for node in ast.walk(whole)}
-        before, now = (_reads(file.tree, change.member, set()) if file else True for file in files)
-        return (
-            change.kind != "attribute"
-            and before
-            and not now
-            and "super()" not in ours.text
-            and _reads(self.modular.tree, change.member, own)
-        )
+        if change.kind == "attribute" or "super()" in ours.text:
+            return False
+        before, now = (tree.file(change.module) for tree in self.trees)
+        if before is not None and not _reads(before.tree, change.member, ()):
+            return False
+        if now is None or _reads(now.tree, change.member, ()):
+            return False
+        own = set(itertools.chain.from_iterable(map(ast.walk, change.nodes)))
+        return _reads(self.modular.tree, change.member, own)
 
     def _added_to(self, change: releases.Declared) -> Result | None:
         """What upstream added to a class that the declaration writes out; None for nothing."""
@@ -338,9 +338,14 @@ def _failing(problems: Iterable[Problem], text: str, tree: releases.Tree) -> set
         changes = [*releases.declared_changes(modular, tree)]
     except PatchgenError:
         return set()
-    lines = [problem.at.line for problem in problems]
-    spans = [(c.name, first_line(n), n.end_lineno or 0) for c in changes for n in c.nodes]
-    return {name for name, first, last in spans if any(first <= n <= last for n in lines)}
+    lines = {problem.at.line for problem in problems}
+    failing: set[str] = set()
+    for change in changes:
+        for node in change.nodes:
+            last = node.end_lineno or 0
+            if not lines.isdisjoint(range(first_line(node), last + 1)):
+                failing.add(change.name)
+    return failing
 
 
 def _reads(tree: ast.AST, attribute: str, without: Collection[ast.AST]) -> bool:

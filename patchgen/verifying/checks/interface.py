@@ -14,6 +14,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
 from patchgen import disk
+from patchgen.syntax.errors import describe_error
 from patchgen.verifying.checks.context import (
     REORDERING,
     CheckContext,
@@ -155,7 +156,7 @@ def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Excepti
 def _outcome(error: Exception | None) -> str:
     if error is None:
         return "built and run"
-    return f"refused: {type(error).__name__}: {' '.join(str(error).split())[:120]}"
+    return f"refused: {describe_error(error, 120)}"
 
 
 # --- Check that the variant generates the parent's text, and that its cache gives the same

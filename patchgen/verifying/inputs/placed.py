@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from patchgen.syntax.errors import describe_error
 from patchgen.verifying.inputs.arguments import (
     FIRST_WORD,
     LENGTH,
@@ -175,14 +176,14 @@ def _find_form(
         try:
             counts = _count_each(partial(_run, method, model), form)
         except Exception as error:  # each model has its own for what it does not take
-            refusals.append(_said(error))
+            refusals.append(describe_error(error, 120))
             continue
         for placed in _placements(kind, form, counts, config):
             text = batch(rows=ROWS, length=LENGTH + placed.length, seed=seed)
             try:
                 _run(model_class.__call__, model, given_with(text, placed, model_class, config))
             except Exception as error:
-                refusals.append(_said(error))
+                refusals.append(describe_error(error, 120))
             else:
                 return placed
     return f"no form of {kind} that it takes is known: {'; '.join(dict.fromkeys(refusals))}"
@@ -200,16 +201,12 @@ def first_that_runs(
         try:
             _run(model_class.__call__, model, given)
         except Exception as error:  # each model has its own for what it does not take
-            refusals.append(_said(error))
+            refusals.append(describe_error(error, 120))
         else:
             return given
     known = ", ".join(sorted(takes(model_class) - {"self"}))
     said = f": {'; '.join(dict.fromkeys(refusals))}" if refusals else ""
     raise CannotBuild(f"no inputs are known for a forward of {known}{said}")
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
 
 
 def _run(function: Callable[..., Any], model: PreTrainedModel, given: Mapping[str, Tensor]) -> Any:

@@ -25,6 +25,7 @@ from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
 from patchgen import disk
+from patchgen.syntax.errors import describe_error
 from patchgen.verifying.inputs.arguments import LARGEST, CannotBuild
 from patchgen.verifying.parts.part_check import Build, Route, load_strictly, replaced
 
@@ -74,7 +75,7 @@ def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Pre
             return model_class(config)
     except Exception as error:  # each class has its own: a division by zero, a missing package
         name = model_class.__name__
-        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        what = describe_error(error)
         raise CannotBuild(f"{name} does not take a tiny configuration: {what}") from error
 
 

@@ -31,6 +31,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel, set_seed
 
 from patchgen.author.declare.registry import find_part_checks
+from patchgen.syntax.errors import describe_error
 from patchgen.system import limited
 from patchgen.verifying.case_runner import CHECKS
 from patchgen.verifying.cases import COSTS, order_cases, select_cases
@@ -240,7 +241,7 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
     except (NothingToCompare, CannotBuild) as reason:
         return "nothing", str(reason)
     except Exception as error:  # a model with an error may raise anything
-        return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return "crash", describe_error(error, 200)
     if verdict.status != "FAIL":
         return "equal", ""
     is_crash = case.kind == "attention" and verdict.note.endswith("; declared")

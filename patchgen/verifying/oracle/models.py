@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel, set_seed
 
 from patchgen.runtime.tiny import tiny_config
+from patchgen.syntax.errors import describe_error
 from patchgen.verifying.inputs.arguments import LARGEST, CannotBuild
 from patchgen.verifying.inputs.dummy import make_inputs
 from patchgen.verifying.models.build import draw_weights, on_meta
@@ -169,4 +170,4 @@ def _are_equal(one: Tensor, two: Tensor, allowed: float) -> bool:
 
 
 def say(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return describe_error(error, 200)
