@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -17,7 +17,7 @@ from pygments.token import Comment, Keyword, Name, Number, String, Text
 from patchgen.compiler.plan.model import Lines
 from patchgen.pages.changes import Change
 from patchgen.pages.links import KINDS, Link
-from patchgen.pages.trace import Traced, Variant
+from patchgen.pages.trace import Variant
 from patchgen.pages.verdicts import Verdict
 from patchgen.syntax.shown import printable
 
@@ -89,27 +89,24 @@ def _find_marks(variant: Variant) -> dict[tuple[str, int], str]:
     """The class of each line that is not simply the parent's: new lines and replaced ones."""
     marks: dict[tuple[str, int], str] = {}
     for output in variant.outputs:
+        kept: set[tuple[str, int]] = set()
         for number, link in enumerate(output.links, 1):
-            if link.kind in ("declaration", "rewritten", "made"):
+            if link.kind == "parent":
+                kept.update(_list_lines(link.sources))
+            elif link.kind != "blank":
                 marks[output.file.name, number] = link.kind
-        kept = _kept_lines(output)
         for change in output.changes:
-            for source in change.sources:
-                for line in range(source.first, source.last + 1):
-                    if source.path in variant.parents and (source.path, line) not in kept:
-                        marks[source.path, line] = "replaced"
+            for path, line in _list_lines(change.sources):
+                if path in variant.parents and (path, line) not in kept:
+                    marks[path, line] = "replaced"
     return marks
 
 
-def _kept_lines(output: Traced) -> set[tuple[str, int]]:
-    """The lines of parents that stand in the output."""
-    return {
-        (source.path, line)
-        for link in output.links
-        if link.kind == "parent"
-        for source in link.sources
-        for line in range(source.first, source.last + 1)
-    }
+def _list_lines(sources: Iterable[Lines]) -> Iterator[tuple[str, int]]:
+    """The path and the number of each line of `sources`."""
+    for source in sources:
+        for line in range(source.first, source.last + 1):
+            yield source.path, line
 
 
 def _page_data(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -147,13 +148,12 @@ def release_of(repository: Repository, releases: Sequence[Release]) -> Release:
     stated = str(repository.settings.get("transformers_version", ""))
     if stated.startswith("4"):
         return next((release for release in old if release.order >= order_of(stated)), old[-1])
-    wanted = {
-        (source_of(node), alias.name)
-        for text in repository.texts.values()
-        for node in imports_of(ast.parse(text))
-        for alias in node.names
-        if alias.name != "*"
-    }
+    wanted: set[tuple[str, str]] = set()
+    for text in repository.texts.values():
+        for node in imports_of(ast.parse(text)):
+            wanted.update((source_of(node), alias.name) for alias in node.names)
+    # What a star brings, nobody can say.
+    wanted = {(module, name) for module, name in wanted if name != "*"}
     texts = [Sources(release.root(), release.version) for release in old]
     lacking = [sum(not sources.has(*name) for name in wanted) for sources in texts]
     return old[lacking.index(min(lacking))]
@@ -256,23 +256,23 @@ def _verify(
             return
         result.loads = True
         result.verified = compare(folder)
-    result.left += [
-        f"{name}: {verdict}"
-        for name, verdict in result.verified.items()
-        if verdict.startswith(("fails", "differs"))
-        or (name == "logits" and not verdict.startswith(("equal", "runs")))
-    ]
+    for name, verdict in result.verified.items():
+        is_shown = name == "logits" and not verdict.startswith(("equal", "runs"))
+        if is_shown or verdict.startswith(("fails", "differs")):
+            result.left.append(f"{name}: {verdict}")
 
 
 def check(target: Path | None, checkpoint: Path | None) -> None:
     """Raise PatchgenError for a place to write to, or to read weights from, that is none."""
-    if target is not None and (target.is_file() or target.is_dir() and any(target.iterdir())):
-        what, hint = "is there already, and not empty", "name another folder"
-        raise PatchgenError("PG804", Location(str(target)), what, hint)
+    if target is not None:
+        if target.is_file() or (target.is_dir() and any(target.iterdir())):
+            what = "is there already, and not empty"
+            raise PatchgenError("PG804", Location(str(target)), what, "name another folder")
     patterns = ("*.safetensors", "pytorch_model*.bin")
-    if checkpoint is not None and not any(any(checkpoint.glob(pattern)) for pattern in patterns):
-        what = f"has no weights: no {' or '.join(patterns)}"
-        raise PatchgenError("PG863", Location(str(checkpoint)), what, "name its folder")
+    if checkpoint is not None:
+        if not any(itertools.chain.from_iterable(map(checkpoint.glob, patterns))):
+            what = f"has no weights: no {' or '.join(patterns)}"
+            raise PatchgenError("PG863", Location(str(checkpoint)), what, "name its folder")
 
 
 def write(result: Rescue, repository: Repository, folder: Path) -> None:

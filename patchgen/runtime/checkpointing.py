@@ -118,8 +118,11 @@ class SaveOrRecompute:
 
     def note(self, outputs: Any) -> None:
         """These are kept."""
-        tensors = (leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor))
-        self.kept |= {storage_of(tensor) for tensor in tensors}
+        self.kept.update(map(storage_of, _tensors_in(outputs)))
+
+
+def _tensors_in(values: Any) -> Iterator[Tensor]:
+    return (leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor))
 
 
 def written_by(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
@@ -127,10 +130,11 @@ def written_by(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     schema = getattr(operation, "_schema", None)  # an operation of higher order has none
     if schema is None or not schema.is_mutable:
         return
-    for index, arg in enumerate(schema.arguments):
-        if arg.alias_info is not None and arg.alias_info.is_write:
-            given = kwargs.get(arg.name, args[index] if index < len(args) else None)
-            yield from (tensor for tensor in tree_leaves(given) if isinstance(tensor, Tensor))
+    for index, argument in enumerate(schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        by_place = args[index] if index < len(args) else None
+        yield from _tensors_in(kwargs.get(argument.name, by_place))
 
 
 def storage_of(tensor: Tensor) -> int:

@@ -11,7 +11,7 @@ import functools
 import warnings
 from dataclasses import dataclass, field
 
-from patchgen.syntax.trees import walk
+from patchgen.syntax.trees import column_of, walk
 
 Positioned = ast.expr | ast.stmt | ast.arg | ast.keyword | ast.excepthandler
 
@@ -31,11 +31,7 @@ class Fragment:
 
     def column(self, line: int, byte_column: int) -> int:
         """The character column, from 0, of a byte column."""
-        text = self.lines[line - 1]
-        # Nearly every line; encoding the others takes time.
-        if text.isascii():
-            return byte_column
-        return len(text.encode()[:byte_column].decode(errors="ignore"))
+        return column_of(self.lines[line - 1], byte_column)
 
     def span(self, node: Positioned) -> tuple[int, int]:
         """Where the text of `node` begins and ends; parentheses around it are not part of it."""

@@ -22,6 +22,7 @@ from typing import TypeVar
 from patchgen import budget, disk
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.shown import refuse_unseen
+from patchgen.syntax.trees import column_of
 
 _T = TypeVar("_T")
 # Invisible characters that change the order or the look of code.
@@ -67,11 +68,8 @@ class Source:
     def at(self, line: int, byte_column: int = 0) -> Location:
         """The location of an `ast` position, whose columns count UTF-8 bytes."""
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
-        # Nearly all lines are ASCII, in which a byte is a character.
-        if text.isascii():
-            return Location(self.path, line, min(byte_column, len(text)) + 1)
-        before = text.encode()[:byte_column].decode(errors="ignore")
-        return Location(self.path, line, len(before) + 1)
+        column = min(column_of(text, byte_column), len(text))
+        return Location(self.path, line, column + 1)
 
     def at_node(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias) -> Location:
         """The location where `node` begins."""

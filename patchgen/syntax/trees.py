@@ -155,17 +155,23 @@ def parse_once(text: str) -> ast.Module:
 _NAME = re.compile(r"(?:async[\s\\]+)?(?:class|def)[\s\\]+(\w+)")
 
 
+def column_of(line: str, byte_column: int) -> int:
+    """The column in characters of a column of `ast`, which counts bytes."""
+    # Nearly every line; encoding the others takes time.
+    if line.isascii():
+        return byte_column
+    return len(line.encode()[:byte_column].decode(errors="ignore"))
+
+
 def find_name(lines: Sequence[str], node: ast.stmt) -> tuple[int, int, int]:
     """Where the name in a `def` or `class` statement stands: its line, first and last character.
 
     The position of `node` counts from `lines`.  `ast` says neither this nor how it is spelled:
     Python reads `ﬁeld` as `field`.
     """
-    first = lines[node.lineno - 1]
-    before = first.encode()[: node.col_offset]  # `ast` counts bytes
     some_lines = lines[node.lineno - 1 : node.lineno + 9]
     text = "\n".join(line.removesuffix("\n") for line in some_lines)
-    match = _NAME.match(text, len(before.decode()))
+    match = _NAME.match(text, column_of(lines[node.lineno - 1], node.col_offset))
     assert match is not None
     name_at = match.start(1)
     line_at = text.rfind("\n", 0, name_at) + 1

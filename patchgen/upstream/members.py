@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.trees import column_of
 from patchgen.upstream import tokens
 
 # A string or comment, which may hold anything, or the start of a line one level down that closes no
@@ -311,13 +312,8 @@ def slice_of(lines: Sequence[str], node: ast.expr) -> str:
     """The source of `node`; `ast` counts columns in bytes."""
     last_line = node.end_lineno or node.lineno
     first, last = lines[node.lineno - 1], lines[last_line - 1]
-    start = column(first, node.col_offset)
-    end = column(last, node.end_col_offset or 0)
+    start = column_of(first, node.col_offset)
+    end = column_of(last, node.end_col_offset or 0)
     if node.lineno == last_line:
         return first[start:end]
     return first[start:] + "".join(lines[node.lineno : last_line - 1]) + last[:end]
-
-
-def column(line: str, bytes_before: int) -> int:
-    """The column in characters for a column in bytes."""
-    return bytes_before if line.isascii() else len(line.encode()[:bytes_before].decode())

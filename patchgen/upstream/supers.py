@@ -20,7 +20,8 @@ from dataclasses import dataclass, field, replace
 from patchgen.facts.modules import CHECKPOINTED
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.upstream.members import Body, Method, Statement, column, cut_body, slice_of
+from patchgen.syntax.trees import column_of
+from patchgen.upstream.members import Body, Method, Statement, cut_body, slice_of
 
 _PRE_TRAINED = "PreTrainedModel"
 _POST_INIT = "self.post_init("
@@ -178,10 +179,12 @@ def _to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str
                 edits.append((owner.lineno, owner.col_offset, owner.lineno, end, "super()"))
                 edits += _without_self(node)
     # From the last edit to the first, so that the columns of the others stay true.
-    for row, start, last_row, end, text in sorted(edits, reverse=True):
-        row, last_row = row - top - 1, last_row - top - 1
-        head, rest = rows[row], rows[last_row]
-        rows[row : last_row + 1] = [head[: column(head, start)] + text + rest[column(rest, end) :]]
+    for line, start, last_line, end, text in sorted(edits, reverse=True):
+        first = line - top - 1
+        last = last_line - top - 1
+        before = rows[first][: column_of(rows[first], start)]
+        behind = rows[last][column_of(rows[last], end) :]
+        rows[first : last + 1] = [before + text + behind]
     return replace(statement, text="".join(rows))
 
 

@@ -64,17 +64,20 @@ def breaks_of(survey: Survey, modular: Modular) -> Iterator[Break]:
     for pair in itertools.pairwise(survey.releases):
         # First the one on which it converts.
         good, bad = sorted(pair, key=lambda release: bool(outcomes[release.version].problems))
-        fits, fails = outcomes[good.version], outcomes[bad.version]
+        fits = outcomes[good.version]
+        fails = outcomes[bad.version]
         if fits.problems or not fails.problems:
             continue
-        sides = [on_release(survey.project, release).environment() for release in (good, bad)]
         problem = fails.problems[0]
+        sides = [on_release(survey.project, release).environment() for release in (good, bad)]
         definition, texts = _changed_definition(problem, fits, sides)
-        texts = texts if good is pair[0] else texts[::-1]
+        older, newer = pair
+        if good is newer:
+            texts = texts[::-1]
         heads = (f"{definition} (older)", f"{definition} (newer)")
         diff = unified(*texts, *heads) if any(texts) else ""
         what = f"{problem.code} {problem.what}"
-        yield Break(pair[0].version, pair[1].version, good.version, what, definition, diff)
+        yield Break(older.version, newer.version, good.version, what, definition, diff)
 
 
 def _changed_definition(

@@ -124,7 +124,8 @@ def parse(argv: Sequence[str]) -> tuple[Options, dict[str, Any]]:
         action.default = argparse.SUPPRESS
     namespace, unknown = parser.parse_known_args(rest)
     values |= vars(namespace)
-    unknown = [word for word in unknown if word.startswith("--")] + unknown
+    # The name of an option says more than a value behind one.
+    unknown.sort(key=lambda word: not word.startswith("--"))
     for word in [*unknown[:1], *(name for name in values if name not in names)]:
         name = word.removeprefix("--").partition("=")[0]
         hint = did_you_mean(name, names) or "`patchgen train --help` lists the arguments"

@@ -56,20 +56,32 @@ def last_within(peaks: Callable[[int], tuple[int, ...]], room: int) -> int:
     `peaks` gives the peak of each phase.  It grows almost linearly with the batch, or not at all,
     so a line through two batches tells where to look, and a look tells better lines.
     """
-    low, high = 1, MOST + 1  # the first fits; the second does not, or is more than is tried
-    while high - low > 1:
-        first, last = (low, high) if high <= MOST else (max(1, low // 2), max(2, low))
-        pairs = zip(peaks(first), peaks(last), strict=True)
-        reach = [
-            first + (room - less) * (last - first) // (most - less)
-            for less, most in pairs
-            if most > less
-        ]
-        guess = min(high - 1, MOST, max(low + 1, min(reach, default=2 * low)))
-        for batch in (guess, min(guess + 1, high - 1), (low + high) // 2):
-            if low < batch < high:
-                low, high = (batch, high) if max(peaks(batch)) <= room else (low, batch)
-    return low
+    fitting = 1
+    too_large = MOST + 1  # or more than is tried
+    while too_large - fitting > 1:
+        reached = _reach(peaks, fitting, too_large, room)
+        guess = min(too_large - 1, MOST, max(fitting + 1, reached))
+        # Where the line leads to, the next one, and the middle.
+        for batch in (guess, min(guess + 1, too_large - 1), (fitting + too_large) // 2):
+            if not fitting < batch < too_large:
+                continue
+            if max(peaks(batch)) <= room:
+                fitting = batch
+            else:
+                too_large = batch
+    return fitting
+
+
+def _reach(peaks: Callable[[int], tuple[int, ...]], fitting: int, too_large: int, room: int) -> int:
+    """Return the batch at which the first phase fills `room`, by a line through two batches."""
+    first, last = fitting, too_large
+    if too_large > MOST:
+        first, last = max(1, fitting // 2), max(2, fitting)
+    reached = []
+    for less, most in zip(peaks(first), peaks(last), strict=True):
+        if most > less:
+            reached.append(first + (room - less) * (last - first) // (most - less))
+    return min(reached, default=2 * fitting)
 
 
 def check_device(device: str) -> None:

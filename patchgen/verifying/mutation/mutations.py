@@ -22,6 +22,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from patchgen.syntax.trees import column_of
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Span = tuple[int, int]
 # The name of an error, and the expression that replaces the right one.
@@ -115,8 +117,7 @@ class Source:
 
     def _place(self, line: int, byte: int) -> int:
         """Where in the text a byte of a line is."""
-        before = self.lines[line - 1].encode()[:byte].decode()
-        return self.starts[line - 1] + len(before)
+        return self.starts[line - 1] + column_of(self.lines[line - 1], byte)
 
     def of(self, node: ast.AST) -> str:
         """The text of a node as it is in the file, if it is there."""

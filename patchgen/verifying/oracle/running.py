@@ -359,9 +359,7 @@ class Copy(Running):
 
     def prepare(self, node: ast.ClassDef) -> None:
         """Take out what is removed; let `super(Own, self)` mean this class, whoever follows it."""
-        removed = self.removed.get(node.name, set())
-        kept = [each for each in node.body if not removed & set(_bound(each))]
-        node.body = kept or [ast.Pass(lineno=node.lineno, col_offset=0)]
+        _take_out(node, self.removed.get(node.name, set()))
         for call in ast.walk(node):
             match call:
                 case ast.Call(ast.Name("super"), [ast.Name(own) as first, _]) if own == node.name:
@@ -475,9 +473,7 @@ class Modular(Running):
         for name in _read_at_import(node):
             self.require(name, before=node)
         if isinstance(node, ast.ClassDef):
-            removed = _removals(node)
-            kept = [each for each in node.body if not removed & set(_bound(each))]
-            node.body = kept or [ast.Pass(lineno=node.lineno, col_offset=0)]
+            _take_out(node, _removals(node))
             self.describe(node)
         self.execute_well(node)
         if isinstance(node, ast.ClassDef):
@@ -664,6 +660,12 @@ def _read_at_import(node: ast.AST) -> set[str]:
             if isinstance(child, ast.AST):
                 names |= _read_at_import(child)
     return names
+
+
+def _take_out(node: ast.ClassDef, names: set[str]) -> None:
+    """Leave the members of these names out of a class."""
+    kept = [each for each in node.body if names.isdisjoint(_bound(each))]
+    node.body = kept or [ast.Pass(lineno=node.lineno, col_offset=0)]
 
 
 def _removals(node: ast.ClassDef) -> set[str]:
