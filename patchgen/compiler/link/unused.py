@@ -102,6 +102,10 @@ class _Outputs:
         ]
         return {resolution.name: resolution.key for resolution in locations}
 
+    def definition(self, name: str) -> str:
+        """What the outputs have where `name` is defined; "" if it is in none of them."""
+        return "\n".join(block.text for block in self.blocks if name in block.defines)
+
     def names(self, name: str, definition: str) -> bool:
         """Whether `name` stands anywhere but in the text of its `definition`."""
         return _count_uses(name, self.text) > _count_uses(name, definition)
@@ -119,10 +123,10 @@ def _count_uses(name: str, text: str) -> int:
 
 def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:
     name, naming = declaration.symbol.name, outputs.builder.naming
-    definitions = [block.text for block in outputs.blocks if name in block.defines]
+    definition = outputs.definition(name)
     is_used = declaration.symbol in outputs.places.values() or name in outputs.exported
     # A mixin stands in the classes that it was merged into, and nowhere else.
-    if is_used or not definitions or outputs.names(name, "\n".join(definitions)):
+    if is_used or not definition or outputs.names(name, definition):
         return
     ancestors = find_ancestors(declaration, outputs.builder)
     parent = next(
@@ -151,7 +155,7 @@ def _check_name(block: Block, outputs: _Outputs) -> Iterator[Problem]:
     name, builder = block.name, outputs.builder
     # A decorator may use what stands below it: `@register`; Python reads `__version__`.
     is_read = not name or block.text.startswith("@") or name.startswith("__")
-    if is_read or name in outputs.exported or outputs.names(name, block.text):
+    if is_read or name in outputs.exported or outputs.names(name, outputs.definition(name)):
         return
     alike: set[str] = set()
     for module in builder.naming.plan.parents:

@@ -52,6 +52,7 @@ BASE = """class PreTrainedModel:
     def generate(self):
         return getattr(self, "_reorder", None)
 """
+OTHER = "def scale(x):\n    return -x\n"
 IMPORT = "from toypack import modeling_toy as toy\n\n\n"
 LAYER = "class ToyLayer(toy.ToyLayer):\n    def forward(self, x):\n        return super().forward(x), {}\n"
 HEAD = "class ToyForCausalLM(toy.ToyForCausalLM):\n    pass\n"
@@ -64,6 +65,7 @@ def problems_of(tmp_path, text, name="modular_toy_x.py"):
     tree.write("toypack/__init__.py", "")
     tree.write("toypack/base.py", BASE)
     tree.write("toypack/modeling_toy.py", PARENT)
+    tree.write("toypack/modeling_other.py", OTHER)
     path = tree.write(f"toypack/{name}", IMPORT + text)
     result = flatten(path, make_environment(tmp_path, search=[]), Settings())
     warnings = [warning for file in result.files for warning in file.warnings]
@@ -127,6 +129,9 @@ NOOP = {
     "named in a string": LAYER.format("'ToyNrm'") + child("ToyNrm", "ToyNorm"),
     "exported": LAYER.format(2) + child("ToyNrm", "ToyNorm") + "\n\n__all__ = ['ToyNrm']\n",
     "the parent's name": LAYER.format(2) + child("ToyNorm", "ToyNorm"),
+    "the name of another parent's function": (
+        "from toypack import modeling_other as other\n\nscale = other.scale\n\n\n" + LAYER.format(2)
+    ),
     "a new head": LAYER.format(2) + child("ToyForTokens", "ToyPreTrainedModel"),
     "a file of blocks": child("TinyNorm", "ToyNorm")
     + child("TinyScale", "ToyNorm")
