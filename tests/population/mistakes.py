@@ -62,6 +62,7 @@ def write_files(model: Model) -> Iterator[File]:
     yield from write_plans(model)
     yield from write_fields(model)
     yield from write_orders(model)
+    yield from write_orders_of_layers(model)
 
 
 def _begin(model: Model, body: str, module: str = "") -> str:
@@ -337,8 +338,7 @@ def write_orders(model: Model) -> Iterator[File]:
             f"{each}={each}" for each in [*names[3:], *(a.arg for a in rest.kwonlyargs)]
         )
         passed += (", " if passed else "") + f"**{rest.kwarg.arg}" if rest.kwarg else ""
-        swapped = re.sub(rf"\b{first}\b", "\0", signature, count=1)
-        swapped = re.sub(rf"\b{second}\b", first, swapped, count=1).replace("\0", second)
+        swapped = _swap(signature, first, second)
         for kind, head, given in (
             ("order_of_override", swapped, f"{first}={first}, {second}={second}"),
             ("order_of_super", signature, f"{second}, {first}"),
@@ -355,6 +355,49 @@ def write_orders(model: Model) -> Iterator[File]:
             body += f"        made = super().{method}({', '.join(filter(None, [given, passed]))})\n        return made\n"
             mistakes = () if kind[-2:] == "+0" else (("PG413", name),)
             yield File(kind, f"{owner}_{method}_{kind[:-2]}", _begin(model, body), mistakes)
+
+
+def _swap(signature: str, first: str, second: str) -> str:
+    swapped = re.sub(rf"\b{first}\b", "\0", signature, count=1)
+    return re.sub(rf"\b{second}\b", first, swapped, count=1).replace("\0", second)
+
+
+def write_orders_of_layers(model: Model) -> Iterator[File]:
+    """Overrides whose two first parameters change places, of which a loop passes the second by name."""
+    for name, parameters in sorted(find_looped(model).items()):
+        owner = name.partition(".")[0]
+        node = model.method(owner, "forward")
+        swapped = _swap(model.signature(node), *parameters[:2])
+        body = f"class {owner}(hf.{owner}):\n    def forward({swapped}):\n        return {parameters[0]}\n"
+        yield File(
+            "order_of_layer", f"{owner}_layer", _begin(model, body), (("PG406", f"{name} gets"),)
+        )
+
+
+_LISTED = re.compile(r"self\.(\w+) = nn\.ModuleList\(\s*\[\s*(\w+)\(")
+
+
+def find_looped(model: Model) -> dict[str, list[str]]:
+    """`Class.forward` of the classes in lists; a loop calls them with one position and the second's name."""
+    made: dict[str, set[str]] = {}
+    for attribute, kind in _LISTED.findall(model.text):
+        made.setdefault(attribute, set()).add(kind)
+    found: dict[str, list[str]] = {}
+    for loop in ast.walk(ast.parse(model.text)):
+        if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
+            continue
+        attribute = re.fullmatch(r"self\.(\w+)(\[.*\])?", ast.unparse(loop.iter))
+        kinds = made.get(attribute[1], set()) & {*model.classes} if attribute else set()
+        for call in ast.walk(loop) if len(kinds) == 1 else ():
+            match call:
+                case ast.Call(func=ast.Name(id=name), args=[_], keywords=keywords) if (
+                    name == loop.target.id
+                ):
+                    (kind,) = kinds
+                    names = [each.arg for each in model.method(kind, "forward").args.args][1:]
+                    if names[1:2] and names[1] in [each.arg for each in keywords]:
+                        found[f"{kind}.forward"] = names
+    return found
 
 
 def _is_named(model: Model, parameter: str) -> bool:

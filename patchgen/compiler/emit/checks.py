@@ -379,7 +379,7 @@ def explain_misfit(call: ast.Call, callee: Function, *, is_bound: bool) -> str |
     signature, takes_any = callee.args, not decorators <= TAKING_NO_KEYWORDS
     positional = [each.arg for each in (*signature.posonlyargs, *signature.args)][is_bound:]
     filled = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
-    # These two are wrong whatever stands behind `*` and `**`.
+    # These three are wrong whatever stands behind `*` and `**`.
     if len(filled) > len(positional) and signature.vararg is None:
         return f"takes {len(positional)} positional arguments and gets {len(filled)}"
     today = find_old_names(callee)
@@ -390,13 +390,13 @@ def explain_misfit(call: ast.Call, callee: Function, *, is_bound: bool) -> str |
         for keyword in keywords:
             if keyword not in named:
                 return f"has no parameter {keyword}"
-    # `*args` or `**kwargs` in the call may fill any parameter.
-    if len(filled) < len(call.args) or len(keywords) < len(call.keywords):
-        return ""
-    taken = positional[: len(filled)]
+    taken = positional[: len(_before_star(call))]
     for keyword in keywords:
         if keyword in taken:
             return f"gets {keyword} twice"
+    # `*args` or `**kwargs` in the call may fill any parameter.
+    if len(filled) < len(call.args) or len(keywords) < len(call.keywords):
+        return ""
     # Defaults belong to the last of the positional parameters; some may be bound already.
     required = positional[: max(0, len(positional) - len(signature.defaults))]
     for parameter, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True):
@@ -406,6 +406,11 @@ def explain_misfit(call: ast.Call, callee: Function, *, is_bound: bool) -> str |
         if name not in {*taken, *keywords}:
             return f"misses the argument {name}"
     return ""
+
+
+def _before_star(call: ast.Call) -> list[ast.expr]:
+    """The arguments whose positions are known: what `*args` holds is not."""
+    return list(itertools.takewhile(lambda each: not isinstance(each, ast.Starred), call.args))
 
 
 def find_old_names(function: Function) -> dict[str, str]:
@@ -460,11 +465,7 @@ def _find_twice(swallowed: Swallowed, parsed: Parsed) -> Iterator[Finding]:
                 name = name or "forward"
                 callee = parsed.method(holder, name) if holder else None
                 positional = callee.args.args[1:] if callee else []
-                # What `*args` holds is not known.
-                filled = itertools.takewhile(
-                    lambda argument: not isinstance(argument, ast.Starred), call.args
-                )
-                given = [each.arg for each, _ in zip(positional, filled, strict=False)]
+                given = [each.arg for each in positional[: len(_before_star(call))]]
                 given += [each.arg or "" for each in call.keywords]
                 if callee is not None and keyword in given:
                     receiver = f"{method.args.args[0].arg}.{name}"
