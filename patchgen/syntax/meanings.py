@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_by, list_body
-from patchgen.syntax.trees import children, list_parameters
+from patchgen.syntax.trees import children, list_parameters, list_positional
 
 TypeParameter = ast.AST  # ast.type_param, from Python 3.12 on
 # The kinds of nodes that `_Walker` has a rule for.  All others, which are most, only have children.
@@ -104,7 +104,7 @@ class _Walker:
             for parameter in getattr(function, "type_params", []):
                 self._bind(parameter.name, parameter, scope)
         arguments = function.args
-        positional = [*arguments.posonlyargs, *arguments.args]
+        positional = list_positional(arguments)
         starred = [arg for arg in (arguments.vararg, arguments.kwarg) if arg]
         for arg in [*positional, *arguments.kwonlyargs, *starred]:
             self._bind(arg.arg, arg, scope)

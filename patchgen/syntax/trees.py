@@ -91,13 +91,18 @@ def mentions(node: ast.AST, name: str) -> bool:
 
 def list_parameters(arguments: ast.arguments) -> list[ast.arg]:
     """The parameters in the order of the signature, `*args` and `**kwargs` included."""
-    parameters = [*arguments.posonlyargs, *arguments.args]
+    parameters = list_positional(arguments)
     if arguments.vararg:
         parameters.append(arguments.vararg)
     parameters += arguments.kwonlyargs
     if arguments.kwarg:
         parameters.append(arguments.kwarg)
     return parameters
+
+
+def list_positional(arguments: ast.arguments) -> list[ast.arg]:
+    """The parameters that a position may be given to."""
+    return [*arguments.posonlyargs, *arguments.args]
 
 
 def list_defaults(arguments: ast.arguments) -> list[ast.expr]:

@@ -26,7 +26,7 @@ from patchgen.facts.bases import CONTAINERS, TENSORS
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.trees import decorator_names
+from patchgen.syntax.trees import decorator_names, list_positional
 from patchgen.weights.values import (
     ANY,
     PRETRAINED,
@@ -543,7 +543,7 @@ class Machine:
             return [UNKNOWN]
         receiver = [function.receiver] if function.receiver else []
         frame = Frame(function.home, function.above, dict(function.names), function.owner)
-        parameters = [*node.args.posonlyargs, *node.args.args]
+        parameters = list_positional(node.args)
         given = [*receiver, *call.args]
         defaults = [*[None] * len(parameters), *node.args.defaults][-len(parameters) or None :]
         pairs = list(zip(parameters, defaults, strict=False)) if parameters else []

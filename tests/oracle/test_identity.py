@@ -1,5 +1,7 @@
 """A variant that changes one docstring of a model is that model: no other statement changes.
 
+But for models that the release would build, which the file builds of its own class.
+
 The judge is the syntax tree of the installed file, imports made absolute.  Imports may stand in
 another order; what transformers needs to know of a model outside its package may be added, and is
 listed in `ADDED`.
@@ -27,7 +29,13 @@ SAMPLE = MODELS[::160]
 DOCSTRING = "Changed, and nothing else."
 ADDED = re.compile(r"register_checkpoint_conversion_mapping\(.*|def auto_docstring\(.*", re.DOTALL)
 ADDED_METHOD = "is_custom_code"
+# What the release would build of its own class, the file builds of its own.
+GENERIC = re.compile(r"(@.*\n)*class \w+\(Generic\w+, ")
+ASKED = re.compile(r"AutoModel\w*\.from_config\(")
+BUILT = re.compile(r"\w+\._from_config\((config\.\w+)(?=[,)])")
+CHOSEN = re.compile(r"(MODEL\((config\.\w+)\)) if \2\.model_type == '\w+' else MODEL\(\2\)")
 ADDED_IMPORTS = ("transformers.conversion_mapping.", "contextlib ")
+ASKING_IMPORT = ".AutoModel"
 
 
 @pytest.mark.parametrize("path", SAMPLE, ids=lambda path: path.stem)
@@ -85,10 +93,12 @@ def _normal(text: str, module: str, name: str) -> tuple[list[str], set[str]]:
     imports = set()
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            imports.update(_bound(node))
+            imports.update(each for each in _bound(node) if ASKING_IMPORT not in each)
             continue
         if isinstance(node, ast.ClassDef):
-            kept = [each for each in node.body if getattr(each, "name", "") != ADDED_METHOD]
+            written = [ADDED_METHOD, *["__init__"] * bool(GENERIC.match(ast.unparse(node)))]
+            kept = [each for each in node.body if getattr(each, "name", "") not in written]
+            kept = [each for each in kept if ast.unparse(each) not in ("pass", "...")]
             node.body = kept or [ast.Pass()]
         if (
             isinstance(node, ast.ClassDef)
@@ -102,7 +112,9 @@ def _normal(text: str, module: str, name: str) -> tuple[list[str], set[str]]:
             and "".join(map(ast.unparse, node.body)) in ("", "...")
         ):
             node.body = [ast.Pass()]  # what stands for nothing may be left away beside a docstring
-        statements.append(ast.unparse(node))
+        text = ASKED.sub("MODEL(", ast.unparse(node))
+        text = BUILT.sub(r"MODEL(\1", text)
+        statements.append(CHOSEN.sub(r"\1", text))
     return statements, imports
 
 

@@ -50,6 +50,8 @@ REFUSED: dict[str, float] = {
     "removed method": HALF,
     "explicit parent of another method": SELDOM,
     "explicit parent": SELDOM,
+    # What Python gives a function that names `super`, where it can be seen.
+    "locals() beside super": HALF,
     # A zero-argument `super()` in a scope of its own.
     "super in nested def": HALF,
     "super in lambda": HALF,

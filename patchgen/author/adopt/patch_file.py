@@ -28,7 +28,7 @@ from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.same import Function, is_documenting
 from patchgen.syntax.scopes import references
 from patchgen.syntax.text import make_source, parse, read_source
-from patchgen.syntax.trees import names_within
+from patchgen.syntax.trees import list_positional, names_within
 
 
 @dataclass(frozen=True)
@@ -428,7 +428,7 @@ def _arguments(function: Function, call: ast.Call) -> dict[str, ast.expr]:
     if unpacks or not all(keyword.arg for keyword in call.keywords):
         return {}
     args = function.args
-    positional = [arg.arg for arg in (*args.posonlyargs, *args.args)]
+    positional = [arg.arg for arg in list_positional(args)]
     # Defaults are those of the last parameters.
     arguments = dict(zip(positional[::-1], args.defaults[::-1], strict=False))
     for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):

@@ -19,6 +19,7 @@ from patchgen import disk
 from patchgen.author.anatomy.code import constant, names, parameters, stored, walk
 from patchgen.author.anatomy.module import Module
 from patchgen.compiler.edits.pattern import find
+from patchgen.syntax.trees import list_positional
 
 # A modular file imports these under the same names as the parent.
 OUTSIDE = {"torch", "nn", "math", "F", *vars(builtins)}
@@ -149,7 +150,7 @@ def edit(
 
 def init_lines(init: ast.FunctionDef) -> list[str]:
     """The first lines of an `__init__` that goes on after the parent's `init`."""
-    names = [arg.arg for arg in (*init.args.posonlyargs, *init.args.args)][1:]
+    names = [arg.arg for arg in list_positional(init.args)][1:]
     defaults = dict(zip(names[::-1], init.args.defaults[::-1], strict=False))
     signature = ["self"]
     for name in names:

@@ -21,6 +21,7 @@ from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, NewModel, refusing
 from patchgen.compiler.edits.pattern import find
 from patchgen.facts.modules import CHECKPOINTED
+from patchgen.syntax.trees import list_positional
 
 if TYPE_CHECKING:
     from patchgen.verifying.parts.part_check import PartCheck
@@ -138,7 +139,7 @@ def _network(module: Module, layers: Layers) -> tuple[FeedForward, ast.FunctionD
 
 
 def _parameters(method: ast.FunctionDef) -> list[str]:
-    return [arg.arg for arg in (*method.args.posonlyargs, *method.args.args)][1:]
+    return [arg.arg for arg in list_positional(method.args)][1:]
 
 
 def _layer(

@@ -14,6 +14,7 @@ import ast
 from dataclasses import dataclass, field, replace
 
 from patchgen.syntax.fragments import Fragment
+from patchgen.syntax.trees import list_positional
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Changes:
 
 def read_parameters(arguments: ast.arguments, code: Fragment) -> list[Parameter]:
     """The parameters in their order, without `*args` and `**kwargs`."""
-    positional = [*arguments.posonlyargs, *arguments.args]
+    positional = list_positional(arguments)
     missing: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
     defaults = zip(positional, [*missing, *arguments.defaults], strict=True)
     parameters = [Parameter(arg, default, False, code) for arg, default in defaults]

@@ -40,7 +40,7 @@ from patchgen.facts.bases import SET_ON_MODULES
 from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE, TAKING_NO_KEYWORDS
 from patchgen.syntax import trees
 from patchgen.syntax.blocks import imports_of, references_in
-from patchgen.syntax.bound import bound_names, own_nodes
+from patchgen.syntax.bound import bound_names, own_nodes, parameters
 
 # The name of a parent's method that is kept beside the one that calls it.
 KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")
@@ -322,10 +322,10 @@ def _check(
         yield Finding(line, "PG406", what, hint, why, callee=name)
         return
     if len(call.args) > 1:
-        parameters = [each.arg for each in (*signature.posonlyargs, *signature.args)][is_bound:]
-        yield Ordered(line, callee, parameters[: len(call.args)])
+        positional = [each.arg for each in trees.list_positional(signature)][is_bound:]
+        yield Ordered(line, callee, positional[: len(call.args)])
     if signature.kwarg is not None:
-        named = {parameter.arg for parameter in trees.list_parameters(signature)}
+        named = parameters(callee)
         for keyword in call.keywords:
             if keyword.arg and keyword.arg not in named:
                 yield Swallowed(line, name, keyword.arg, callee)
@@ -377,7 +377,7 @@ def explain_misfit(call: ast.Call, callee: Function, *, is_bound: bool) -> str |
     if not decorators <= KEEPING_CALLS:
         return None
     signature, takes_any = callee.args, not decorators <= TAKING_NO_KEYWORDS
-    positional = [each.arg for each in (*signature.posonlyargs, *signature.args)][is_bound:]
+    positional = [each.arg for each in trees.list_positional(signature)][is_bound:]
     filled = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
     # These three are wrong whatever stands behind `*` and `**`.
     if len(filled) > len(positional) and signature.vararg is None:
@@ -525,7 +525,7 @@ def passes_on(function: Function, keyword: str, parsed: Parsed) -> bool:
                 if not isinstance(callee, ast.Name):
                     return True
                 called = parsed.functions.get(callee.id)
-                if called and keyword in {item.arg for item in trees.list_parameters(called.args)}:
+                if called and keyword in parameters(called):
                     return True
     return False
 

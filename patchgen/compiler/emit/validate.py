@@ -30,13 +30,12 @@ from patchgen.compiler.plan.outside import Outside
 from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.facts.modules import CONFIGURATION
 from patchgen.syntax.blocks import imports_of
-from patchgen.syntax.bound import bound_names
+from patchgen.syntax.bound import bound_names, parameters
 from patchgen.syntax.errors import Location, Problem, did_you_mean, find_near
 from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import is_same_code
 from patchgen.syntax.text import count_words
-from patchgen.syntax.trees import list_parameters
 from patchgen.weights.unset import find_unset
 
 # Code that makes a model from a configuration, whose classes are not known.
@@ -226,8 +225,7 @@ def _describe_misfit(
     """A call of what the release has, with arguments that it does not take."""
     callee = callee.rstrip(".")
     what = f"the call {spelled} does not fit: {callee} of this release {why}"
-    parameters = [each.arg for each in list_parameters(function.args)]
-    hint = f"it takes ({', '.join(parameters)})"
+    hint = f"it takes ({', '.join(parameters(function))})"
     return checks.Finding(line, "PG406", what, hint, f"{callee} {why}")
 
 
@@ -325,7 +323,7 @@ def _find_renamed(
         function, parent = _find_both(parsed, override)
         if function is None or parent is None:
             continue
-        own = {each.arg for each in list_parameters(function.args)}
+        own = {*parameters(function)}
         own -= checks.find_old_names(function).keys()
         for old, new in checks.find_old_names(parent).items():
             if old not in own or new in own:
@@ -367,7 +365,7 @@ def _find_disordered(
         if function is None or parent is None:
             continue
         # The first parameter of a method is given.
-        theirs = [each.arg for each in list_parameters(parent.args)][bool("." in override.name) :]
+        theirs = parameters(parent)[bool("." in override.name) :]
         for wrong, right in _find_misplaced(override.passed or (), theirs):
             what = f"{override.name} gives {wrong} to the parameter {right} of {override.parent}"
             yield Problem(override.at, "PG413", what, f"write {wrong}={wrong}", "warning")

@@ -269,17 +269,20 @@ def _make_taken(
     """The classes of a module that the file has or imports, and those that they are made of."""
     index = builder.index(home)
     place = machine.read_module(home)
+    if place is None:
+        return []
+    kinds: dict[str, Values] = {}
     found = list(names)
     # The list grows while it is walked.
     for name in found:
         block = index.definition(name)
-        if block is not None:
+        if block is None:
+            continue
+        values = machine.find(place, name)
+        kinds[names.get(name, name)] = values
+        # A model initialises what is in it.
+        if not any(isinstance(kind, Class) and machine.is_model(kind) for kind in values):
             found += sorted(block.uses.difference(found))
-    kinds = {
-        names.get(name, name): machine.find(place, name)
-        for name in found
-        if place is not None and index.definition(name) is not None
-    }
     taken: list[_Taken] = []
     for name, values in kinds.items():
         for kind in values:

@@ -40,7 +40,7 @@ from patchgen.syntax.bound import (
     own_nodes,
 )
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.trees import decorator_names, list_arguments, walk
+from patchgen.syntax.trees import decorator_names, list_arguments, list_positional, walk
 
 # As an argument, each of these does more than give a value: it binds a name, or it suspends.
 _EFFECTS_ON_NAMES = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
@@ -282,7 +282,7 @@ def _bind(call: ast.Call, function: FunctionNode, caller: Function, skip: int) -
         if any(isinstance(node, _EFFECTS_ON_NAMES) for node in walk(argument)):
             return None
     # The object is bound by the method that calls, not by an argument.
-    _, *positional = [arg.arg for arg in [*signature.posonlyargs, *signature.args]]
+    _, *positional = [arg.arg for arg in list_positional(signature)]
     by_name = {arg.arg for arg in [*signature.args, *signature.kwonlyargs]}
     arguments = call.args[skip:]
     if signature.vararg or len(arguments) > len(positional):
@@ -337,7 +337,7 @@ def _passes_on_its_own(
 
 
 def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
-    positional = [arg.arg for arg in [*arguments.posonlyargs, *arguments.args]]
+    positional = [arg.arg for arg in list_positional(arguments)]
     # Defaults belong to the last parameters: `def f(a, b=1)` has one default for two parameters.
     with_default = positional[len(positional) - len(arguments.defaults) :]
     defaults = dict(zip(with_default, arguments.defaults, strict=True))

@@ -37,7 +37,7 @@ from patchgen.facts.decorators import GIVEN_BY_STRICT
 from patchgen.syntax.bound import local_names
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.trees import called_function, decorator_names, find_name, walk
+from patchgen.syntax.trees import called_function, decorator_names, find_name, list_positional, walk
 
 # These decorate the class's own method; a private copy of the parent's method does without.
 _NOT_OF_A_COPY = frozenset({"auto_docstring", "abstractmethod"})
@@ -286,7 +286,7 @@ def _catches(node: ast.AST) -> bool:
 def _read_receiver(node: ast.stmt) -> str:
     """What a method that uses `super()` calls its object."""
     assert isinstance(node, Function)
-    return [*node.args.posonlyargs, *node.args.args][0].arg
+    return list_positional(node.args)[0].arg
 
 
 @functools.lru_cache(maxsize=128)  # Each member that is kept asks for those of the same classes.

@@ -19,7 +19,7 @@ from patchgen.compiler.merge.members import Function, Statement
 from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_names, list_body
 from patchgen.syntax.fragments import Fragment
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.trees import children, decorator_names, names_within, walk
+from patchgen.syntax.trees import children, decorator_names, list_positional, names_within, walk
 
 _MARKER = re.compile(r"__parent_(\d+)__")
 # Beside `super`, these see a local variable `__class__`.
@@ -65,7 +65,7 @@ class SuperUse:
 
 def first_parameter(method: FunctionNode) -> str | None:
     """The name by which `method` knows its object; None when it takes no positional parameter."""
-    positional = [*method.args.posonlyargs, *method.args.args]
+    positional = list_positional(method.args)
     return positional[0].arg if positional else None
 
 
