@@ -1,7 +1,7 @@
 """Flatten thin subclasses of Hugging Face models into single modeling files, statically.
 
     load(checkpoint, parts="fast")      a model with parts, in one line
-    new, convert, check                 the commands of these names
+    new, convert, check, verify         the commands of these names
     export, register, unpatch           a folder without patchgen, AutoModel, running patches
 
 This package imports nothing by itself, so that `import patchgen` costs nothing: each function is
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from patchgen.notebook import check as check
     from patchgen.notebook import convert as convert
     from patchgen.notebook import new as new
+    from patchgen.notebook import verify as verify
     from patchgen.runtime.export import export as export
     from patchgen.runtime.register import register as register
     from patchgen.unpatching.unpatch import unpatch as unpatch
@@ -28,6 +29,7 @@ _PLACES = {
     "new": "patchgen.notebook",
     "convert": "patchgen.notebook",
     "check": "patchgen.notebook",
+    "verify": "patchgen.notebook",
     "export": "patchgen.runtime.export",
     "register": "patchgen.runtime.register",
     "unpatch": "patchgen.unpatching.unpatch",

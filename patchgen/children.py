@@ -63,12 +63,19 @@ def pip(*words: str | Path) -> list[str]:
 
 @contextlib.contextmanager
 def safe_workers() -> Iterator[None]:
-    """Keep processes that multiprocessing starts in the block from searching the current folder."""
+    """Keep processes that multiprocessing starts in the block from searching the current folder.
+
+    Nor do they run the script again that called us: they need nothing of it.
+    """
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
+    of_script = vars(sys.modules["__main__"])
+    script = of_script.pop("__file__", None)
     try:
         yield
     finally:
+        if script is not None:
+            of_script["__file__"] = script
         del os.environ["PYTHONSAFEPATH"]
         if before is not None:
             os.environ["PYTHONSAFEPATH"] = before

@@ -6,6 +6,7 @@ Each does what the command of its name does, in the project around the current f
     patchgen.new("qwen3", "loss,norm")   # modular/qwen3/modular_qwen3_loss_norm.py
     patchgen.convert()                   # what was written
     patchgen.check()                     # findings: none, everything is up to date
+    patchgen.verify("qwen3_loss_norm")   # whether it computes what its parent does
 
 Names are those of variants, paths of modular files, or folders of them; without one it is about the
 whole project.  What a command prints as an error is raised as a PatchgenError.
@@ -13,7 +14,8 @@ whole project.  What a command prints as an error is raised as a PatchgenError.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.author.declare.request import answer, names_of, require_parts
@@ -23,6 +25,17 @@ from patchgen.cli.session import Request, open_authored, open_session
 from patchgen.project.files import modular_path
 from patchgen.project.write import refuse_another, write_new
 from patchgen.syntax.errors import Problem, Refusals
+from patchgen.verifying.report import (
+    Proof,
+    Result,
+    as_markdown,
+    describe_run,
+    find_device,
+    find_proofs,
+)
+from patchgen.verifying.run import Limits, Wanted
+from patchgen.verifying.run import verify as run_cases
+from patchgen.verifying.variants import DTYPES, SECONDS, Plan, find_variants, home_of
 
 
 def new(model: str, parts: str | Sequence[str], *, force: bool = False) -> Path:
@@ -63,3 +76,47 @@ def convert(*names: str) -> tuple[str, ...]:
 def check(*names: str) -> tuple[Problem, ...]:
     """Return what is not up to date or wrong; nothing where all is well.  Nothing is written."""
     return open_session(Request(names)).check().findings
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` found; a notebook shows it as the page that `--report` writes."""
+
+    proofs: Mapping[str, Proof]  # the verdict of each variant
+    results: tuple[Result, ...] = field(repr=False)
+    page: str = field(repr=False)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether all variants are proven equal to their parents."""
+        return all(proof.verdict == "proven" for proof in self.proofs.values())
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {proof}" for name, proof in self.proofs.items())
+
+    def _repr_markdown_(self) -> str:
+        return self.page
+
+
+def verify(
+    *names: str,
+    full: bool = False,
+    dtypes: Sequence[str] = DTYPES,
+    mutants: int | None = 25,
+    device: str | None = None,
+    seed: int = 0,
+) -> Verification:
+    """Compare variants with their parents, and return what was found.
+
+    Without `full` a variant gets a minute of the processor.  `mutants` is how many errors are
+    planted in the changed lines, None all of them.  Nothing is written.  Needs torch.
+
+    Raises PatchgenError: PG916 for a name of no variant, PG917 where nothing can be compared.
+    """
+    chosen = find_variants(home_of(names), names)
+    plan = Plan(full, tuple(dtypes), True, mutants, None if full else SECONDS, seed)
+    where = find_device(device)
+    about = describe_run(f"patchgen verify {' '.join(names)}".rstrip(), where, chosen)
+    results = run_cases(chosen, Wanted(plan, where, Limits()))
+    proofs = find_proofs([variant.name for variant in chosen], results)
+    return Verification(proofs, results, as_markdown(chosen, results, about))

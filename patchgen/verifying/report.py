@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from patchgen import disk
 from patchgen.project.markdown import table_lines
 from patchgen.project.parity import FILE, Files, files_of, read_report
-from patchgen.syntax.errors import PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.verifying.variants import Variant
 
 Outcome = Literal["seen", "unseen", "no difference", "crashed"]
@@ -251,7 +251,7 @@ def find_best_device() -> str:
 
 
 def find_device(asked: str | None) -> str:
-    """`asked`, or the best there is.  Raises LookupError for one that torch does not have here."""
+    """`asked`, or the best there is.  Raises PatchgenError PG917 where torch has none."""
     import torch
 
     device = asked or find_best_device()
@@ -259,7 +259,7 @@ def find_device(asked: str | None) -> str:
         torch.empty(0, device=device)
     except Exception as error:  # each kind of device has its own
         reason = str(error).partition("\n")[0]
-        raise LookupError(f"--device {device}: {reason}") from error
+        raise PatchgenError("PG917", Location(f"--device {device}"), reason) from error
     return device
 
 

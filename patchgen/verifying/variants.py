@@ -20,7 +20,7 @@ from patchgen.project.config import find_config
 from patchgen.project.lock import Record, read_lock
 from patchgen.project.places import LOCK
 from patchgen.project.release import describe_another_release
-from patchgen.syntax.errors import did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import make_environment
 
 DTYPES = ("float64", "float32", "bfloat16")
@@ -143,24 +143,28 @@ class Variant:
 
 
 def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]:
-    """The variants recorded at `home`, or those that `wanted` names; LookupError if none is."""
+    """The variants recorded at `home`, or those that `wanted` names.
+
+    Raises PatchgenError PG916 for a name of none, and PG917 where one cannot be compared.
+    """
     records = sorted(read_lock(home / LOCK).items())
     variants = [record for output, record in records if Path(output).name.startswith("modeling_")]
     if not variants:
-        raise LookupError(f"{home / LOCK} records no variant: run patchgen convert")
+        at = Location(str(home / LOCK))
+        raise PatchgenError("PG917", at, "records no variant", "run patchgen convert")
     known = [record for record in variants if (home / record.output).is_file()]
     chosen: dict[str, Record] = {}
     for name in wanted:
         found = [record for record in known if _is_named(record, name, home)]
         if not found:
+            what = f"is no variant that {LOCK} records"
             hint = did_you_mean(name, map(_name_of, known))
-            raise LookupError(f"{name} is no variant that {LOCK} records. {hint}")
+            raise PatchgenError("PG916", Location(name), what, hint)
         chosen.update((record.output, record) for record in found)
     if len(known) < len(variants) and not chosen:
         missing = next(record.output for record in variants if record not in known)
-        raise LookupError(
-            f"{missing} is recorded in {LOCK}, and is not there: run patchgen convert"
-        )
+        what = f"is recorded in {LOCK}, and is not there"
+        raise PatchgenError("PG917", Location(missing), what, "run patchgen convert")
     listed = chosen.values() or [record for record in known if _models_of(record)] or known
     return tuple(describe_variant(record, home) for record in listed)
 
@@ -182,8 +186,8 @@ def describe_variant(record: Record, home: Path) -> Variant:
     symbols = [used.symbol for used in record.parents]
     models = _models_of(record)
     if not models:
-        name = _name_of(record)
-        raise LookupError(f"{name} has no parent in transformers that it could be compared with")
+        what = "has no parent in transformers that it could be compared with"
+        raise PatchgenError("PG917", Location(_name_of(record)), what)
     code = (name.removeprefix(CODE) for name in symbols if name.startswith(CODE))
     parts = {part for name in code if (part := _part_of(name))}
     output = home / record.output
@@ -213,7 +217,7 @@ def _part_of(name: str) -> str:
 
 
 def _read_declared(modular: Path, output: str) -> dict[str, Any]:
-    """See `Variant.differs`.  Raises LookupError for what is no plain value, or names nothing."""
+    """See `Variant.differs`.  Raises PG917 for what is no plain value, or names nothing."""
     values: dict[str, dict[str, Any]] = {DIFFERS: {}, EQUAL_IF: {}}
     text = disk.text_of(modular) if modular.is_file() else ""
     if DIFFERS in text:
@@ -223,15 +227,15 @@ def _read_declared(modular: Path, output: str) -> dict[str, Any]:
                     try:
                         values[name] = dict(ast.literal_eval(value))
                     except (TypeError, ValueError) as error:
-                        what = (
-                            f"{modular.name}:{node.lineno}: {name} is no dictionary of plain values"
-                        )
-                        raise LookupError(what) from error
+                        at = Location(modular.name, node.lineno)
+                        what = f"{name} is no dictionary of plain values"
+                        raise PatchgenError("PG917", at, what) from error
     for name in values[DIFFERS]:
         is_class = f"\nclass {name}(" in f"\n{output}"
         if not (is_class or name in MODES or name.startswith(SETTING)):
-            what = f"{DIFFERS} of {modular.name} names {name}, which is no class of its output"
-            raise LookupError(f'{what}, and neither "training", "eval" nor "config.NAME"')
+            what = f"{DIFFERS} names {name}, which is no class of its output"
+            what += ', and neither "training", "eval" nor "config.NAME"'
+            raise PatchgenError("PG917", Location(modular.name), what)
     return {"differs": (*values[DIFFERS].items(),), "equal_if": (*values[EQUAL_IF].items(),)}
 
 

@@ -12,6 +12,17 @@ from patchgen.cli import main
 from patchgen.syntax.errors import PatchgenError
 from tests.toytree import environment, toy_project
 
+UNGUARDED = """\
+import patchgen
+
+print("begun", patchgen.verify)
+patchgen.new("albert", "checkpoint")
+patchgen.convert("albert_checkpoint")
+found = patchgen.verify("albert_checkpoint", dtypes=["float32"], mutants=0)
+print(found)
+print(found.is_proven, len(found.results) > 5, found._repr_markdown_().split()[:2])
+"""
+
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
@@ -47,6 +58,7 @@ def test_what_is_not_up_to_date_is_returned(project):
         (lambda: patchgen.new("llama", "nothing"), "PG802"),
         (lambda: patchgen.new("llama", "checkpoint"), "PG803"),
         (lambda: patchgen.convert("nothing"), "PG916"),
+        (lambda: patchgen.verify("nothing"), "PG917"),
     ],
 )
 def test_what_a_command_prints_is_raised(call, code, project):
@@ -77,3 +89,21 @@ def test_an_import_shows_what_there_is_and_costs_nothing():
     names = done.stdout.split()
     assert names == [name for name in names if hasattr(patchgen, name)]
     assert {"load", "new", "convert", "check", "export", "unpatch"} <= {*names}
+
+
+def test_a_script_verifies_without_a_guard(project):
+    """A worker does not run the script again, which has no `if __name__ == "__main__"`."""
+    pytest.importorskip("torch")
+    project("mine.py").write_text(UNGUARDED, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "mine.py"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        cwd=project.top,
+    )
+    assert done.returncode == 0, done.stderr
+    begun, verdict, last = done.stdout.splitlines()
+    assert begun.startswith("begun <function verify")
+    assert verdict == "albert_checkpoint: proven"
+    assert last == "True True ['#', 'Parity']"

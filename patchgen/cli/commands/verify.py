@@ -90,10 +90,7 @@ def verify(
     chosen, gallery = _choose(names, everything)
     limit = None if full else SECONDS
     plan = Plan(full, tuple(dtypes) or DTYPES, True, _number_of(mutants), limit, seed)
-    try:
-        device = find_device(device)
-    except LookupError as error:
-        raise click.UsageError(str(error.args[0])) from error
+    device = find_device(device)
     about = describe_run("patchgen " + " ".join(_arguments()), device, chosen)
     on_terminal = form == "text" and sys.stderr.isatty()
     show = _Progress(gallery, about, report, verbose, on_terminal)
@@ -112,10 +109,7 @@ def _choose(names: Sequence[str], everything: bool) -> tuple[Sequence[Variant], 
     """The variants that `names` are, and all of their project."""
     from patchgen.verifying.variants import find_variants, home_of
 
-    try:
-        chosen, gallery = (find_variants(home_of(names), which) for which in (names, []))
-    except LookupError as error:
-        raise click.UsageError(str(error.args[0])) from error
+    chosen, gallery = (find_variants(home_of(names), which) for which in (names, []))
     if not names and not everything:
         listed = ", ".join(variant.name for variant in chosen)
         raise click.UsageError(f"name variants or give --all: {listed}")

@@ -11,6 +11,7 @@ pytest.importorskip("transformers")
 
 from patchgen.author.declare.registry import find_part_checks
 from patchgen.cli import main
+from patchgen.syntax.errors import PatchgenError
 from patchgen.verifying.case_runner import CaseRunner
 from patchgen.verifying.cases import select_cases
 from patchgen.verifying.models.pair import module_of
@@ -67,7 +68,7 @@ def test_a_file_that_no_record_has_is_said(elsewhere):
     assert variant_at(elsewhere).home == str(home_of([str(elsewhere)])) == str(elsewhere.parents[2])
     other = elsewhere.with_name("modular_other.py")
     other.write_text("")
-    with pytest.raises(LookupError, match="no variant that patchgen.lock records"):
+    with pytest.raises(PatchgenError, match="PG916 is no variant that patchgen.lock records"):
         variant_at(other)
 
 
@@ -76,7 +77,7 @@ def test_a_variant_without_a_parent_in_transformers_is_said(tmp_path, monkeypatc
     monkeypatch.chdir(tree.top)
     assert main(["convert", "-q"]) == 0
     for wanted in ([], ["v1"]):
-        with pytest.raises(LookupError, match="v1 has no parent in transformers"):
+        with pytest.raises(PatchgenError, match="v1: PG917 has no parent in transformers"):
             find_variants(tree.top, wanted)
 
 

@@ -11,6 +11,7 @@ pytest.importorskip("transformers")
 
 from patchgen.author.declare.registry import find_part_checks
 from patchgen.runtime.tiny import tiny_config
+from patchgen.syntax.errors import PatchgenError
 from patchgen.verifying.differences import EQUAL, REFORMULATED, REORDERED
 from patchgen.verifying.inputs.arguments import CannotBuild, Inputs
 from patchgen.verifying.inputs.dummy import make_inputs
@@ -54,12 +55,12 @@ def test_a_variant_is_found_by_name_module_output_and_modular_file(monkeypatch):
     ):
         assert named(name) == ["llama_loss"]
     assert {"bert_mlm"} <= set(named("modular/bert")) <= set(named())
-    with pytest.raises(LookupError, match="llama_loss"):
+    with pytest.raises(PatchgenError, match="llama_loss"):
         named("lama_loss")
 
 
 def test_to_verify_all_of_nothing_is_an_error(tmp_path):
-    with pytest.raises(LookupError, match="no variant: run patchgen convert"):
+    with pytest.raises(PatchgenError, match="no variant\n.*run patchgen convert"):
         find_variants(tmp_path)
 
 
