@@ -32,7 +32,7 @@ test-all: $(DEEPSPEED) $(LIGER) $(REAL)
 check: $(ENV)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/mypy --strict patchgen
+	$(BIN)/mypy --strict
 	$(BIN)/patchgen check
 
 # The site, in build/site; a warning, a dead link or more than 3 MB is an error.  The gallery has the
@@ -47,7 +47,7 @@ docs: $(DOCS)
 regen: $(ENV)
 	$(BIN)/patchgen convert
 	$(BIN)/patchgen errors --markdown > docs/errors.md
-	$(BIN)/patchgen bench --page --folder docs/records
+	$(BIN)/python -m benchmarks.bench --page --folder docs/records
 	$(BIN)/python utils/draw_fork.py > docs/fork.svg
 	PATCHGEN_REFRESH=1 $(PYTEST) tests/golden
 

@@ -62,7 +62,7 @@ class Step:
 def plan(tiny: bool) -> list[Step]:
     """Return the steps, the most important first."""
     python = (sys.executable, "-m")
-    bench = (*python, "patchgen", "bench")
+    bench = (*python, "benchmarks.bench")
     memory = (*python, "patchgen", "memory")
     train = (*python, "patchgen", "train")
     words = ("import torch, transformers as t; print(torch.__version__, t.__version__)",)

@@ -13,13 +13,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.cli import main
-from patchgen.runtime.variants import known_variants
-from patchgen.syntax.errors import PatchgenError
-from patchgen.training.bench.cases import choose_cases, load_cases, parse_entry
-from patchgen.training.bench.models import make_batch
-from patchgen.training.bench.page import as_markdown
-from patchgen.training.bench.plan import (
+from benchmarks.bench.__main__ import main
+from benchmarks.bench.cases import choose_cases, load_cases, parse_entry
+from benchmarks.bench.models import make_batch
+from benchmarks.bench.page import as_markdown
+from benchmarks.bench.plan import (
     CARDS,
     _stored,
     eager_name,
@@ -30,7 +28,9 @@ from patchgen.training.bench.plan import (
     predict,
     room_of,
 )
-from patchgen.training.bench.run import Record, code_of, open_record
+from benchmarks.bench.run import Record, code_of, open_record
+from patchgen.runtime.variants import known_variants
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.precision import NAMES
 from tests.toytree import REPOSITORY, environment
 
@@ -63,7 +63,7 @@ def test_the_page_describes_every_case():
 def test_every_baseline_fits(case, card):
     stored = _stored()[case.id]
     if any(is_predicted(e) and eager_name(e) not in stored for e in case.entries):
-        pytest.skip("python -m patchgen.training.bench.plan has not predicted all of it yet")
+        pytest.skip("python -m benchmarks.bench.plan has not predicted all of it yet")
     room = room_of(card)
     planned = list(plan([case], room))
     assert room < CARDS[card] and planned[0].rows >= 1
@@ -114,14 +114,14 @@ def test_names_that_there_are_not():
 
 
 def test_a_plan_is_printed_without_a_gpu(capfd):
-    assert main(["bench", "B1", "--plan", "--card", "h100"]) == 0
+    assert main(["B1", "--plan", "--card", "h100"]) == 0
     out = capfd.readouterr().out
     assert "every baseline fits: True" in out and "bert_mlm_padding_free" in out
-    assert main(["bench", "B1", "--plan", "--card", "abacus"]) == 1
+    assert main(["B1", "--plan", "--card", "abacus"]) == 1
 
 
 def test_tiny_models_are_right_and_a_result_is_not_measured_again(tmp_path, capfd):
-    argv = ["bench", "X2", "--tiny", "--folder", str(tmp_path)]
+    argv = ["X2", "--tiny", "--folder", str(tmp_path)]
     assert main(argv) == 0
     assert "4 ok" in capfd.readouterr().out
     content = json.loads((tmp_path / "bench-tiny.json").read_text())
@@ -141,7 +141,7 @@ def test_a_wrong_variant_is_seen(tmp_path):
     work = {"case": "X2", "only": [], "tiny": True, "device": "cpu"}
     known = {"eager": {"status": "ok", "first": {"loss": 1.0, "norm": 1.0}}}
     done = subprocess.run(
-        [sys.executable, "-m", "patchgen.training.bench.run"],
+        [sys.executable, "-m", "benchmarks.bench.run"],
         input=json.dumps({**work, "known": known}),
         capture_output=True,
         text=True,
@@ -180,16 +180,16 @@ def test_the_table_has_what_was_measured(tmp_path):
 
 def test_the_page_marks_what_was_measured_with_older_code(tmp_path):
     shutil.copy(REPOSITORY / "docs/records/bench.json", tmp_path)
-    assert main(["bench", "--page", "--folder", str(tmp_path)]) == 0
+    assert main(["--page", "--folder", str(tmp_path)]) == 0
     page = (tmp_path / "bench.md").read_text()
     assert page == (REPOSITORY / "docs/records/bench.md").read_text(), "run: make regen"
-    assert main(["bench", "--page", "--folder", str(tmp_path / "nothing")]) == 1
+    assert main(["--page", "--folder", str(tmp_path / "nothing")]) == 1
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_case_on_a_gpu(tmp_path, capfd):
-    assert main(["bench", "B1", "--only", "bert_mlm", "--folder", str(tmp_path)]) == 0
+    assert main(["B1", "--only", "bert_mlm", "--folder", str(tmp_path)]) == 0
     results = json.loads((tmp_path / "bench.json").read_text())["cases"]["B1"]
     for result in results.values():
         assert result["peak"] == pytest.approx(result["predicted"], rel=0.1)

@@ -61,7 +61,6 @@ ELSEWHERE = {
     "children.py": ({"open"}, "a pipe to a child"),
     "system.py": ({"fdopen", "read_text", "write_bytes"}, "pipes, and /proc, which it measures by"),
     "training/device_memory.py": ({"read_text"}, "the limits of the control group"),
-    "training/bench/run.py": ({"fdopen"}, "a pipe to a child"),
     "verifying/run.py": ({"open"}, "the null device"),
     "author/adopt/releases.py": (
         {"ZipFile", "extractall"},

@@ -13,8 +13,6 @@ OTHERS = {
     "project/places.py": "what it prints is `shown`; a run may ask for this folder long before a command does",
     "cli/__init__.py": "sets up the streams, and says that it was interrupted before anything could be imported",
     "loading.py": "where a variant is, said once, as `shown` has it",
-    "training/bench/plan.py": "a file of the cases of a child",
-    "training/bench/run.py": "answers of a child",
     "unpatching/child.py": "what the user's program itself printed",
     "unpatching/equal.py": "answers of a child",
     "rescuing/observe.py": "the error of a child, which its parent reads",

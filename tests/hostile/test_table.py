@@ -42,7 +42,6 @@ SLOW = {
     "memory": [["memory", "llama", "--tiny"]],
     "verify": [["verify", "llama_loss", "--mutants", "none", "--dtype", "float32", "--report", "{named}/report"]],
     "train": [["train", "llama_loss", "--tiny", "--max_steps", "1", "--output_dir", "{named}/run"]],
-    "bench": [["bench", "--plan"]],
     "rescue": [["rescue", "{named}/hub", "--write", "{named}/rescued", "--no-verify"]],
     "unpatch": [["unpatch", "--write", "{named}/patches", "--", "python", "{named}/program.py"]],
 }  # fmt: skip

@@ -18,10 +18,10 @@ from transformers import (
     LlamaForCausalLM,
 )
 
+from benchmarks.bench.cases import load_cases
+from benchmarks.bench.models import class_of, make_config
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant
-from patchgen.training.bench.cases import load_cases
-from patchgen.training.bench.models import class_of, make_config
 from patchgen.training.callback import VariantCallback, _flops_per_token
 from patchgen.training.loop.texts import text_lengths
 from patchgen.training.parallel.engine import Engine, Launch

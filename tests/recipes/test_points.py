@@ -14,6 +14,7 @@ transformers = pytest.importorskip("transformers")
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks.bench.cases import load_cases
 from generated.dbrx import modeling_dbrx_grouped
 from generated.switch_transformers import modeling_switch_transformers_grouped
 from patchgen.cli.commands.memory import memory
@@ -21,7 +22,6 @@ from patchgen.parts.loss.linear import linear_grads
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.varlen import Form, Texts, by_rows
 from patchgen.training import precision
-from patchgen.training.bench.cases import load_cases
 from patchgen.training.rate.flops import count_forward_flops
 from patchgen.verifying.observe.evidence import Trace
 from patchgen.verifying.observe.recorder import listening

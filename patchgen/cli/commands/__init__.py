@@ -46,7 +46,6 @@ GROUPS = {
         "export": "Write VARIANT into DIR, so that it loads without patchgen.",
         "train": "Train a variant, another model or a checkpoint.",
         "memory": "Predict the memory of a training step of MODEL.",
-        "bench": "Time variants on this GPU beside their alternatives.",
     },
     "Editor and shell": {
         "lsp": "Serve an editor: diagnostics, the parent's method, lenses.",
@@ -55,7 +54,7 @@ GROUPS = {
 }
 COMMANDS = {name: help for group in GROUPS.values() for name, help in group.items()}
 # These run models, or serve: they have limits of their own.
-RUN = ("bench", "lsp", "memory", "new", "rescue", "train", "unpatch", "verify")
+RUN = ("lsp", "memory", "new", "rescue", "train", "unpatch", "verify")
 _OUTPUTS = ("check", "convert", "diff", "lint", "list")
 
 

@@ -4,7 +4,7 @@ The peak of each phase grows linearly with the rows once there are some, so that
 an entry, at half of its rows and at all, tell it for any number, on any card.  They take seconds
 each, and are kept in `peaks.json`:
 
-    python -m patchgen.training.bench.plan      predicts what is missing there, and writes it
+    python -m benchmarks.bench.plan      predicts what is missing there, and writes it
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.bench.cases import Case, Entry, load_cases
+from benchmarks.bench.models import class_of, make_config
 from patchgen import disk
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.training.bench.cases import Case, Entry, load_cases
-from patchgen.training.bench.models import class_of, make_config
 from patchgen.training.memory.figures import summarize
 from patchgen.training.memory.step import Setup, predict_step
 from patchgen.training.memory.target import Target

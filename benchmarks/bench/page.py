@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bench.cases import Case
+from benchmarks.bench.run import Record, code_of
 from patchgen import disk
 from patchgen.project.markdown import table_lines
-from patchgen.training.bench.cases import Case
-from patchgen.training.bench.run import Record, code_of
 from patchgen.training.memory.report import format_size
 
 OLDER = "older code"  # the variant's file is not the one that was measured

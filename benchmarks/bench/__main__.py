@@ -1,9 +1,13 @@
-"""`patchgen bench`: run the cases, or print what would run on a card."""
+"""Run the cases, or print what would run on a card.
+
+python -m benchmarks.bench [CASE ...]        in a clone
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,11 +18,11 @@ import click
 from patchgen import disk
 from patchgen.cli import terminal
 from patchgen.cli.options import ABOVE_0, NEW_FOLDER, needs_models, option
-from patchgen.cli.report import table
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.cli.report import exit_code, table
+from patchgen.syntax.errors import Location, PatchgenError, problems_of
 
 if TYPE_CHECKING:
-    from patchgen.training.bench.cases import Case
+    from benchmarks.bench.cases import Case
 
 # Errors of a full or failing disk, or of a limit on the size of files.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
@@ -49,24 +53,26 @@ def bench(
     card: str,
     page_only: bool,
 ) -> int:
-    """Each CASE is sized so that its baseline fits the card; docs/benchmarks.md describes them, and
+    """Time variants on this GPU beside their alternatives.
+
+    Each CASE is sized so that its baseline fits the card; docs/benchmarks.md describes them, and
     the default is all.  The same command continues an interrupted run.  Exit code 1: an entry
     failed or computed something wrong.
 
     \b
     Example:
-      patchgen bench --plan --card h200
-      patchgen bench --tiny
-      patchgen bench L1 B1 --seconds 500
+      python -m benchmarks.bench --plan --card h200
+      python -m benchmarks.bench --tiny
+      python -m benchmarks.bench L1 B1 --seconds 500
     """
-    from patchgen.training.bench.cases import choose_cases
+    from benchmarks.bench.cases import choose_cases
 
     cases = choose_cases(ids, only, tiny=tiny)
     if planned:
         return _print_plan(cases, card)
 
-    from patchgen.training.bench.page import as_markdown, draw
-    from patchgen.training.bench.run import has_gpu, open_record, read_record, run
+    from benchmarks.bench.page import as_markdown, draw
+    from benchmarks.bench.run import has_gpu, open_record, read_record, run
 
     path = Path(folder) / f"bench{'-tiny' if tiny else ''}.json"
     every = choose_cases((), (), tiny=tiny)
@@ -107,7 +113,7 @@ def _say(line: str) -> None:
 
 def _print_plan(cases: Sequence[Case], card: str) -> int:
     """Print each entry with its rows and its predicted peak; 1 if a baseline does not fit."""
-    from patchgen.training.bench.plan import plan, room_of
+    from benchmarks.bench.plan import plan, room_of
     from patchgen.training.memory.report import format_size
 
     room = room_of(card)
@@ -134,3 +140,21 @@ def _explain_full_disk(path: Path) -> Iterator[None]:
         what = f"cannot be written: {error.strerror}"
         hint = "earlier results are saved: free some space and run the same command again"
         raise PatchgenError("PG910", Location(str(path)), what, hint) from error
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `python -m benchmarks.bench ARGV` and return the exit code."""
+    try:
+        code: int = bench.main([*argv], prog_name="benchmarks.bench", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except PatchgenError as error:
+        problems = problems_of(error)
+        terminal.say("\n".join(map(str, problems)), err=True)
+        return exit_code(problems)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

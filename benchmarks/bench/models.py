@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
+from benchmarks.bench.cases import Case, Entry
 from patchgen.runtime.checkpointing import options_of, switch_on
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import find_variant
 from patchgen.syntax.errors import one_line
-from patchgen.training.bench.cases import Case, Entry
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.precision import autocast_to, weights_in
 

@@ -23,19 +23,20 @@ from typing import Any
 
 import torch
 
+from benchmarks.bench.cases import Case, Entry, choose_cases
+from benchmarks.bench.models import Steps, Unavailable, build, make_batch, make_config
+from benchmarks.bench.plan import ROOM, plan
 from patchgen import disk
 from patchgen.children import PIPE, end, python, started
 from patchgen.runtime.variants import find_variant
 from patchgen.syntax.errors import Location, PatchgenError, describe_error
-from patchgen.training.bench.cases import Case, Entry, choose_cases
-from patchgen.training.bench.models import Steps, Unavailable, build, make_batch, make_config
-from patchgen.training.bench.plan import ROOM, plan
 from patchgen.training.optimizers import NotInstalled
 from patchgen.training.precision import products_in
 from patchgen.training.rate.flops import count_forward_flops, count_pairs
 from patchgen.training.rate.peak import allow_tf32, product_flops, time_runs
 from patchgen.training.silence import silence_process
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 WARM, TIMED = 3, 10  # steps
 SECONDS = 450.0  # of a whole run
 PATIENCE = 240.0  # seconds of one entry: building, compiling and steps
@@ -96,7 +97,7 @@ def read_record(path: Path) -> Record:
         return Record(path, content["machine"], content["cases"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         hint = "--again replaces it; --folder names another place"
-        what = f"is no record of patchgen bench: {type(error).__name__}: {error}"
+        what = f"is no record of python -m benchmarks.bench: {type(error).__name__}: {error}"
         raise PatchgenError("PG817", Location(str(path)), what, hint) from error
 
 
@@ -127,7 +128,7 @@ def _one_process(
     """Run one child; record what it says, and an entry that ends it as failed."""
     known = record.results[work["case"]]
     environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-    command = python("patchgen.training.bench.run")
+    command = python("benchmarks.bench.run", first=[str(REPOSITORY)])
     streams = {"stdin": PIPE, "stdout": PIPE}
     begun = ""
     with (
