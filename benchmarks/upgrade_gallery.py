@@ -196,7 +196,7 @@ def changes_in(report: Report, release: str) -> Iterator[Change]:
             name = ".".join(part for part in (change["class"], change["member"]) if part)
             yield Change(release, name, change["state"])
     for problem in report["problems"]:
-        yield Change(release, f"{problem['code']} {problem['what']}", PROBLEM)
+        yield Change(release, f"{problem['code']} {problem['message']}", PROBLEM)
 
 
 def outputs_of(modular: Path, project: Path) -> dict[str, bytes]:

@@ -138,7 +138,7 @@ def _rebase_and_convert(home: Path, version: str, options: argparse.Namespace) -
     words += ["--to-root", new] if new else []
     rebased = _patchgen(home, "rebase", *words)
     try:
-        reports: list[dict[str, Any]] = json.loads(rebased.stdout)
+        reports: list[dict[str, Any]] = json.loads(rebased.stdout)["modulars"]
     except ValueError as error:
         raise _Failed(f"patchgen rebase failed:\n{rebased.stdout}{rebased.stderr}") from error
     root = ["--package-root", new] if new else []
@@ -191,7 +191,7 @@ def _text(version: str, reports: Sequence[dict[str, Any]], checked: Ended) -> It
 def _left(report: dict[str, Any]) -> Iterator[str]:
     yield f"\n### {report['modular']}"
     for problem in report["problems"]:
-        yield f"\n- [ ] line {problem['line']}: {problem['code']} {problem['what']}"
+        yield f"\n- [ ] line {problem['line']}: {problem['code']} {problem['message']}"
     for change in report["changes"]:
         if change["state"] in _DONE:
             continue

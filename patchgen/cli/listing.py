@@ -8,7 +8,7 @@ from typing import Any
 
 from patchgen import disk
 from patchgen.cli import terminal
-from patchgen.cli.report import exit_code, json_text, table
+from patchgen.cli.report import exit_code, print_json, table
 from patchgen.project.outcome import Outcome
 from patchgen.project.verdict import Report, Status, Verdict
 from patchgen.syntax.lines import code_lines
@@ -26,7 +26,7 @@ def print_variants(report: Report, form: str) -> int:
             rows.append(_row(outcome, verdicts))
     total = {"variants": len(rows)} | {name: sum(row[name] for row in rows) for name in SIZES}
     if form == "json":
-        terminal.write_json(json_text({"variants": rows, "total": total}))
+        print_json("list", {"variants": rows, "total": total})
     elif rows:
         cells = []
         for row in rows:

@@ -133,7 +133,7 @@ reporting = _together(
     option(
         "--output-format",
         "Form of the findings; default: github if GITHUB_ACTIONS is true, else text.",
-        type=click.Choice(["text", "json", "github"]),
+        type=click.Choice(["text", "json", "github", "sarif", "junit"]),
         envvar="PATCHGEN_OUTPUT_FORMAT",
     ),
 )

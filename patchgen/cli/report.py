@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import patchgen
 from patchgen.budget import FINDING, FINDINGS, REPORT, exceeded, is_unlimited
 from patchgen.cli import terminal
+from patchgen.cli.formats import as_junit, as_sarif
 from patchgen.compiler.flat import Note
 from patchgen.project.verdict import Report, Status, named
 from patchgen.syntax.errors import Problem
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from patchgen.project.files import Project, Selection
     from patchgen.project.outcome import Outcome
 
+SCHEMA = 1  # of JSON: raised where a field that was there goes, or means something else
 MOST_NOTES = 3  # notes of one file that are printed without --verbose
 
 
@@ -50,6 +52,7 @@ class Page:
     drifts: tuple[Drift, ...] = ()
     style: Style = Style()
     base: str = ""
+    command: str = "check"
 
 
 def style_of(quiet: bool, verbose: bool, output_format: str | None, **_rest: Any) -> Style:
@@ -83,7 +86,7 @@ def print_written(project: Project, result: Written, style: Style) -> int:
     findings = capped(result.remaining)
     report = result.report
     if style.form != "text":
-        _write(Page(report, findings, style=style, base=_base(project)))
+        _write(Page(report, findings, style=style, base=_base(project), command="convert"))
         return exit_code(findings)
     reasons = {verdict.display_path: verdict.why for verdict in report.verdicts}
     lines = []
@@ -115,7 +118,8 @@ def print_linted(
     problems = {*selection.problems, *(p for outcome in outcomes for p in outcome.problems)}
     findings = capped(sorted(problems.union(*(output.warnings for output in outputs))))
     notes = tuple(note for output in outputs for note in output.notes)
-    _write(Page(Report(notes=notes), findings, notes, style=style, base=_base(project)))
+    report, base = Report(notes=notes), _base(project)
+    _write(Page(report, findings, notes, style=style, base=base, command="lint"))
     if not style.quiet and style.form == "text":
         counted = [plural(len(outcomes), "modular file"), plural(len(findings), "finding")]
         terminal.say(", ".join(counted), err=True)
@@ -126,9 +130,13 @@ def print_linted(
 def _write(page: Page) -> None:
     match page.style.form:
         case "json":
-            terminal.write_json(as_json(page))
+            print_json(page.command, as_data(page))
         case "github":
             terminal.write_annotations(as_github(page))
+        case "sarif":
+            terminal.write_json(as_sarif(page.findings, page.base))
+        case "junit":
+            terminal.write(as_junit(page.report.verdicts, page.findings))
         case _:
             terminal.write(as_text(page))
 
@@ -265,15 +273,14 @@ def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
     return lines
 
 
-def as_json(page: Page) -> str:
-    """One object: `outputs`, `problems` and `notes`.
+def as_data(page: Page) -> dict[str, Any]:
+    """For JSON: `outputs`, `problems` and `notes`.
 
     With --package-root also `drift`, where parents of overrides changed, `overrides`, where parents
     are the project's, `parents`, and with --base, `changes`.
     """
     report = page.report
     data: dict[str, Any] = {
-        "patchgen": patchgen.__version__,
         "outputs": [
             {
                 "path": verdict.display_path,
@@ -284,17 +291,7 @@ def as_json(page: Page) -> str:
             }
             for verdict in report.verdicts
         ],
-        "problems": [
-            {
-                **asdict(p.at),
-                "code": p.code,
-                "severity": p.severity,
-                "message": p.what,
-                "hint": p.hint,
-                "origin": asdict(p.origin) if p.is_carried else None,
-            }
-            for p in page.findings
-        ],
+        "problems": [problem.data() for problem in page.findings],
         "notes": [{**asdict(note.at), "message": note.what} for note in report.notes],
     }
     if page.drifts:
@@ -317,12 +314,14 @@ def as_json(page: Page) -> str:
             }
             for stale in report.overrides.stale
         ]
-    return json_text(data)
+    return data
 
 
-def json_text(data: object) -> str:
-    """The text of `data` as all commands print JSON."""
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+def print_json(command: str, data: Mapping[str, Any]) -> None:
+    """Print what `command` found, as schema.json beside this module describes it."""
+    envelope = {"version": patchgen.__version__, "schema": SCHEMA, "command": command}
+    text = json.dumps(envelope | dict(data), indent=2, ensure_ascii=False)
+    terminal.write_json(f"{text}\n")
 
 
 def as_github(page: Page) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 # The next step where it is the same wherever the code is raised.
@@ -65,6 +65,17 @@ class Problem:
     def message(self) -> str:
         """What is wrong, and the place in a parent where it is."""
         return f"{self.what} (at {self.origin})" if self.is_carried else self.what
+
+    def data(self) -> dict[str, object]:
+        """This as every command prints it in JSON."""
+        return {
+            **asdict(self.at),
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.what,
+            "hint": self.hint,
+            "origin": asdict(self.origin) if self.is_carried else None,
+        }
 
     @property
     def is_carried(self) -> bool:

@@ -282,19 +282,19 @@ def describe_run(command: str, device: str, variants: Sequence[Variant]) -> RunD
     return RunDescription(command, device, tuple(versions.items()), about)
 
 
-def as_json(
+def as_data(
     results: Sequence[Result],
     origin: RunDescription,
     commands: Mapping[str, str] | None = None,
     about: Mapping[str, Files] | None = None,
-) -> str:
-    """Every case with its numbers.
+) -> dict[str, Any]:
+    """Every case with its numbers, for JSON.
 
     `commands` gives the command of each variant, `about` the files that its cases are about.
     """
     names = dict.fromkeys(result.variant for result in results)
     proofs = find_proofs(names, results)
-    data: dict[str, Any] = {
+    return {
         "command": origin.command,
         "commands": commands or {},
         "device": origin.device,
@@ -304,7 +304,6 @@ def as_json(
         "verdicts": {name: asdict(proof) for name, proof in proofs.items()},
         "cases": [result.as_json() for result in results],
     }
-    return json.dumps(data, indent=1) + "\n"
 
 
 def as_markdown(
@@ -420,7 +419,7 @@ def write_report(
     reported = [variant for variant in gallery if variant.name in commands]
     every = tuple(dict.fromkeys(commands.values()))
     pages = {
-        FILE: as_json(ordered, origin, commands, about),
+        FILE: json.dumps(as_data(ordered, origin, commands, about), indent=1) + "\n",
         "parity.md": as_markdown(reported, ordered, origin, every),
         "mutants.md": format_mutants_page(reported, ordered, _made_by(origin, every)),
     }

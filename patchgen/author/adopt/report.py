@@ -92,7 +92,7 @@ class Report:
             "missing": list(adopted.proof.missing),
             "lost": [ast.unparse(node) for node in adopted.proof.lost],
             "left": [ast.unparse(node) for node in adopted.proof.left],
-            "problems": [str(problem) for problem in adopted.proof.problems],
+            "problems": [problem.data() for problem in adopted.proof.problems],
             "declaration": adopted.text,
         }
 

@@ -57,10 +57,7 @@ def data_of(rebased: Rebased, display_path: str, written: bool) -> dict[str, Any
         "absorbed": rebased.is_absorbed,
         "written": written,
         "changes": [_data_of(result) for result in rebased.results],
-        "problems": [
-            {"code": p.code, "line": p.at.line, "what": p.what, "hint": p.hint}
-            for p in rebased.problems
-        ],
+        "problems": [problem.data() for problem in rebased.problems],
     }
 
 

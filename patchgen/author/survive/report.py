@@ -225,10 +225,7 @@ def data_of(rows: tuple[Row, ...], survey: Survey) -> dict[str, Any]:
 
 def _data_of(row: Row) -> dict[str, Any]:
     problems = {
-        version: [
-            {"code": p.code, "line": p.at.line, "path": p.at.path, "what": p.what, "hint": p.hint}
-            for p in outcome.problems
-        ]
+        version: [problem.data() for problem in outcome.problems]
         for version, outcome in row.outcomes.items()
         if outcome.problems
     }

@@ -18,7 +18,7 @@ from patchgen.author.adopt.work import adopt as declare
 from patchgen.cli import terminal
 from patchgen.cli.options import FOLDER, NEW_FOLDER, download, option, text_or_json
 from patchgen.cli.releases import cache_folder, installed_releases, kept_releases
-from patchgen.cli.report import json_text
+from patchgen.cli.report import print_json
 from patchgen.cli.session import Request, open_authored
 from patchgen.cli.terminal import bar
 from patchgen.project.files import Project
@@ -98,7 +98,7 @@ def adopt(
     elif target is not None:
         terminal.say("nothing is written; --force writes the declaration", err=True)
     if form == "json":
-        terminal.write_json(json_text(report.data()))
+        print_json("adopt", report.data())
     else:
         terminal.write_code(adopted.text if target is None else "")
         terminal.write(report.text(), err=target is None)

@@ -10,6 +10,7 @@ import click
 
 from patchgen.cli import terminal
 from patchgen.cli.options import FROM_1, NewPath, needs_models, option, text_or_json
+from patchgen.cli.report import print_json
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision as precisions
 
@@ -79,7 +80,7 @@ def memory(
     """
     from patchgen.training.memory.figures import spread
     from patchgen.training.memory.fits import check_device, largest_batch, parse_size
-    from patchgen.training.memory.report import Report, as_json, as_text, draw
+    from patchgen.training.memory.report import Report, as_data, as_text, draw
     from patchgen.training.memory.step import Setup, predict_step
     from patchgen.training.memory.target import Choice, default_length, find_target
     from patchgen.verifying.report import find_best_device
@@ -105,7 +106,7 @@ def memory(
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
     report = Report(name, target.model_class.__name__, step, trace, measured, room, most)
     if form == "json":
-        terminal.write_json(as_json(report))
+        print_json("memory", as_data(report))
     else:
         terminal.write(as_text(report))
     if figure and trace is not None:

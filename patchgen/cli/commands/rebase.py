@@ -19,7 +19,7 @@ from patchgen.author.rebase.work import Rebase, Rebased
 from patchgen.cli import terminal
 from patchgen.cli.options import download, names_or_paths, option, text_or_json
 from patchgen.cli.releases import named_release
-from patchgen.cli.report import json_text
+from patchgen.cli.report import print_json
 from patchgen.cli.session import Request, named_modulars, open_authored
 from patchgen.project.drift import text_of as text_of_symbol
 from patchgen.project.files import Modular, Project, confine
@@ -90,7 +90,7 @@ def rebase(
             if is_new:
                 terminal.say(f"rewrote {modular.display_path}" if write else "--write rewrites it")
     if form == "json":
-        terminal.write_json(json_text(reports))
+        print_json("rebase", {"modulars": reports})
     return int(not is_done)
 
 
@@ -155,6 +155,6 @@ def _require_recorded(
 
 
 def _refused(modular: Modular, problems: Sequence[Problem]) -> dict[str, Any]:
-    told = [{"code": p.code, "line": p.at.line, "what": p.what, "hint": p.hint} for p in problems]
+    told = [problem.data() for problem in problems]
     state = {"done": False, "written": False, "changes": [], "problems": told}
     return {"modular": modular.display_path, **state}

@@ -10,7 +10,7 @@ from patchgen.author.adopt.releases import chosen, releases_in
 from patchgen.cli import terminal
 from patchgen.cli.options import FOLDER, NewPath, download, option, text_or_json
 from patchgen.cli.releases import cache_folder, kept_releases
-from patchgen.cli.report import json_text
+from patchgen.cli.report import print_json
 from patchgen.project.places import user_folder
 from patchgen.rescuing.environment import make_environment
 from patchgen.rescuing.rescue import check, read_repository, release_of, write
@@ -65,7 +65,7 @@ def rescue(
     if target is not None and is_written:
         write(result, repository, target)
     if form == "json":
-        terminal.write_json(json_text(result.data()))
+        print_json("rescue", result.data())
     else:
         terminal.say(f"{source}: from transformers {result.release} to {result.newest}")
         for name, one in sorted(result.files.items()):

@@ -12,7 +12,7 @@ from patchgen.author.survive.survey import survey_of, wanted_releases
 from patchgen.cli import terminal
 from patchgen.cli.options import FOLDER, download, names_or_paths, option, text_or_json
 from patchgen.cli.releases import cache_folder, installed_releases, kept_releases
-from patchgen.cli.report import json_text
+from patchgen.cli.report import print_json
 from patchgen.cli.session import Request, named_modulars, open_authored
 from patchgen.cli.terminal import bar
 from patchgen.project.lock import load_records
@@ -69,7 +69,9 @@ def survive(
     for path, record in load_records(project).items():
         digests.setdefault(record.modular, {})[path.name] = record.digest
     rows = rows_of(survey, digests)
-    text = json_text(data_of(rows, survey)) if form == "json" else text_of(rows, survey)
-    terminal.write(text)
+    if form == "json":
+        print_json("survive", data_of(rows, survey))
+    else:
+        terminal.write(text_of(rows, survey))
     is_whole = not survey.unreadable and not wanted.missing
     return int(not is_whole or not all(row.survives for row in rows))

@@ -6,7 +6,7 @@ import click
 
 from patchgen.cli import terminal
 from patchgen.cli.options import NEW_FOLDER, option, text_or_json
-from patchgen.cli.report import json_text
+from patchgen.cli.report import print_json
 from patchgen.cli.session import Request, open_project
 from patchgen.unpatching.unpatch import unpatch_command
 
@@ -31,7 +31,7 @@ def unpatch(
     settings = open_project(Request()).config.settings
     report = unpatch_command(command, folder, settings, verify=not no_verify, force=force)
     if form == "json":
-        terminal.write_json(json_text(report.data()))
+        print_json("unpatch", report.data())
         return int(not report.is_complete)
     if folder is None:
         for model in report.models:

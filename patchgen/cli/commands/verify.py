@@ -23,7 +23,7 @@ from patchgen.cli.options import (
     option,
     text_or_json,
 )
-from patchgen.cli.report import table
+from patchgen.cli.report import print_json, table
 
 if TYPE_CHECKING:
     from patchgen.verifying.report import Proof, Result, RunDescription
@@ -197,10 +197,12 @@ def _show(
     about: RunDescription,
     form: str,
 ) -> None:
-    from patchgen.verifying.report import MORE, as_json, causes
+    from patchgen.verifying.report import MORE, as_data, causes
 
     if form == "json":
-        terminal.write_json(as_json(results, about))
+        data = as_data(results, about)
+        data["run"] = data.pop("command")
+        print_json("verify", data)
         return
     if sys.stderr.isatty():
         terminal.write_status("")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -57,8 +56,8 @@ def as_text(report: Report) -> str:
     return "\n".join([_head(report), *parts, *_notes(report)])
 
 
-def as_json(report: Report) -> str:
-    """Return one JSON object, with every size in bytes."""
+def as_data(report: Report) -> dict[str, Any]:
+    """Return the report for JSON, with every size in bytes."""
     trace = report.trace
     setup = {**asdict(report.setup), "engine": report.setup.engine.name}
     whole: dict[str, Any] = {
@@ -77,7 +76,7 @@ def as_json(report: Report) -> str:
     if trace:
         peak = find_peak(trace)
         whole["at_peak"] = {**asdict(peak), "roles": dict(peak.roles)}
-    return json.dumps(whole, indent=1) + "\n"
+    return whole
 
 
 def _object(figures: Figures) -> dict[str, Any]:

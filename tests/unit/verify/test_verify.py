@@ -27,7 +27,7 @@ from patchgen.verifying.parts.part_check import Scenario
 from patchgen.verifying.report import (
     Result,
     RunDescription,
-    as_json,
+    as_data,
     as_markdown,
     causes,
     counts,
@@ -124,7 +124,7 @@ RESULTS = (
 
 
 def test_results_go_through_json_infinity_included():
-    data = json.loads(as_json(RESULTS, RunDescription("patchgen verify", "cpu", ())))
+    data = json.loads(json.dumps(as_data(RESULTS, RunDescription("patchgen verify", "cpu", ()))))
     assert data["counts"] == counts(RESULTS) == {"PASS": 1, "WARN": 0, "FAIL": 1, "NONE": 0}
     assert [from_json(case) for case in data["cases"]] == list(RESULTS)
 
