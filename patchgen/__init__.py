@@ -41,7 +41,14 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_PLACES[name]), name)
+    try:
+        return getattr(import_module(_PLACES[name]), name)
+    except ModuleNotFoundError as error:
+        from patchgen.project.origin import how_to_install, missing_package
+
+        package = missing_package(error)
+        what = f"patchgen.{name} needs {package}: {how_to_install(package)}"
+        raise ModuleNotFoundError(what, name=package) from error
 
 
 def __dir__() -> list[str]:

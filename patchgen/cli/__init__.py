@@ -89,12 +89,26 @@ def _run(argv: Sequence[str]) -> int:
             import traceback
 
             terminal.write("".join(traceback.format_exception(error)), err=True)
-        message = (
+        message = _say_what_is_missing(command, error) or (
             f"{defect('', error).what}. This is a defect of patchgen; please report it with the "
             "command and its files. PATCHGEN_TRACEBACK=1 shows more."
         )
     terminal.say(f"patchgen: {message}", err=True)
     return 2
+
+
+def _say_what_is_missing(command: str, error: Exception) -> str:
+    """What `command` needs and how that is installed; "" for an error of another kind."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    from importlib.util import find_spec
+
+    from patchgen.project.origin import how_to_install, missing_package
+
+    package = missing_package(error)
+    if find_spec(package) is not None:
+        return ""  # it is another release that lacks a module
+    return f"{command} needs {package}, which is not installed: {how_to_install(package)}"
 
 
 def _leave_memory() -> None:

@@ -156,7 +156,8 @@ def needs_models(
     def decorate(command: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
         @functools.wraps(command)
         def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-            require("torch transformers", f"{command.__name__} runs models and", extra)
+            needed = "torch transformers accelerate" if extra == "train" else "torch transformers"
+            require(needed, f"{command.__name__} runs models and", extra)
             return command(*args, **kwargs)
 
         return run

@@ -8,6 +8,7 @@ from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.project.files import Project
 from patchgen.project.places import user_folder
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.locate import INSTALL_TRANSFORMERS
 
 
 def cache_folder() -> Path:
@@ -37,7 +38,8 @@ def named_release(project: Project, name: str | None, download: bool) -> Release
     if name is None and installed:
         return installed[0]
     if name is None:
-        what, hint = "no release is installed, and none is named", "name a folder or a number"
+        what = "no release is installed, and none is named"
+        hint = f"name a folder or a number, or {INSTALL_TRANSFORMERS}"
     elif Path(name).exists():
         releases = releases_in(Path(name), cache_folder())
         if len(releases) == 1:

@@ -10,12 +10,15 @@ patchgen is on no index: what somebody else puts there under its name must not b
 from __future__ import annotations
 
 import json
-from importlib.metadata import PackageNotFoundError, distribution
+import re
+from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import patchgen
 
+# `accelerate>=1.10; extra == 'train'`
+_OF_EXTRA = re.compile(r"([\w-]+).*extra == ['\"](\w+)")
 UNKNOWN = "path/to/patchgen"
 
 
@@ -34,6 +37,28 @@ def origin() -> str:
         return unquote(urlsplit(url).path)
     revision = record.get("vcs_info")
     return f"{revision['vcs']}+{url}@{revision['commit_id']}" if revision else url or UNKNOWN
+
+
+def missing_package(error: ModuleNotFoundError) -> str:
+    """What is not installed.  transformers says a sentence, "The 'safetensors>=0.8.0' ..."."""
+    name = error.name or ""
+    quoted = re.search(r"'([\w-]+)", name)
+    return quoted[1] if quoted else name.partition(".")[0]
+
+
+def how_to_install(package: str) -> str:
+    """The command that installs `package`: that of the extra that brings it, if there is one."""
+    package = package.replace("_", "-").lower()
+    try:
+        lines = requires("patchgen") or []
+    except PackageNotFoundError:
+        lines = []
+    found = filter(None, map(_OF_EXTRA.match, lines))
+    extras = [match[2] for match in found if match[1].lower() == package]
+    for extra in ("models", "train", "liger", *extras):  # people want these first
+        if extra in extras:
+            return install_hint(extra)
+    return f"pip install {package}"
 
 
 def install_hint(extra: str) -> str:

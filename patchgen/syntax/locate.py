@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # Stands for a dot in the name of a folder, as module names are split at dots.  No import can spell
 # it.
 _DOT = "\u2024"
+# Without what it needs to be imported, which is much.
+INSTALL_TRANSFORMERS = "pip install --no-deps transformers  # its files are read, never imported"
 
 
 @dataclass(frozen=True)
@@ -250,7 +252,9 @@ class Environment:
         if not parents and not is_beside(module):
             # Not even the package is there: it is not installed, or lies elsewhere.
             searched = ", ".join(folders) or "no folder"
-            says = f"searched in {searched}; install it or name its root"
+            is_transformers = module.partition(".")[0] == "transformers"
+            what = INSTALL_TRANSFORMERS if is_transformers else "install it or name its root"
+            says = f"searched in {searched}; {what}"
             archives = ", ".join(str(archive) for archive in self.archives)
             return f"{says}; zip and egg files are not read: {archives}" if archives else says
         place = ".".join(parents) or f"the folder {roots[0].name}"

@@ -156,7 +156,9 @@ def unpatch_command(
         children.run(run, None, SECONDS, stdout=sys.stderr.fileno())
         if not (folder / "captured.json").is_file():
             what = f"`{' '.join(command)}` ended before its patches were recorded"
-            raise PatchgenError("PG860", Location(""), what, "read what it printed above")
+            raise PatchgenError(
+                "PG860", Location("patchgen unpatch"), what, "read what it printed above"
+            )
         return _finish(folder, write, settings, verify, force)
 
 
@@ -176,7 +178,7 @@ def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:
     if not is_script or "-c" in options:
         what = f"`{' '.join(command)}` runs no Python file"
         hint = "write it as `patchgen unpatch -- python train.py` or `-- python -m package.train`"
-        raise PatchgenError("PG860", Location(""), what, hint)
+        raise PatchgenError("PG860", Location("patchgen unpatch"), what, hint)
     return python, options, words
 
 

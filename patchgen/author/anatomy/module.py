@@ -16,7 +16,7 @@ from pathlib import Path
 from patchgen.author.anatomy.code import called, constant, dotted, last, nodes_inside, walk
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.syntax.locate import Environment
+from patchgen.syntax.locate import INSTALL_TRANSFORMERS, Environment
 from patchgen.syntax.text import Source, parse, read_source
 
 LISTS = ("ModuleList", "Sequential")
@@ -220,8 +220,8 @@ def every_module(env: Environment) -> tuple[str, ...]:
     """
     package = env.path("transformers")
     if package is None:
-        hint = "pip install --no-deps transformers: its files are read, never imported"
-        raise PatchgenError("PG101", Location("transformers"), "is not installed", hint)
+        at = Location("transformers")
+        raise PatchgenError("PG101", at, "is not installed", INSTALL_TRANSFORMERS)
     files = sorted((package.parent / "models").glob("*/modeling_*.py"))
     return tuple(f"{MODELS}.{path.parent.name}.{path.stem}" for path in files)
 

@@ -24,6 +24,7 @@ from patchgen.cli.terminal import bar
 from patchgen.project.files import Project
 from patchgen.project.write import write_new
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.locate import INSTALL_TRANSFORMERS
 
 _TRIED = 3  # parents, at most, for which a declaration is written and flattened
 
@@ -151,6 +152,6 @@ def _releases(
     if asked:
         return chosen(asked, [*installed, *kept_releases(), *at_root], cache, download=download)
     if not at_root and not installed:
-        what, hint = "no module named transformers", "install it or name --package-root"
-        raise PatchgenError("PG101", Location(""), what, hint)
+        hint = f"name --package-root, or {INSTALL_TRANSFORMERS}"
+        raise PatchgenError("PG101", Location("transformers"), "is not installed", hint)
     return at_root or installed

@@ -15,7 +15,7 @@ from patchgen.compiler.plan.declare import ModulePlan
 from patchgen.project.files import MODULAR, Project, make_modular
 from patchgen.project.lock import Record, load_records
 from patchgen.project.outcome import digest_of, digest_of_file
-from patchgen.syntax.errors import Location
+from patchgen.syntax.errors import Location, Refusals
 from patchgen.syntax.text import read_bytes, read_source
 
 
@@ -108,6 +108,8 @@ def _find_origin(project: Project, record: Record, path: Path, line: int) -> Loc
 
     modular = make_modular(project, project.home / record.modular)
     flattened = flatten(modular.path, project.environment(), project.config.settings)
+    if flattened.problems:
+        raise Refusals(flattened.problems)
     for file in flattened.files:
         if (file.name, digest_of(file.text)) == (path.name, digest_of_file(path)):
             for origin in file.lines:

@@ -16,7 +16,7 @@ from patchgen.project.config import FILE, TABLE, Config, make_config, nearest_co
 from patchgen.project.origin import UNKNOWN, origin
 from patchgen.project.versions import release_of
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.locate import make_environment
+from patchgen.syntax.locate import INSTALL_TRANSFORMERS, make_environment
 
 STARTER = Path(__file__).parents[1] / "starter"
 HOOK, WORKFLOW = ".pre-commit-config.yaml", ".github/workflows/patchgen.yml"
@@ -115,7 +115,7 @@ def _next_steps(config: Config, patchgen_from: str, release: str) -> str:
     if not config.sources:
         steps.append(f'add sources = ["modular"] to [{TABLE}] of {FILE}')
     if not release:
-        steps.append("pip install --no-deps transformers  # its files are read, never imported")
+        steps.append(INSTALL_TRANSFORMERS)
     steps += [
         "patchgen new llama --with loss  # writes a modular file; `patchgen new --help` has more",
         "patchgen convert                # writes its model",

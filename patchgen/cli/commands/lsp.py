@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from patchgen.cli.options import require
+
 
 @click.command()
 def lsp() -> int:
@@ -16,12 +18,8 @@ def lsp() -> int:
     Example:
       patchgen lsp
     """
-    # Imported here: only editors need pygls.
-    try:
-        from patchgen.cli.language_server import server
-    except ModuleNotFoundError as error:
-        from patchgen.project.origin import install_hint
+    require("pygls", "an editor's server", "lsp")
+    from patchgen.cli.language_server import server
 
-        raise click.ClickException(f"needs {error.name}: {install_hint('lsp')}") from error
     server.start_io()
     return 0

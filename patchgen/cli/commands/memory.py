@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen.cli import terminal
-from patchgen.cli.options import FROM_1, NewPath, needs_models, option, text_or_json
+from patchgen.cli.options import FROM_1, NewPath, needs_models, option, require, text_or_json
 from patchgen.cli.report import print_json
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training import precision as precisions
@@ -78,6 +78,8 @@ def memory(
     Example:
       patchgen memory llama-8b --precision pure-bf16 --checkpoint full --card 80GB
     """
+    if figure:
+        require("matplotlib", "--figure", "charts")
     from patchgen.training.memory.figures import spread
     from patchgen.training.memory.fits import check_device, largest_batch, parse_size
     from patchgen.training.memory.report import Report, as_data, as_text, draw

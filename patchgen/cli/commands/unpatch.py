@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from patchgen.cli import terminal
-from patchgen.cli.options import NEW_FOLDER, option, text_or_json
+from patchgen.cli.options import NEW_FOLDER, needs_models, option, text_or_json
 from patchgen.cli.report import print_json
 from patchgen.cli.session import Request, open_project
 from patchgen.unpatching.unpatch import unpatch_command
@@ -17,6 +17,7 @@ from patchgen.unpatching.unpatch import unpatch_command
 @option("--no-verify", "Do not compare with the patched model.")
 @option("--force", "Write even what does not convert; replace a file.")
 @text_or_json
+@needs_models()
 def unpatch(
     command: tuple[str, ...], folder: str | None, no_verify: bool, force: bool, form: str
 ) -> int:
