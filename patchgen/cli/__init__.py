@@ -59,7 +59,8 @@ def _run(argv: Sequence[str]) -> int:
         # What runs models takes as long as they do, and an editor's server as long as the editor.
         with limit_work(Location(command), math.inf if command in RUN else RUN_SECONDS):
             code = patchgen.main([*argv], prog_name="patchgen", standalone_mode=False)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # as a server of editors leaves it
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
         usage = io.StringIO()

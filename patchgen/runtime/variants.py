@@ -89,6 +89,7 @@ def find_variant(name: str, start: Path | None = None) -> Variant:
     if not matches:
         names = sorted({variant.name for variant in variants})
         hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none, here'}"
+        hint += "; `patchgen new MODEL --with PARTS` writes others"
         raise ValueError(
             f"{name} is no variant that {LOCK} or the installed {gallery.__name__} has; {hint}"
         )

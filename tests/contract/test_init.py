@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from importlib.metadata import Distribution
 
@@ -109,6 +110,34 @@ def test_a_hook_that_is_there_is_not_asked_for(tree, capsys):
     tree.write(".pre-commit-config.yaml", "repos: [] # patchgen runs elsewhere\n")
     main(["init"])
     assert "id: patchgen-check" not in capsys.readouterr().out
+
+
+def test_pre_commit_needs_no_environment_where_patchgen_can_be_installed(tree, monkeypatch):
+    place = "git+https://x.org/p.git@ab12"
+    monkeypatch.setattr("patchgen.cli.commands.init.origin", lambda: place)
+    monkeypatch.setattr("patchgen.cli.commands.init.release_of", lambda *_: "5.23.0")
+    main(["init"])
+    (repo,) = yaml.safe_load(tree.read(".pre-commit-config.yaml"))["repos"]
+    (hook,) = repo["hooks"]
+    assert (hook["language"], hook["entry"]) == ("python", "patchgen check")
+    assert hook["additional_dependencies"] == [place, "transformers==5.23.0"]
+    assert re.search(hook["files"], "modular/llama/modular_llama_x.py")
+    assert not re.search(hook["files"], "README.md")
+
+
+def test_a_workflow_that_pins_no_release_is_not_written(tree, monkeypatch, capsys):
+    monkeypatch.setattr("patchgen.cli.commands.init.release_of", lambda *_: "")
+    assert main(["init"]) == 0
+    assert not tree(".github").exists()
+    said = capsys.readouterr().out
+    assert (
+        "pip install --no-deps transformers" in said and "patchgen init  # writes .github" in said
+    )
+    monkeypatch.undo()
+    monkeypatch.chdir(tree.top)
+    monkeypatch.setattr("patchgen.cli.commands.init.release_of", lambda *_: "5.23.0")
+    assert main(["init"]) == 0
+    assert "transformers==5.23.0" in tree.read(".github/workflows/patchgen.yml")
 
 
 def test_inside_another_project_is_wrong_usage(tree, capsys):

@@ -1,8 +1,10 @@
 """An editor's client talks to `patchgen lsp` about a modular file of the gallery."""
 
 import asyncio
+import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from lsprotocol import types
 from pygls import uris
 from pygls.lsp.client import LanguageClient
 
-from tests.toytree import REPOSITORY
+from tests.toytree import REPOSITORY, environment
 
 MODULAR = """from transformers.models.llama import modeling_llama as llama
 
@@ -115,3 +117,26 @@ def test_what_an_editor_shows(tmp_path: Path) -> None:
     titles = [lens.command.title for lens in said["lenses"]]
     assert titles == ["flat file modeling_llama_clamp.py", "parent", "parent"]
     assert said["shown"].uri.endswith("modeling_llama.py")
+
+
+def test_an_editor_that_closes_ends_it_without_a_word(tmp_path: Path) -> None:
+    messages = [
+        {"id": 1, "method": "initialize", "params": {"capabilities": {}, "processId": None}},
+        {"method": "initialized", "params": {}},
+        {"id": 2, "method": "shutdown"},
+        {"method": "exit"},
+    ]
+    sent = b""
+    for message in messages:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        sent += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    done = subprocess.run(
+        [sys.executable, "-m", "patchgen", "lsp"],
+        input=sent,
+        capture_output=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Content-Length" in done.stdout

@@ -94,14 +94,20 @@ def _starters(config: Config, patchgen_from: str, release: str) -> dict[str, str
     files = {f"{source}/README.md": _starter("modular.md")}
     if output != source:  # it would call the modular files generated as well
         files[f"{output}/.gitattributes"] = _starter("gitattributes")
-    transformers = f"transformers=={release}" if release else "transformers"
-    workflow = string.Template(_starter("workflow.yml"))
-    workflow_text = workflow.substitute(patchgen=patchgen_from, transformers=transformers)
-    return files | {HOOK: _starter("pre-commit.yaml"), WORKFLOW: workflow_text}
+    named = {"patchgen": patchgen_from, "transformers": f"transformers=={release}"}
+    # pre-commit makes an environment of its own where it can install patchgen anywhere.
+    is_everywhere = release and patchgen_from != UNKNOWN
+    hook = "pre-commit-installed.yaml" if is_everywhere else "pre-commit.yaml"
+    files[HOOK] = _starter(hook, **named)
+    if release:  # what is checked by another release than it was made from is not checked
+        files[WORKFLOW] = _starter("workflow.yml", **named)
+    return files
 
 
-def _starter(name: str) -> str:
-    return disk.text_of(STARTER / name)
+def _starter(name: str, **named: str) -> str:
+    """The text of a starter file, with what it names as $patchgen and $transformers."""
+    text = disk.text_of(STARTER / name)
+    return string.Template(text).substitute(named) if named else text
 
 
 def _patchgen_requirement() -> str:
@@ -115,7 +121,7 @@ def _next_steps(config: Config, patchgen_from: str, release: str) -> str:
     if not config.sources:
         steps.append(f'add sources = ["modular"] to [{TABLE}] of {FILE}')
     if not release:
-        steps.append(INSTALL_TRANSFORMERS)
+        steps += [INSTALL_TRANSFORMERS, f"patchgen init  # writes {WORKFLOW}, which names it"]
     steps += [
         "patchgen new llama --with loss  # writes a modular file; `patchgen new --help` has more",
         "patchgen convert                # writes its model",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,12 +96,18 @@ def new(
 def _list_parts(project: Project, model: str) -> int:
     """Print which parts fit the module `model`, and why others do not."""
     rows = []
+    more: list[str] = []
     fitting = set()
     module = open_module(project.environment(), model)
     for name, writer in writers().items():
         contribution = writer(module)
         if contribution.redundant:
-            rows.append((name, "redundant", contribution.why_left_out.split("\n")[0]))
+            whole = contribution.why_left_out
+            # The first sentence, and behind the table all of them.
+            sentence = re.split(r"[.:]\s", whole, maxsplit=1)[0]
+            rows.append((name, "redundant", sentence))
+            if sentence != whole:
+                more.append(f"\n{name}: {whole}\n")
         elif contribution.fits:
             rows.append((name, "fits", PARTS[name].help))
             fitting.add(name)
@@ -109,7 +116,7 @@ def _list_parts(project: Project, model: str) -> int:
     for part in OFFERED:
         if chosen := [each for each in part.sum_of if each in fitting]:
             rows.append((part.name, "fits", " and ".join(chosen)))
-    terminal.write(table(("part", "", ""), rows))
+    terminal.write(table(("part", "", ""), rows) + "".join(more))
     for name, path in _gallery().items():
         if path.parent.name == module.alias:
             terminal.write(f"{name} is in the gallery: patchgen new --from-gallery {name}\n")
