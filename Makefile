@@ -46,7 +46,7 @@ docs: $(DOCS)
 
 regen: $(ENV)
 	$(BIN)/patchgen convert
-	$(BIN)/patchgen errors --markdown > docs/errors.md
+	$(BIN)/python -m patchgen.cli.commands.errors > docs/errors.md
 	$(BIN)/python -m benchmarks.bench --page --folder docs/records
 	$(BIN)/python utils/draw_fork.py > docs/fork.svg
 	PATCHGEN_REFRESH=1 $(PYTEST) tests/golden

@@ -3,10 +3,11 @@
     python benchmarks/observatory.py RELEASES [--out docs/observatory.md]
 
 RELEASES is a folder of releases, unpacked or as wheels.  Each file that `public_forks.txt` names is
-adopted: its declaration says what it changes, and nothing else of it.  `patchgen survive` then
-converts the declarations on each release, so that a target that is gone, a signature that does not
-fit, or code that an edit does not find is named.  Patches are also read on each release as they
-are: an assignment there may reach nothing.  Nothing of the packages is imported or run.
+adopted: its declaration says what it changes, and nothing else of it.  `patchgen rebase
+--releases` then converts the declarations on each release, so that a target that is gone, a
+signature that does not fit, or code that an edit does not find is named.  Patches are also
+read on each release as they are: an assignment there may reach nothing.  Nothing of the
+packages is imported or run.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ Files of packages that anybody can download from PyPI, on {count} releases of tr
 python benchmarks/observatory.py RELEASES
 ```
 
-Each file was adopted by `patchgen adopt` and converted on each release by `patchgen survive`. The
+Each file was adopted by `patchgen adopt` and converted on each release by
+`patchgen rebase --releases`. The
 releases are those at hand, not all that there are; a range says nothing of others in it. Nothing
 was imported or run: whether a file that converts computes the same there is for `patchgen verify`.
 """
@@ -56,7 +58,7 @@ def main() -> None:
             copy = folder / "forks" / f"modeling_{variant}.py"
             copy.parent.mkdir(exist_ok=True)
             copy.write_bytes(path.read_bytes())
-            done = run(folder, "adopt", copy, "--package-root", releases, "--write", "modular")
+            done = run(folder, "adopt", copy, "--package-root", releases, "--out", "modular")
             names[variant] = home
             registries |= {*re.findall(r'(\w+ = "")', done.stdout + done.stderr)}
             if done.returncode:
@@ -65,7 +67,7 @@ def main() -> None:
                 patches.append((home, copy))
         with (folder / "pyproject.toml").open("a", encoding="utf-8") as file:
             file.write(f"\n[tool.patchgen.decorators]\n{chr(10).join(sorted(registries))}\n")
-        found = run(folder, "survive", "--releases-dir", releases, "--output-format", "json")
+        found = run(folder, "rebase", "--releases-dir", releases, "--output-format", "json")
         if not found.stdout:
             raise SystemExit(found.stderr)
         data: dict[str, Any] = json.loads(found.stdout)

@@ -77,7 +77,7 @@ def plan(tiny: bool) -> list[Step]:
 
     steps += [case(*each) for each in FIRST.items()]
     verified = ("llama_fast", "--device", "cpu") if tiny else ("--all", "--jobs", "12")
-    limits = ("--mutants", "none", "--megabytes", "12000", "--report", "{out}/parity")
+    limits = ("--mutants", "none", "--megabytes", "12000", "--out", "{out}/parity")
     steps.append(Step("verify", (*python, "patchgen", "verify", *verified, *limits), 160))
     how = ("--precision", "amp-bf16", "--measure", "--output-format", "json")
     large = ("--length", "2048", "--device", "cuda", *how)

@@ -1,4 +1,4 @@
-"""What a project's own modular files say at more cost than they need: `patchgen lint`.
+"""What a project's own modular files say at more cost than they need: `patchgen check --lint`.
 
     PG740   `__init__` builds a submodule that the parent has just built
     PG741   an override that does what its parent does

@@ -80,7 +80,7 @@ def check(*names: str) -> tuple[Problem, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify` found; a notebook shows it as the page that `--report` writes."""
+    """What `verify` found; a notebook shows it as the page that `--out` writes."""
 
     proofs: Mapping[str, Proof]  # the verdict of each variant
     results: tuple[Result, ...] = field(repr=False)

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import click
+
 from patchgen import disk
-from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.errors import did_you_mean
 
 TABLE = Path(__file__).with_name("cases.toml")
 # What an entry begins with; any other first word is a variant.
@@ -137,7 +139,7 @@ def load_cases() -> tuple[Case, ...]:
 def choose_cases(ids: Sequence[str], only: Sequence[str], *, tiny: bool) -> tuple[Case, ...]:
     """Return the cases whose ids begin with one of `ids`; with `only`, these entries and baselines.
 
-    Raises PatchgenError PG826 for an unknown name.
+    Raises UsageError for an unknown name.
     """
     cases = load_cases()
     for name in ids:
@@ -164,7 +166,7 @@ def _only(case: Case, only: Sequence[str]) -> tuple[Entry, ...]:
 
 def _refuse(name: str, what: str, names: Sequence[str]) -> None:
     hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
-    raise PatchgenError("PG826", Location(name), what, hint)
+    raise click.UsageError(f"{name} {what}; {hint}")
 
 
 def _tiny(case: Case) -> Case:

@@ -64,6 +64,18 @@ def complete_variants(
     return [*items, CompletionItem(incomplete, type="file")]
 
 
+def complete_targets(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Variants and paths, and error codes."""
+    from patchgen.syntax.errors import catalogue
+
+    if incomplete.startswith("PG"):
+        entries = [entry for code, entry in catalogue().items() if code.startswith(incomplete)]
+        return [CompletionItem(entry.code, help=entry.title) for entry in entries]
+    return complete_variants(context, parameter, incomplete)
+
+
 def complete_models(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:

@@ -66,11 +66,16 @@ def print_checked(
     report: Report,
     style: Style,
     drifts: tuple[Drift, ...] = (),
+    linted: Sequence[Outcome] = (),
     *,
     with_diff: bool = False,
 ) -> int:
-    """Print the report of the gate, and whether variants still fit another release."""
-    findings = capped(report.findings)
+    """Print the report of the gate, and whether variants still fit another release.
+
+    `linted` has the findings of lint, each of which fails.
+    """
+    of_lint = {problem for outcome in linted for problem in outcome.problems}
+    findings = capped(sorted(of_lint.union(report.findings)) if of_lint else report.findings)
     notes = _notes_without_output(report)
     page = Page(report, findings, notes, drifts, style, _base(project))
     if with_diff and style.form == "text":
@@ -78,7 +83,7 @@ def print_checked(
         terminal.write(as_text(page), err=True)
     else:
         _write(page)
-    return exit_code(findings) or int(any(drift.is_gone for drift in drifts))
+    return exit_code(findings) or int(bool(of_lint) or any(drift.is_gone for drift in drifts))
 
 
 def print_written(project: Project, result: Written, style: Style) -> int:

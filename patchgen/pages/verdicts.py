@@ -76,7 +76,7 @@ def judge_models(report: Mapping[str, Any], variant: str, home: Path, modular: s
     A report of other files than the project's has no verdict.
     """
     cases = [case for case in report.get("cases", ()) if case["variant"] == variant]
-    hint = f"run `patchgen verify {variant} --report DIR`"
+    hint = f"run `patchgen verify {variant} --out DIR`"
     if not cases:
         return Verdict("verify", "none", "no report", (hint,))
     if not parity.is_about(report, variant, home, modular):

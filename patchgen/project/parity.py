@@ -1,4 +1,4 @@
-"""Which files a report of `patchgen verify --report` is about, by their digests.
+"""Which files a report of `patchgen verify --out` is about, by their digests.
 
     "about": {"llama_loss": {"modular/llama/modular_llama_loss.py": "3f1c...", ...}}
 
@@ -56,6 +56,6 @@ def read_report(folder: Path) -> Mapping[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         is_sound = False
     if not is_sound:
-        what = "is not what `patchgen verify --report DIR` writes"
+        what = "is not what `patchgen verify --out DIR` writes"
         raise PatchgenError("PG914", Location(str(path)), what, "name its output")
     return report  # type: ignore[no-any-return]

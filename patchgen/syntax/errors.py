@@ -198,7 +198,7 @@ def _is_part(words: list[str], others: list[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `patchgen errors CODE` prints, and what docs/errors.md is made of."""
+    """What `patchgen explain CODE` prints, and what docs/errors.md is made of."""
 
     code: str
     title: str

@@ -115,4 +115,4 @@ def _pattern(node: ast.AST) -> str:
 
 def test_the_page_is_what_the_catalogue_gives():
     page = (REPOSITORY / "docs/errors.md").read_text(encoding="utf-8")
-    assert page == as_markdown(), "run: patchgen errors --markdown > docs/errors.md"
+    assert page == as_markdown(), "run: python -m patchgen.cli.commands.errors > docs/errors.md"

@@ -13,7 +13,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from patchgen.cli import main
-from patchgen.cli.commands import COMMANDS, load_command
+from patchgen.cli.commands import COMMANDS, GROUPS, OLD, load_command
 from patchgen.cli.commands import patchgen as command_line
 from tests import standin
 from tests.toytree import REPOSITORY, command, environment, run, toy_project, variant
@@ -36,7 +36,7 @@ def tree(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "argv", [["--help"], ["-h"], ["convert", "--help"], ["check", "-h"], ["errors", "--help"]]
+    "argv", [["--help"], ["-h"], ["convert", "--help"], ["check", "-h"], ["explain", "--help"]]
 )
 def test_help(argv, capsys):
     assert main(argv) == 0
@@ -73,7 +73,7 @@ NAMES_A_VARIANT = {
 }
 NAMES_SOMETHING = {
     **NAMES_A_VARIANT,
-    "export": "nothing exported",
+    "export": "nothing --out exported",
     "memory": "nothing --tiny",
     "new": "nothing --with loss",
     "train": "nothing",
@@ -111,6 +111,82 @@ def test_names_are_completed(words, completed, tree):
     complete = ShellComplete(command_line, {}, "patchgen", "_PATCHGEN_COMPLETE")
     items = complete.get_completions(arguments[:-1], arguments[-1])
     assert completed in [item.value for item in items]
+
+
+def test_there_are_fifteen_commands_beside_those_of_shells_and_editors():
+    assert len(COMMANDS) == 15 + len(GROUPS["Editor and shell"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("diff", "check --diff"),
+        ("lint", "check --lint"),
+        ("survive", "rebase --releases all"),
+        ("errors PG501", "explain PG501"),
+    ],
+)
+def test_an_old_name_still_works_and_says_the_new_one(old, new, tmp_path, monkeypatch, capsys):
+    toy_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", "-q"]) == 0
+    capsys.readouterr()
+    assert main(old.split()) == 0
+    before = capsys.readouterr()
+    name = old.split()[0]
+    assert before.err.startswith(f"patchgen: `{name}` is `patchgen {OLD[name]}` now\n")
+    assert main(new.split()) == 0
+    now = capsys.readouterr()
+    assert "now" not in now.err
+    # `check --lint` also says what `check` says.
+    assert now.out == before.out or name == "lint"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("adopt modeling_mine.py --write made", "`--write` is `--out` now"),
+        ("adopt modeling_mine.py --write=made", "`--write` is `--out` now"),
+        ("verify v1 --report made", "`--report` is `--out` now"),
+    ],
+)
+def test_an_old_option_is_read_and_says_the_new_one(old, new, tree, capsys):
+    """What comes behind `--` is another program's."""
+    main(old.split())
+    assert new in capsys.readouterr().err
+    main(["unpatch", "--no-verify", "--", "python", "nothing.py", "--write", "x"])
+    assert "now" not in capsys.readouterr().err
+
+
+FOR_NOTHING = """from transformers.models.llama import modeling_llama as llama
+
+
+class LlamaMLP(llama.LlamaMLP):
+    def __init__(self, config):
+        super().__init__(config)
+        self.scale = 2
+
+    def forward(self, x):
+        return super().forward(x)
+"""
+
+
+def test_lint_is_said_by_check(tmp_path, monkeypatch, capsys):
+    tree = toy_project(tmp_path, variants=1)
+    monkeypatch.chdir(tmp_path)
+    tree.write("modular/llama/modular_llama_x.py", FOR_NOTHING)
+    assert main(["convert", "-q"]) == 0
+    assert main(["check"]) == 0
+    capsys.readouterr()
+    assert main(["check", "--lint"]) == 1
+    assert "PG741" in capsys.readouterr().out
+    assert main(["check", "--lint", "--fix"]) == 2
+
+
+@pytest.mark.parametrize("code", ["PG501", "pg501"])
+def test_a_code_is_explained(code, capsys):
+    assert main(["explain", code]) == 0
+    assert "PG501: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -302,11 +378,11 @@ def test_check_writes_nothing_but_its_cache(tree):
 
 def test_closed_stdout_is_no_error(tmp_path):
     tree = toy_project(tmp_path / "proj", variants=1)
-    shell = f"{' '.join(command('errors', '--markdown'))} | head -1"
+    shell = f"{' '.join(command('explain', 'PG'))} | head -1"
     done = subprocess.run(
         shell, shell=True, cwd=tree.top, env=environment(), capture_output=True, text=True
     )
-    assert (done.stdout, done.stderr) == ("# Errors\n", "")
+    assert (done.stdout.split()[0], done.stderr) == ("PG001", "")
 
 
 def test_full_device_is_an_error_of_one_line(tmp_path):
@@ -314,7 +390,11 @@ def test_full_device_is_an_error_of_one_line(tmp_path):
         pytest.skip("this system has no full device")
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            command("errors"), env=environment(), cwd=tmp_path, stdout=full, stderr=subprocess.PIPE
+            command("explain", "PG"),
+            env=environment(),
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
         )
     assert done.returncode == 2
     assert done.stderr.count(b"\n") == 1

@@ -31,7 +31,7 @@ def tree(tmp_path, monkeypatch):
         (["xyzzy"], "patchgen --help lists the commands"),
         (["new"], "patchgen new MODEL lists the parts that fit it"),
         (["new", "--from-gallery", "albert_chekpoint"], "did you mean albert_checkpoint"),
-        (["verify"], "records no variant: run patchgen convert"),
+        (["verify"], "records no variant hint: run patchgen convert"),
     ],
     ids=" ".join,
 )

@@ -25,7 +25,7 @@ def tree(tmp_path, monkeypatch):
     ("package", "extra", "argv"),
     [
         ("torch", "models", ["verify", "v1"]),
-        ("torch", "models", ["export", "v1", "folder"]),
+        ("torch", "models", ["export", "v1", "--out", "folder"]),
         ("torch", "models", ["memory", "llama"]),
         ("torch", "models", ["unpatch", "--", "python", "program.py"]),
         ("torch", "train", ["train", "llama", "--tiny"]),

@@ -173,7 +173,7 @@ def test_the_wheel_works_without_the_repository(
     )
     run("patchgen convert")
     assert "3 outputs: 3 ok" in run("patchgen check")
-    assert "PG101" in run("patchgen errors")
+    assert "PG101" in run("patchgen explain PG")
     run("patchgen verify --help")
     if "PIP_NO_INDEX" not in shell.env:
         assert "needs torch" in run("patchgen verify llama_loss", code=2)

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patchgen.cli.commands import OLD
 from tests.toytree import REPOSITORY
 
 HEADS = ("command", "reads", "runs", "writes", "sends")
@@ -30,7 +31,7 @@ STARTS = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile", 
 
 
 def read_table() -> dict[str, dict[str, set[str]]]:
-    """SECURITY.md: the words of each column, by command."""
+    """SECURITY.md: the words of each column, by command; an old name has those of the new one."""
     rows = {}
     for line in (REPOSITORY / "SECURITY.md").read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -38,7 +39,7 @@ def read_table() -> dict[str, dict[str, set[str]]]:
             rows[cells[0]] = {
                 head: set(cell.split(", ")) for head, cell in zip(HEADS[1:], cells[1:], strict=True)
             }
-    return rows
+    return rows | {old: rows[new.split()[0]] for old, new in OLD.items()}
 
 
 @dataclass(frozen=True)

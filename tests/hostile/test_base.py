@@ -280,4 +280,4 @@ def test_a_link_in_the_base(tree, capsys):
 
 def test_base_is_about_checking_only(tree, base, capsys):
     assert main(["check", "--fix", "--base", base]) == 2
-    assert "--base is about checking only" in capsys.readouterr().err
+    assert "--base and --lint are about checking only" in capsys.readouterr().err

@@ -70,15 +70,15 @@ def everything(outside):
 LINKED = {
     "page": ["page", "--out", "linked"],
     "page below": ["page", "--out", "linked/pages"],
-    "adopt": ["adopt", "lib/toy/modeling_toy.py", "--write", "linked"],
-    "export": ["export", "v1", "linked"],
-    "unpatch": ["unpatch", "--write", "linked", "--", "python", "x.py"],
-    "rescue": ["rescue", "lib/toy", "--write", "linked"],
+    "adopt": ["adopt", "lib/toy/modeling_toy.py", "--out", "linked"],
+    "export": ["export", "v1", "--out", "linked"],
+    "unpatch": ["unpatch", "--out", "linked", "--", "python", "x.py"],
+    "rescue": ["rescue", "lib/toy", "--out", "linked"],
     "init": ["init", "linked"],
     "init below": ["init", "linked/new"],
     "convert": ["convert", "--out", "linked"],
     "check": ["check", "--fix", "--out", "linked"],
-    "verify": ["verify", "--report", "linked"],
+    "verify": ["verify", "--out", "linked"],
     "memory": ["memory", "--figure", "linked/a.svg"],
     "behind dots": ["page", "--out", "modular/../linked"],
 }
@@ -206,7 +206,7 @@ def test_a_model_with_a_link_to_a_secret(name, model, outside, tmp_path):
 
 def test_rescue_copies_no_secret(model, outside):
     model("vocab.txt").symlink_to(outside("token"))
-    argv = [sys.executable, "-m", "patchgen", "rescue", "model", "--no-verify", "--write", "out"]
+    argv = [sys.executable, "-m", "patchgen", "rescue", "model", "--no-verify", "--out", "out"]
     done = subprocess.run(
         argv, cwd=model.top.parent, env=environment(), capture_output=True, text=True, check=False
     )

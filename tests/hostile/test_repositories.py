@@ -273,7 +273,7 @@ def test_a_hub_folder_with_a_link_to_a_secret(world, secret, capsys):
     hub.write("modeling_tiny.py", FORK)
     hub("vocab.txt").symlink_to(world.outside / "token")
     out = world.named / "rescued"
-    argv = ["rescue", str(hub.top), "--from", "4.37.2", "--write", str(out), "--no-verify"]
+    argv = ["rescue", str(hub.top), "--from", "4.37.2", "--out", str(out), "--no-verify"]
     run = watched(world, argv, capsys)
     assert not run.faults(TABLE["rescue"]), run.text
     assert "vocab.txt: PG904" in run.text

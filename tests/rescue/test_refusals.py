@@ -70,7 +70,7 @@ def work(tmp_path):
 
 def run(folder, *options, source="source", **variables):
     env = {**environment(), "PATCHGEN_CACHE_DIR": str(folder / "cache"), **variables}
-    argv = [sys.executable, "-m", "patchgen", "rescue", source, *options, "--write", "out"]
+    argv = [sys.executable, "-m", "patchgen", "rescue", source, *options, "--out", "out"]
     return subprocess.run(
         argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=300
     )
@@ -229,7 +229,7 @@ def test_a_checkpoint_in_both_releases(tmp_path):
     tensors = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
     save_file(tensors, weights / "model.safetensors")
     options = ["--from", "4.37.2", "--download", "--with-environments", "--checkpoint", "weights"]
-    argv = [sys.executable, "-m", "patchgen", "rescue", "tiny", *options, "--write", "out"]
+    argv = [sys.executable, "-m", "patchgen", "rescue", "tiny", *options, "--out", "out"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
     if "PG862" in done.stderr or "PG807" in done.stderr:
         pytest.skip("pip has no index")

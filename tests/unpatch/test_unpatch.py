@@ -75,7 +75,7 @@ modeling_llama.LlamaRMSNorm = Norm
 modeling_llama.apply_rotary_emb = clamp  # nobody reads it
 modeling_llama.LlamaModel._prepare_decoder_attention_mask = clamp  # gone since 4.36
 {RUN}"""
-    done, report = run(tmp_path, text, "--write", "modular")
+    done, report = run(tmp_path, text, "--out", "modular")
     assert done.returncode == 0, done.stderr
     assert "to be seen on stderr" in done.stderr
     written = (tmp_path / "modular/modular_llama_patched.py").read_text(encoding="utf-8")

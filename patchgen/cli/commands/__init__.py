@@ -8,6 +8,7 @@ What can be piped goes to stdout: code, diffs, reports.  Messages about the run 
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import import_module
 from inspect import cleandoc
@@ -30,16 +31,12 @@ GROUPS = {
     },
     "Keep true": {
         "check": "Fail unless the generated files are up to date.",
-        "diff": "Print what `convert` would change; write nothing.",
-        "lint": "Print what is wrong with modular files.",
         "verify": "Compare outputs, losses and gradients with the parent's.",
         "rebase": "Make modular files fit another release of transformers.",
-        "survive": "Say on which releases of transformers a variant converts.",
     },
     "Look": {
         "list": "Print how large each variant is.",
-        "explain": "Print how a modular file is read, or where a line comes from.",
-        "errors": "Explain error codes; without one, list all of them.",
+        "explain": "Explain a modular file, a line of an output, or an error code.",
         "page": "Show variants beside their parents, with their lines linked.",
     },
     "Use": {
@@ -53,6 +50,15 @@ GROUPS = {
     },
 }
 COMMANDS = {name: help for group in GROUPS.values() for name, help in group.items()}
+# Commands of earlier versions, with what does the same now; they still work.
+OLD = {
+    "diff": "check --diff",
+    "lint": "check --lint",
+    "survive": "rebase --releases all",
+    "errors": "explain",
+}
+# Options that have the name `--out` now.
+_OLD_OPTIONS = {"adopt": "--write", "rescue": "--write", "unpatch": "--write", "verify": "--report"}
 # These run models, or serve: they have limits of their own.
 RUN = ("lsp", "memory", "new", "rescue", "train", "unpatch", "verify")
 _OUTPUTS = ("check", "convert", "diff", "lint", "list")
@@ -60,11 +66,12 @@ _OUTPUTS = ("check", "convert", "diff", "lint", "list")
 
 @cache
 def load_command(name: str) -> click.Command:
-    """The command `name`, one of `COMMANDS`."""
+    """The command `name`, one of `COMMANDS` or `OLD`."""
     module = import_module(f"{__name__}.{'outputs' if name in _OUTPUTS else name}")
     commands = (value for value in vars(module).values() if isinstance(value, click.Command))
     command = next(command for command in commands if command.name == name)
-    command.help = f"{COMMANDS[name]}\n\n{cleandoc(command.help or '')}"
+    first = COMMANDS[name] if name in COMMANDS else f"It is `patchgen {OLD[name]}` now."
+    command.help = f"{first}\n\n{cleandoc(command.help or '')}"
     return command
 
 
@@ -73,7 +80,8 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return load_command(cmd_name) if cmd_name in COMMANDS else None
+        is_known = cmd_name in COMMANDS or cmd_name in OLD
+        return load_command(cmd_name) if is_known else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -89,12 +97,28 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
+        name, *words = args
+        if name in OLD:
+            terminal.say(f"patchgen: `{name}` is `patchgen {OLD[name]}` now", err=True)
+        elif name in _OLD_OPTIONS:
+            args = [name, *_with_new_option(_OLD_OPTIONS[name], words)]
+        elif name == "bench":
+            raise click.UsageError("`bench` is `python -m benchmarks.bench` in a clone", ctx)
+        elif name not in COMMANDS and not name.startswith("-"):
             from patchgen.syntax.errors import did_you_mean
 
-            hint = did_you_mean(args[0], COMMANDS) or "patchgen --help lists the commands"
-            raise click.UsageError(f"there is no command {args[0]!r}; {hint}", ctx)
+            hint = did_you_mean(name, COMMANDS) or "patchgen --help lists the commands"
+            raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _with_new_option(old: str, words: list[str]) -> list[str]:
+    """`words` with `--out` for `old`, but for those of another program, behind `--`."""
+    end = words.index("--") if "--" in words else len(words)
+    own = [re.sub(rf"^{old}(?==|$)", "--out", word) for word in words[:end]]
+    if own != words[:end]:
+        terminal.say(f"patchgen: `{old}` is `--out` now", err=True)
+    return [*own, *words[end:]]
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

@@ -44,7 +44,7 @@ _TRIED = 3  # parents, at most, for which a declaration is written and flattened
     multiple=True,
 )
 @download
-@option("--write folder DIR", "Write the declaration into DIR.", type=NEW_FOLDER)
+@option("--out folder DIR", "Write the declaration into DIR.", type=NEW_FOLDER)
 @option("--force", "Write even what is mostly a rewrite; replace an existing file.")
 @option(
     "--apply CODE",
@@ -70,7 +70,7 @@ def adopt(
 
     \b
     Example:
-      patchgen adopt modeling_my_llama.py --write modular/my_llama
+      patchgen adopt modeling_my_llama.py --out modular/my_llama
     """
     path = Path(file)
     project = open_authored(Request())

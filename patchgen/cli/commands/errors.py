@@ -1,4 +1,7 @@
-"""`patchgen errors`: the catalogue of errors, as text and as the page docs/errors.md."""
+"""The catalogue of errors: `patchgen explain PGnnn`.
+
+python -m patchgen.cli.commands.errors        prints the page docs/errors.md
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ def errors(codes: tuple[str, ...], markdown: bool) -> int:
     Example:
       patchgen errors PG501
     """
-    text = as_markdown() if markdown else "\n".join(map(_about, codes or ("PG",)))
+    text = as_markdown() if markdown else "\n".join(map(about_code, codes or ("PG",)))
     terminal.write(text)
     return 0
 
 
-def _about(asked: str) -> str:
+def about_code(asked: str) -> str:
     """The explanation of the code `asked`, or a list of all codes that start with it."""
     entries = catalogue()
     code = asked.upper()
@@ -69,3 +72,7 @@ def _as_section(entry: Explanation) -> str:
         else:
             parts.append(f"**{heading}:** {text}\n")
     return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    terminal.write(as_markdown())

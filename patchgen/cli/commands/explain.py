@@ -1,4 +1,4 @@
-"""`patchgen explain`: how a modular file is read, or where a line of an output comes from."""
+"""`patchgen explain`: how a modular file is read, where a line comes from, what a code means."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from patchgen.cli import terminal
-from patchgen.cli.options import complete_variants, package_root
+from patchgen.cli.commands.errors import about_code
+from patchgen.cli.options import complete_targets, package_root
 from patchgen.cli.report import plural
 from patchgen.cli.session import Request, find_variants, open_project
 from patchgen.compiler.plan.declare import ModulePlan
@@ -20,17 +21,21 @@ from patchgen.syntax.text import read_bytes, read_source
 
 
 @click.command()
-@click.argument("target", metavar="VARIANT|FILE[:LINE]", shell_complete=complete_variants)
+@click.argument("target", metavar="VARIANT|FILE[:LINE]|PGnnn", shell_complete=complete_targets)
 @package_root
 def explain(target: str, package_root: str | None) -> int:
     """For a VARIANT or its modular FILE: its plan, and the classes after each pass that changes
     them.  For FILE:LINE of an output: the line of the modular file or of the parent that it was
-    made from.
+    made from.  For an error code: what it means and what to do; PG1 lists those that start with it.
 
     \b
     Example:
       patchgen explain generated/llama/modeling_llama_loss.py:602
+      patchgen explain PG501
     """
+    if re.fullmatch(r"PG\d*", target, re.IGNORECASE):
+        terminal.write(about_code(target))
+        return 0
     match = re.fullmatch(r"(.+?):(\d+)(?::\d+)?", target)
     name, line = (match[1], int(match[2])) if match else (target, 0)
     paths = (name,) if Path(name).exists() else ()

@@ -12,18 +12,24 @@ from patchgen.cli.options import NEW_FOLDER, complete_variants, needs_models, op
 
 @click.command()
 @click.argument("name", metavar="VARIANT", shell_complete=complete_variants)
-@click.argument("folder", metavar="DIR", type=NEW_FOLDER)
+@click.argument("place", metavar="", required=False, type=NEW_FOLDER)
+@option("--out folder DIR", "Write the folder DIR.", type=NEW_FOLDER)
 @option("--checkpoint SRC", "A folder or an id of the Hub: its weights, tokenizer and settings.")
 @needs_models()
-def export(name: str, folder: str, checkpoint: str | None) -> int:
+def export(name: str, place: str | None, folder: str | None, checkpoint: str | None) -> int:
     """transformers loads DIR with trust_remote_code=True.
 
     \b
     Example:
-      patchgen export llama_loss exported --checkpoint my/llama
+      patchgen export llama_loss --out exported --checkpoint my/llama
     """
     from patchgen.runtime.export import export as write
 
+    if place is not None and folder is None:
+        terminal.say("patchgen: `export VARIANT DIR` is `export VARIANT --out DIR` now", err=True)
+        folder = place
+    if folder is None:
+        raise click.UsageError("--out names the folder to write")
     target = Path(folder)
     try:
         variant = write(name, target, checkpoint)

@@ -49,11 +49,12 @@ def convert(force: bool, accept: bool, stdin_filename: str | None, **rest: Any) 
 @common
 @reporting
 @option("--diff with_diff", "Print what would change.")
+@option("--lint", "Also say what converts and could be said with less; each finding fails.")
 @option("--fix", "Write stale and missing outputs, remove orphaned ones.")
 @option(
     "--base REF", "Take the configuration and the list of outputs from this commit; list changes."
 )
-def check(with_diff: bool, fix: bool, **rest: Any) -> int:
+def check(with_diff: bool, lint: bool, fix: bool, **rest: Any) -> int:
     """A file is up to date if it is what its modular file gives now.  Without --fix, nothing is
     written.  Exit code 1: a file is not up to date, or a modular file is wrong.
 
@@ -63,8 +64,8 @@ def check(with_diff: bool, fix: bool, **rest: Any) -> int:
     """
     from patchgen.cli.report import print_checked, print_written, style_of
 
-    if fix and rest["base"] is not None:
-        raise click.UsageError("--base is about checking only, not about --fix")
+    if fix and (lint or rest["base"] is not None):
+        raise click.UsageError("--base and --lint are about checking only, not about --fix")
     style = style_of(**rest)
     with _session(**rest) as session:
         if fix:
@@ -72,9 +73,10 @@ def check(with_diff: bool, fix: bool, **rest: Any) -> int:
         else:
             report = session.check()
             drifts = session.drift(report)
+            linted = session.lint() if lint else ()
     if fix:
         return print_written(session.project, written, style)
-    return print_checked(session.project, report, style, drifts, with_diff=with_diff)
+    return print_checked(session.project, report, style, drifts, linted, with_diff=with_diff)
 
 
 @click.command()
@@ -86,7 +88,7 @@ def diff(context: click.Context, /, **rest: Any) -> int:
     Example:
       patchgen diff modular/llama
     """
-    code: int = context.invoke(check, with_diff=True, fix=False, base=None, **rest)
+    code: int = context.invoke(check, with_diff=True, lint=False, fix=False, base=None, **rest)
     return code
 
 

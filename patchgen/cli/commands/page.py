@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @option("--out folder DIR", "Write the pages into DIR.", type=NEW_FOLDER, required=True)
 @option(
     "--report DIR",
-    "Show what `patchgen verify --report DIR` found; default: docs/parity, if it is there.",
+    "Show what `patchgen verify --out DIR` found; default: docs/parity, if it is there.",
     type=click.Path(exists=True, file_okay=False),
 )
 @package_root

@@ -17,7 +17,8 @@ from patchgen.author.rebase.releases import Prover, Tree
 from patchgen.author.rebase.report import data_of, text_of
 from patchgen.author.rebase.work import Rebase, Rebased
 from patchgen.cli import terminal
-from patchgen.cli.options import download, names_or_paths, option, text_or_json
+from patchgen.cli.commands.survive import survey
+from patchgen.cli.options import FOLDER, download, names_or_paths, option, text_or_json
 from patchgen.cli.releases import named_release
 from patchgen.cli.report import print_json
 from patchgen.cli.session import Request, named_modulars, open_authored
@@ -41,20 +42,47 @@ _RELEASE = re.compile(r"\btransformers (\S+?)(?:,|$)")
 )
 @option("--to --to-root new Y|DIR", "The release that they should fit; default: the installed one.")
 @download
+@option(
+    "--releases --release asked X|A..B",
+    "Change nothing: say on which of these it converts. Numbers, ranges, folders, wheels or all.",
+    multiple=True,
+)
+@option(
+    "--releases-dir DIR",
+    "For --releases: a folder of wheels or unpacked releases, beside those of the cache.",
+    type=FOLDER,
+)
 @option("--write", "Rewrite the modular files; what is left to you stands there as comments.")
 @text_or_json
 def rebase(
-    names: tuple[str, ...], old: str | None, new: str | None, download: bool, write: bool, form: str
+    names: tuple[str, ...],
+    old: str | None,
+    new: str | None,
+    asked: tuple[str, ...],
+    releases_dir: str | None,
+    download: bool,
+    write: bool,
+    form: str,
 ) -> int:
     """Says for each edit and override what transformers changed there.  With --write, patchgen
     rewrites those for which the new text is clear.  Above the others, it says in comments what
     transformers changed and what you have to decide.  docs/upgrading.md explains the states.  Exit
     code 0: nothing is left for you to decide; 1: something is.
 
+    With --releases it says on which releases each variant converts, and names the change of
+    transformers that broke it.  The same command continues an interrupted run.  Exit code 1: it
+    does not convert on one of them, or a release that you named is not here.
+
     \b
     Example:
       patchgen rebase llama_loss --from old --to new --write
+      patchgen rebase llama_loss --releases 5.20..5.23 --releases-dir wheels
     """
+    if asked or releases_dir is not None:
+        if write or old is not None or new is not None:
+            raise click.UsageError("--releases changes nothing: leave --from, --to and --write out")
+        asked = () if "all" in asked else asked
+        return survey(names, asked, releases_dir, download, form)
     project = open_authored(Request())
     modulars = named_modulars(project, names)
     if write:

@@ -24,7 +24,7 @@ from patchgen.rescuing.rescue import rescue as port
 @download
 @option("--with-environments", "Let pip install the old release.")
 @option("--checkpoint DIR", "Compare with these weights.", type=FOLDER)
-@option("--write folder DIR", "Write the new folder.", type=NewPath())
+@option("--out folder DIR", "Write the new folder.", type=NewPath())
 @option("--no-verify", "Run nothing.")
 @text_or_json
 def rescue(
@@ -45,7 +45,7 @@ def rescue(
 
     \b
     Example:
-      patchgen rescue my-model --with-environments --write my-model-5
+      patchgen rescue my-model --with-environments --out my-model-5
     """
     target = Path(folder) if folder is not None else None
     weights = Path(checkpoint) if checkpoint is not None else None

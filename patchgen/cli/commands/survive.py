@@ -1,4 +1,4 @@
-"""`patchgen survive`: on which releases of transformers each variant converts."""
+"""On which releases of transformers each variant converts: `patchgen rebase --releases`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,8 @@ from patchgen.syntax.errors import Location, PatchgenError
 
 @click.command()
 @names_or_paths
-@option(
-    "--releases --release asked X|A..B",
-    "Numbers, ranges, folders or wheels; may be repeated; default: all that are here.",
-    multiple=True,
-)
-@option(
-    "--releases-dir DIR",
-    "A folder of wheels or unpacked releases, beside those of the cache.",
-    type=FOLDER,
-)
+@option("--releases --release asked X|A..B", "As in `patchgen rebase`.", multiple=True)
+@option("--releases-dir DIR", "As in `patchgen rebase`.", type=FOLDER)
 @download
 @text_or_json
 def survive(
@@ -40,13 +32,23 @@ def survive(
     download: bool,
     form: str,
 ) -> int:
-    """Where it does not convert, patchgen names the change of transformers that broke it.  Results
-    are kept in the cache, so the same command continues an interrupted run.  Exit code 1: a
-    variant does not convert on one of the releases, or a release that you named is not here.
-
-    \b
+    """\b
     Example:
       patchgen survive llama_loss --releases 5.20..5.23 --releases-dir wheels
+    """
+    return survey(names, asked, releases_dir, download, form)
+
+
+def survey(
+    names: tuple[str, ...],
+    asked: tuple[str, ...],
+    releases_dir: str | None,
+    download: bool,
+    form: str,
+) -> int:
+    """Print on which releases the variants convert; the exit code.
+
+    Results are kept in the cache, so the same command continues an interrupted run.
     """
     project = open_authored(Request())
     modulars = named_modulars(project, names)

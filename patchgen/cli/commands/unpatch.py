@@ -13,7 +13,7 @@ from patchgen.unpatching.unpatch import unpatch_command
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", metavar="-- python train.py ...", nargs=-1, required=True)
-@option("--write folder DIR", "Write the modular file into DIR.", type=NEW_FOLDER)
+@option("--out folder DIR", "Write the modular file into DIR.", type=NEW_FOLDER)
 @option("--no-verify", "Do not compare with the patched model.")
 @option("--force", "Write even what does not convert; replace a file.")
 @text_or_json
@@ -27,7 +27,7 @@ def unpatch(
 
     \b
     Example:
-      patchgen unpatch --write modular/llama -- python train.py --lr 1e-4
+      patchgen unpatch --out modular/llama -- python train.py --lr 1e-4
     """
     settings = open_project(Request()).config.settings
     report = unpatch_command(command, folder, settings, verify=not no_verify, force=force)

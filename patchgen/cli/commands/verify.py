@@ -48,7 +48,9 @@ DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imp
     "--fail-on", "Fail too if no case notices one of these errors.", type=click.Choice(["unseen"])
 )
 @text_or_json
-@option("--report DIR", "Write parity.md, parity.json and mutants.md into DIR.", type=NEW_FOLDER)
+@option(
+    "--out report DIR", "Write parity.md, parity.json and mutants.md into DIR.", type=NEW_FOLDER
+)
 @option("--seconds S", "Processor time that a case may take.", type=ABOVE_0, default=60)
 @option("--megabytes MB", "Memory that a case may take.", type=ABOVE_0, default=3072)
 @option("-v --verbose", "Print every case as it ends.")
@@ -80,7 +82,7 @@ def verify(
 
     \b
     Example:
-      patchgen verify llama_loss --dtype float32 --report report
+      patchgen verify llama_loss --dtype float32 --out report
     """
     from patchgen.verifying.report import describe_run, find_device, find_proofs
     from patchgen.verifying.run import Limits, Wanted
@@ -220,8 +222,8 @@ def _show(
 def _arguments() -> list[str]:
     """The command line without paths of this machine, for the report."""
     words = sys.argv[1:]
-    if "--report" in words:
-        at = words.index("--report")
+    for flag in {"--out", "--report"}.intersection(words):
+        at = words.index(flag)
         words = words[:at] + words[at + 2 :]
     return [os.path.basename(word) if os.path.isabs(word) else word for word in words]
 

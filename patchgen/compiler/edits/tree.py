@@ -1,7 +1,7 @@
 """Read a method as libcst does: code, white space and comments in one tree, lossless.
 
 In: a statement of a class body that is a function.  Out: its `Tree`, which gives the text back byte
-for byte.  Only classes with edits, and `patchgen lint`, get here: importing libcst is slow.
+for byte.  Only classes with edits, and `patchgen check --lint`, get here: importing libcst is slow.
 
     x = f( y )  # twice         `ast` has the names and the call; this tree also has the spaces and
                                 the comment, which stay where an edit does not touch them

@@ -164,7 +164,7 @@ _METHODS = "import transformers\n\n\ndef forward(self, x):\n    return x\n"
 
 def _run(folder: Path, text: str, *options: str) -> int:
     (folder / "patch.py").write_text(text, encoding="utf-8")
-    return main(["adopt", str(folder / "patch.py"), "--write", str(folder / "out"), *options])
+    return main(["adopt", str(folder / "patch.py"), "--out", str(folder / "out"), *options])
 
 
 def test_one_of_several_models_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

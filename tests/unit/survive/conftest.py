@@ -130,7 +130,7 @@ def cli() -> Run:
 
 @pytest.fixture
 def survey(tmp_path: Path, cli: Run) -> Callable[..., dict[str, Any]]:
-    """The report of `patchgen survive` over the folder of releases."""
+    """The report of `patchgen rebase --releases` over the folder of releases."""
 
     def run(*argv: str) -> dict[str, Any]:
         known = ("--releases-dir", str(tmp_path / "releases"), "--releases", "5.1..5.9")

@@ -1,4 +1,4 @@
-"""`patchgen survive`: the state of each variant on each release, and what broke it."""
+"""`patchgen rebase --releases`: the state of each variant on each release, and what broke it."""
 
 from __future__ import annotations
 
