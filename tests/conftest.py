@@ -105,6 +105,7 @@ ONE_WORKER = (
     "tests/unit/page/",
     "tests/unit/verify/",
     "tests/unpatch/test_unpatch.py",
+    "tests/use/test_in_a_notebook.py",
     "tests/use/test_use.py",
 )
 # Files whose tests build models for each variant once: it is the first word of their ids.
