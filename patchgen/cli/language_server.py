@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import itertools
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +41,8 @@ from patchgen.syntax.trees import parse_class
 
 OPEN = "patchgen.open"
 _PAUSE = 0.3  # seconds without a key, after which the text is read
+_REMEMBERED = 20  # texts; the next one takes as long as the first
+_LOOKS = itertools.count(1)
 _LINKED: dict[Path, Steps] = {}  # what each file was when it was last without an error
 server = LanguageServer("patchgen", patchgen.__version__)
 
@@ -66,6 +70,8 @@ def _publish(ls: LanguageServer, uri: str) -> None:
     path = Path(document.path)
     if not MODULAR.fullmatch(path.name):
         return
+    if next(_LOOKS) % _REMEMBERED == 0:
+        _forget()
     project = open_project(Request((str(path),)))
     with staged(project, path, document.source.encode()) as (moved, copy):
         modular = make_modular(moved, copy)
@@ -76,6 +82,15 @@ def _publish(ls: LanguageServer, uri: str) -> None:
     ls.text_document_publish_diagnostics(
         types.PublishDiagnosticsParams(uri, diagnostics, document.version)
     )
+
+
+def _forget() -> None:
+    """Empty what is remembered of texts: of those that were typed, none comes again."""
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("patchgen."):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
 
 
 def _diagnose(problem: Problem, path: str, lines: Sequence[str]) -> types.Diagnostic:

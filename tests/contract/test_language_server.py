@@ -1,12 +1,14 @@
 """An editor's client talks to `patchgen lsp` about a modular file of the gallery."""
 
 import asyncio
+import gc
 import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +16,9 @@ pytest.importorskip("pygls")
 from lsprotocol import types
 from pygls import uris
 from pygls.lsp.client import LanguageClient
+from pygls.workspace import Workspace
 
+from patchgen.cli import language_server, main
 from tests.toytree import REPOSITORY, environment
 
 MODULAR = """from transformers.models.llama import modeling_llama as llama
@@ -140,3 +144,35 @@ def test_an_editor_that_closes_ends_it_without_a_word(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"Content-Length" in done.stdout
+
+
+def test_a_server_keeps_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was typed before is forgotten: an edit leaves 4 MB of syntax trees."""
+    folder = tmp_path / "modular/llama"
+    folder.mkdir(parents=True)
+    path = folder / "modular_llama_x.py"
+    path.write_text(MODULAR, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    workspace = Workspace(None)
+    heard: list[types.PublishDiagnosticsParams] = []
+    ls = SimpleNamespace(workspace=workspace, text_document_publish_diagnostics=heard.append)
+    kept = []
+    for edit in range(1, 3 * language_server._REMEMBERED + 2):
+        text = f"{MODULAR}\n# {edit}\n"
+        workspace.put_text_document(types.TextDocumentItem(path.as_uri(), "python", edit, text))
+        document = types.TextDocumentIdentifier(path.as_uri())
+        language_server.look(ls, types.DidSaveTextDocumentParams(document))
+        if edit > language_server._REMEMBERED and edit % language_server._REMEMBERED == 1:
+            gc.collect()
+            kept.append(len(gc.get_objects()))
+    assert len(heard) == 3 * language_server._REMEMBERED + 1
+    assert kept[-1] - kept[0] < 1000, kept
+
+
+def test_a_server_collects_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other command does: it ends before that would pay."""
+    collects: list[bool] = []
+    start = "patchgen.cli.language_server.server.start_io"
+    monkeypatch.setattr(start, lambda: collects.append(gc.isenabled()))
+    assert main(["lsp"]) == 0
+    assert collects == [True]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import click
 
 from patchgen.cli.options import require
@@ -21,5 +23,6 @@ def lsp() -> int:
     require("pygls", "an editor's server", "lsp")
     from patchgen.cli.language_server import server
 
+    gc.enable()  # a server lives for days, and each edit leaves a syntax tree
     server.start_io()
     return 0
