@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import ast
 import re
+from difflib import SequenceMatcher
 
-from patchgen.author.align.file import Cut, read_file, with_cuts
+from patchgen.author.align.file import Cut, Definition, read_file, with_cuts
 from patchgen.author.rebase.releases import Tree
 from patchgen.compiler.emit.release import find_home
 from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source
 
 Import = tuple[str, str]  # a module and a name in it
+_NEAR = 0.8  # of the words of a definition that upstream renamed
 
 
 def follow_imports(text: str, trees: tuple[Tree, Tree]) -> str:
@@ -52,14 +54,21 @@ def find_new_place(module: str, name: str, trees: tuple[Tree, Tree]) -> Import:
     home = find_home(name, new.environment)
     if home:
         return home, name
-    before = old.definition(module, name)
-    file = new.file(module)
+    before, file = old.definition(module, name), new.file(module)
     if before is None or file is None:
         return module, name
+    wanted = _list_words(before[1], name)
+    alike: list[tuple[float, str]] = [(_NEAR, name)]
     for other in file.definitions.values():
-        # The same text but for the name is the same thing under another one.
-        word = rf"\b{re.escape(other.name)}\b"
-        texts = [re.sub(word, name, plain_text(node)) for node in other.nodes]
-        if texts == [plain_text(node) for node in before[1].nodes]:
-            return module, other.name
-    return module, name
+        if old.definition(module, other.name) is None:
+            words = _list_words(other, name)
+            matcher = SequenceMatcher(None, words, wanted, autojunk=False)
+            alike.append((matcher.ratio(), other.name))
+    # Nearly the same text but for the name is the same thing under another one.
+    return module, max(alike)[1]
+
+
+def _list_words(definition: Definition, name: str) -> list[str]:
+    """The words of a definition, as if it had the `name`."""
+    words = re.findall(r"\w+", " ".join(map(plain_text, definition.nodes)))
+    return [name if word == definition.name else word for word in words]
