@@ -30,7 +30,7 @@ from patchgen.compiler.merge.members import ClassBody, Statement
 from patchgen.compiler.merge.text import INDENT
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.bound import bound_names, names_in
+from patchgen.syntax.bound import bound_names, names_in, parameters
 from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.fragments import Fragment, Positioned, find_syntax_error
 from patchgen.syntax.kept import recall
@@ -147,11 +147,11 @@ def _find_target(
 
 
 def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str], method: Function) -> None:
-    parameters = {arg.arg for arg in list_parameters(method.args)}
+    known = parameters(method)
     for argument in (*edit.removed, *(parameter.arg for parameter in edit.changed)):
-        if argument.arg not in parameters:
+        if argument.arg not in known:
             what = f"{edit.method} has no parameter {argument.arg}"
-            hint = did_you_mean(argument.arg, parameters) or "annotate it with New to add it"
+            hint = did_you_mean(argument.arg, known) or "annotate it with New to add it"
             raise PatchgenError("PG305", edit.at(argument), what, hint)
     for parameter in edit.added:
         if parameter.name in names:

@@ -150,17 +150,16 @@ class Tree:
                 # For `ast`, these begin and end with their own parentheses.
                 case cst.BaseExpression() if own_parentheses(node):
                     spans[self._start(node.lpar[-1]), self._end(node.rpar[0])] = node
-                case cst.BaseExpression():
+                # For `ast`, slices are expressions too.
+                case cst.BaseExpression() | cst.Slice():
                     spans[self._start(node), self._end(node)] = node
             match node:
-                # `x[i, 1]` holds a tuple for `ast` alone, and slices are expressions for it.
+                # `x[i, 1]` holds a tuple for `ast` alone.
                 case cst.Subscript(slice=[first, *_, last] as parts):
                     held: list[Any] = [getattr(part.slice, "value", part.slice) for part in parts]
                     spans[self._start(first), self._end(last)] = cst.Tuple(
                         [*map(cst.Element, held)], [], []
                     )
-                case cst.Slice():
-                    spans[self._start(node), self._end(node)] = node
                 # `f(x for x in y)`: they are those of the call, of which only the end is sure.
                 case cst.Call(args=[cst.Arg(value=cst.GeneratorExp(lpar=[]) as only)]):
                     spans[self._end(node), self._end(node)] = only

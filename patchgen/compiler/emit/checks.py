@@ -497,9 +497,8 @@ def find_parameters(function: Function | None) -> dict[str, bool]:
     """The parameters of a parent's method, each with whether it is read."""
     if function is None:
         return {}
-    arguments, body = function.args, function.body
-    names = [parameter.arg for parameter in (*arguments.args, *arguments.kwonlyargs)]
-    return {name: any(trees.mentions(line, name) for line in body) for name in names}
+    names = parameters(function)
+    return {name: any(trees.mentions(line, name) for line in function.body) for name in names}
 
 
 def reads_beside(function: Function, name: str) -> bool:
