@@ -35,8 +35,8 @@ WITHOUT_MODULES = frozenset(
 )
 # Methods of modules that code calls which no class is derived from: FSDP, on a meta device.
 CALLED_BY_NAME = frozenset({"reset_parameters"})
-# What transformers sets on modules while a model is used.
-SET_ON_MODULES = frozenset({"_gradient_checkpointing_func"})
+# What transformers sets on modules while a model is used, and a decorator on classes of experts.
+SET_ON_MODULES = frozenset({"_gradient_checkpointing_func", "_apply_gate"})
 # The tensors that modules of `torch.nn` have themselves; those of running statistics are buffers.
 _BATCH = "weight bias running_mean running_var num_batches_tracked"
 _GATES = "weight_ih_l0 weight_hh_l0 bias_ih_l0 bias_hh_l0"

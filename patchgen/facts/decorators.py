@@ -92,6 +92,7 @@ ADDING_NOTHING = frozenset(
         "auto_docstring",
         "dataclass",
         "requires",
+        "use_experts_implementation",
         "use_kernel_forward_from_hub",
         "use_kernelized_func",
     }

@@ -233,7 +233,9 @@ def write_keys(model: Model) -> Iterator[File]:
 def _write_table(
     model: Model, module: str, owner: str, table: str, right: list[str], value: str
 ) -> Iterator[File]:
-    wrong = _change_keys([key for key in right if re.fullmatch(r"[\w.*]+", key)])
+    changed = _change_keys([key for key in right if re.fullmatch(r"[\w.*]+", key)])
+    # What upstream ties it to is there.
+    wrong = [key for key in changed if f'"{key}"' not in model.text]
     for kind, added in (("", wrong), ("+0", [])):
         lines = [f"        {key!r}: {value}," for key in [*right, *added]]
         body = "\n".join(
