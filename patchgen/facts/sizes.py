@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 # Names that transformers uses in every configuration, if need be through its `attribute_map`.
 # No two sizes are equal, so that a transposed or swapped axis cannot fit.  Two query heads share a
 # key head.  Features are multiples of eight, which grouped matmul requires in bfloat16.
@@ -112,45 +110,4 @@ STAGES = {
     "image_size": 32,
     "patch_size": 2,
     "window_size": 4,
-}
-
-# By model type: values that checkpoints set, and without which the model cannot be built, run or
-# loaded, or a class of it is never created.
-SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
-    "dbrx": {
-        "d_model": 32,  # read under this name before the experts get it
-        "attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8.0},
-        "ffn_config": {
-            "hidden_size": 32,
-            "ffn_hidden_size": 40,
-            "moe_num_experts": 5,
-            "moe_top_k": 2,
-        },
-    },
-    **dict.fromkeys(("dinov3_vit", "eomt_dinov3"), {"use_gated_mlp": True}),
-    "bamba": {"attn_layer_indices": [1]},
-    "dots1": {"n_shared_experts": 1},
-    # Checkpoints have queries, keys and values of one width in one tensor.
-    "gradium_phonon_tts": {"num_key_value_heads": SIZES["num_attention_heads"]},
-    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention", "linear_attention"]},
-    "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv"]},
-    "longcat_flash": {"num_key_value_heads": SIZES["num_attention_heads"]},
-    # The frames of each sound, which a convolution halves.
-    **dict.fromkeys(
-        (
-            "audioflamingo3_encoder",
-            "moss_transcribe_diarize_audio",
-            "qwen2_audio_encoder",
-            "voxtral_encoder",
-        ),
-        {"max_source_positions": 12},
-    ),
-    "glm5_next_text": {"qk_rope_head_dim": 0},
-    "mamba2": {"head_dim": 16, "n_groups": 2},
-    **dict.fromkeys(
-        ("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), {"vision_start_token_id": 151652}
-    ),
-    "step3p5": {"sliding_window": 5},
-    "vipllava": {"vision_feature_layer": [-1, -2]},
-    "xmod": {"default_language": "en_XX"},
 }

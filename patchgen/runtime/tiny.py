@@ -13,14 +13,13 @@ try:  # which names mean a size, in the models that it knows
 except ImportError:
     NormalizedConfigManager = None
 
-from patchgen.facts.families import FAMILIES
+from patchgen.facts.families import FAMILIES, SET_BY_CHECKPOINTS
 from patchgen.facts.sizes import (
     EXPERTS_IN_GROUPS,
     GROUPED,
     LARGE,
     MORE_SIZES,
     NORMALIZED,
-    SET_BY_CHECKPOINTS,
     SHRUNK,
     SIZES,
     STAGES,
