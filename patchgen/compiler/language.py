@@ -267,6 +267,10 @@ class _Suite:
                 return all(map(self._is_plain_target, parts))
             case ast.Subscript(value=ast.Name(id=name)):
                 return self._binds_no_class(name)
+            case ast.Subscript(value=ast.Attribute() as table):  # `os.environ["FAST"] = "1"`
+                root = _find_root(table)
+                item = self.index.imported(root.id) if isinstance(root, ast.Name) else None
+                return item is not None and not item.name and not self.is_carried(item)
         return False
 
     def _binds_no_class(self, name: str) -> bool:
