@@ -34,7 +34,8 @@ from patchgen.compiler.plan.lineage import bases_of
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import NameClash
 from patchgen.compiler.plan.same import is_copied_freely, mean_the_same
-from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.blocks import ModuleIndex, imports_of
+from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.scopes import references
 
@@ -69,6 +70,7 @@ def remove_duplicates(
             if counts
             and other.block_id.module != block.block_id.module
             and not _will_stay_subclass(block, other, builder)
+            and not (other.text != block.text and _import_alike(name, block, other))
         ]
         if strangers:
             # One object has to do for all of them.
@@ -89,6 +91,18 @@ def remove_duplicates(
     if clashes:
         _raise_first(clashes, Counter(block.block_id.module for block in kept), builder)
     return tuple(kept)
+
+
+def _import_alike(name: str, *blocks: FlatBlock) -> bool:
+    """Whether statements only import one thing under a name, each with more beside it."""
+    found: set[tuple[str, str]] = set()
+    for block in blocks:
+        body = ast.parse(block.text).body
+        items = [item for item in imports_of(body) if item.bound == name]
+        if not items or [*bound_names(body)].count(name) > len(items):
+            return False
+        found.update((item.module, item.name) for item in items)
+    return len(found) == 1
 
 
 def _will_stay_subclass(block: FlatBlock, other: FlatBlock, builder: Builder) -> bool:
