@@ -55,6 +55,9 @@ def adopt_subclasses(
         module = homes.most_common(1)[0][0]
         parent = read_file(read_source(there[module], module))
         pairs = {new: old for new, (home, old) in bases.items() if home == module}
+        # A class that the parent has itself was copied.
+        if any(new != old and new in parent.classes for new, old in pairs.items()):
+            return None
         forked = ForkedModel(parent, fork, module, pairs, root=release.root())
         # The lines of the declaration are those of the file.
         files, problems = flatten_text(text, name, forked.root, settings)
