@@ -1,7 +1,7 @@
 """Find the model and the release of transformers that a fork was made from.
 
 Models are ranked by the lines that they share with the fork; rare lines count most;
-releases by the length of the declaration that each would need.
+releases by the lines that only the fork or only they have.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from patchgen.author.adopt.classes import Doubts
 from patchgen.author.adopt.forked import (
     ForkedModel,
     pair_with_parent,
@@ -25,7 +24,6 @@ from patchgen.author.adopt.forked import (
 )
 from patchgen.author.adopt.read import with_plain_super
 from patchgen.author.adopt.releases import Release
-from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import File, read_file
 from patchgen.author.resolve import lacking_imports
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
@@ -35,53 +33,36 @@ from patchgen.syntax.text import make_source
 LEAST = 0.15
 _SHORTEST = 12
 _FINALISTS = 3
-_NAME = 20
-# For so many parents a declaration is written and measured; the others are too far by their lines.
-_DECLARED = 6
+# So many parents are looked at closely; the others are too far by their lines.
+_PAIRED = 6
 _MOST_LOOKED_AT = 60
 _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fork beside one parent.  How long its declaration would be is found when it is asked."""
+    """A fork beside one parent: `apart` are the lines that only one of them has, a half of those
+    that only the parent has.
+    """
 
     forked: ForkedModel
     release: Release
+    apart: float = 0.0
 
-    @cached_property
-    def lines(self) -> int:
-        """The length of the declaration.
-
-        Names that only another release has weigh more than lines.
-        """
-        forked = self.forked
-        text = declare(forked, Doubts()).text if forked.pairs else forked.fork.source.text
-        written = [line for line in map(str.strip, text.split("\n")) if line and line[0] != "#"]
-        return len(written) + _NAME * len(unbound(forked))
-
-    @cached_property
-    def common(self) -> float:
-        """The share of the fork's lines that the parent has."""
-        mine = lines_of(self.forked.fork.source.text)
-        return len(mine & lines_of(self.forked.parent.source.text)) / max(len(mine), 1)
+    def __str__(self) -> str:
+        return f"{self.forked.module} of transformers {self.release.version}"
 
     @cached_property
     def blockers(self) -> int:
-        """How much prevents a declaration over this parent."""
+        """How many names prevent a declaration over this parent: it or its release lacks them."""
         lacking = lacking_imports(self.forked.fork, self.release.root())
         return len(lacking) + len(unbound(self.forked))
 
     @cached_property
-    def rank(self) -> tuple[bool, int, int, float, tuple[int, ...]]:
-        """The sort key: called as in the fork, may reproduce it, shortest, most similar, newest."""
-        return (
-            self.forked.renames,
-            self.blockers,
-            self.lines,
-            -self.common,
-            tuple(-number for number in self.release.order),
-        )
+    def rank(self) -> tuple[bool, int, float, tuple[int, ...]]:
+        """The sort key: called as in the fork, may reproduce it, nearest, newest."""
+        newest = tuple(-number for number in self.release.order)
+        return self.forked.renames, self.blockers, self.apart, newest
 
 
 def modeling_files(release: Release) -> tuple[tuple[str, Path], ...]:
@@ -117,22 +98,24 @@ def lines_of(text: str) -> frozenset[str]:
     return frozenset(s for s in lines if len(s) >= _SHORTEST and not s.startswith(none))
 
 
-def candidate(fork: File, release: Release, module: str, path: Path) -> Candidate:
+def candidate(
+    fork: File, release: Release, module: str, path: Path, apart: float = 0.0
+) -> Candidate:
     """The fork beside one parent."""
     text = with_plain_super(read_text(path))
     display = "/".join(path.parts[-4:])
     parent = read_file(make_source(text, display, module))
-    return Candidate(pair_with_parent(parent, fork, module, root=release.root()), release)
+    return Candidate(pair_with_parent(parent, fork, module, root=release.root()), release, apart)
 
 
 def find_parents(
     fork: File, releases: Sequence[Release], model: str | None, done: Callable[[int], None]
 ) -> list[Candidate]:
-    """Parents and releases, the one with the shortest declaration first.
+    """Parents and releases, the nearest first.
 
     `done` is called for each release.
 
-    Raises PatchgenError PG806 where nothing is like the fork, PG808 where two models fit equally.
+    Raises PatchgenError PG806 where nothing is like the fork.
     """
     modules = [find_file(releases[-1], model)[0]] if model else _models(fork, releases)
     # Of releases whose files are the same, the newest.
@@ -146,26 +129,11 @@ def find_parents(
     candidates: list[Candidate] = []
     # The nearest; if something prevents all of them, the first farther one that works.
     nearest = sorted(near.values(), key=lambda option: option[0])[:_MOST_LOOKED_AT]
-    for number, (_, release, module, path) in enumerate(nearest):
-        if number >= _DECLARED and any(not other.blockers for other in candidates):
+    for number, ((_, apart), release, module, path) in enumerate(nearest):
+        if number >= _PAIRED and any(not other.blockers for other in candidates):
             break
-        option = candidate(fork, release, module, path)
-        if number < _DECLARED or not option.blockers:
-            candidates.append(option)
-    if not candidates:
-        what = "has no parent in these releases"
-        raise PatchgenError("PG806", Location(fork.source.path), what, "name another")
-    # There is nothing to compare the only one with, which takes a fifth of the whole time.
-    if len(candidates) == 1:
-        return candidates
-    candidates.sort(key=lambda option: option.rank)
-    equal = {c.forked.module for c in candidates if c.rank[:4] == candidates[0].rank[:4]}
-    if len(equal) > 1:
-        names = sorted(n.rpartition(".")[2].removeprefix("modeling_") for n in equal)
-        what = f"fits {' and '.join(names)} equally"
-        hint = "say which one with --parent"
-        raise PatchgenError("PG808", Location(fork.source.path), what, hint)
-    return candidates
+        candidates.append(candidate(fork, release, module, path, apart))
+    return sorted(candidates, key=lambda option: option.rank)
 
 
 def _distance(fork: File, text: str) -> tuple[bool, float]:

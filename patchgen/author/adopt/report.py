@@ -28,6 +28,7 @@ class Report:
     adopted: Adopted
     found: Candidate
     file: str
+    runner_up: Candidate | None = None
 
     @cached_property
     def diff(self) -> tuple[int, int]:
@@ -80,6 +81,7 @@ class Report:
             "fork": adopted.forked.fork.source.path,
             "parent": adopted.forked.module,
             "release": self.found.release.version,
+            "runner_up": self.runner_up and str(self.runner_up),
             "file": self.file,
             "regenerates": adopted.proof.holds,
             "equality": self.equality,
@@ -105,13 +107,14 @@ class Report:
         changed = {name: state for name, state in states.items() if state != "unchanged"}
         same = len(states) - len(changed)
         lines = [
-            f"{adopted.forked.fork.source.path}: {self.found.forked.module} of transformers "
-            f"{self.found.release.version}",
+            f"{adopted.forked.fork.source.path}: {self.found}",
             *(f"  {name:{width}}  {state}" for name, state in changed.items()),
             f"  {same} more unchanged" if same else "",
             f"{self.equality}; {adopted.lines} lines of code for a diff that adds {self.diff[0]} "
             f"in {self.diff[1]} places: {self.verdict}",
         ]
+        if self.runner_up is not None:
+            lines.append(f"next would be {self.runner_up}: --parent and --release take another")
         if proof.more and proof.output:
             lines.append(f"note: the output keeps what the fork left out: {', '.join(proof.more)}")
         if proof.heads:
@@ -125,9 +128,9 @@ class Report:
             lines.append(f"note: `convert` needs `decorators = {{{table}}}` in [tool.patchgen]")
         for node in proof.left:
             what = ast.unparse(node).partition("\n")[0]
-            lines.append(
-                f"note: the output does not run line {node.lineno}, as the parent's: {what}"
-            )
+            lines.append(f"note: the output does not run line {node.lineno}: {what}")
+        if proof.holds and proof.problems:
+            lines.append("note: the fork is wrong here, and so is the output:")
         lines += [*(f"  {problem}" for problem in proof.problems), *_differences(adopted)]
         return "\n".join(line for line in lines if line) + "\n"
 
