@@ -70,6 +70,18 @@ def statements_within(tree: ast.AST) -> Iterator[ast.AST]:
     return iter(statements)
 
 
+def statement_at(tree: ast.AST, line: int) -> tuple[int, int]:
+    """Before and at which line the innermost statement at a line ends, without its body."""
+    first, last = line - 1, line
+    statements = (node for node in statements_within(tree) if isinstance(node, ast.stmt))
+    for node in statements:
+        body: list[ast.stmt] = getattr(node, "body", [])
+        end = body[0].lineno - 1 if body else node.end_lineno or 0
+        if node.lineno <= line <= end:
+            first, last = node.lineno - 1, end
+    return first, last
+
+
 def list_suites(node: ast.stmt) -> list[list[ast.stmt]]:
     """The bodies of an `if` or a `try`, those of its `else:` and `except:` among them."""
     handlers: list[ast.ExceptHandler] = getattr(node, "handlers", [])

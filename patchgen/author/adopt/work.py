@@ -13,14 +13,16 @@ from patchgen.author.adopt.proof import Proof, has_changes, prove
 from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import File, read_file
 from patchgen.author.modular_text import format_modular
+from patchgen.compiler.emit.validate import FAULTS
+from patchgen.compiler.plan.bindings import KEPT
 from patchgen.compiler.settings import Settings
 from patchgen.facts.decorators import RULES
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.lines import code_lines
 from patchgen.syntax.same import Function, is_documenting
 from patchgen.syntax.text import make_source
-from patchgen.syntax.trees import called_function
+from patchgen.syntax.trees import called_function, statement_at
 
 _MOST_ROUNDS = 12
 
@@ -41,10 +43,18 @@ class Adopted:
         return code_lines(self.text)
 
 
-def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings) -> Adopted:
+def adopt(
+    forked: ForkedModel,
+    name: str,
+    root: Path | None,
+    settings: Settings,
+    *,
+    has_faults: bool = False,
+) -> Adopted:
     """The declaration of a fork as the file `name`.
 
     If the result differs from the fork, the differing members are declared at greater length.
+    What is wrong in a fork that `has_faults` of its own stays.
 
     Raises PatchgenError PG806 for a copy in which nothing was changed.
     """
@@ -59,22 +69,23 @@ def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings)
     registries = tuple((name, "") for name in unknown_decorators(forked.fork))
     settings = replace(settings, decorators=(*settings.decorators, *registries))
     doubts = Doubts()
-    best: Adopted | None = None
+    attempts: list[Adopted] = []
     for _ in range(_MOST_ROUNDS):
         declaration = declare(forked, doubts)
         text = format_modular(declaration.text, settings)
         proof = prove(text, forked, name, root, settings)
         adopted = Adopted(forked, text, declaration.definitions, proof)
-        if proof.holds:
-            return adopted
-        if best is None or _left(proof) <= _left(best.proof):
-            best = adopted
+        faults: tuple[Problem, ...] = ()
+        if has_faults:
+            adopted, faults = _with_faults(adopted, name, root, settings)
+        if adopted.proof.holds:
+            return replace(adopted, proof=replace(adopted.proof, problems=faults))
+        attempts.append(adopted)
         wider = _wider(doubts, adopted)
         if wider == doubts:
             break
         doubts = wider
-    assert best is not None
-    return best
+    return min(reversed(attempts), key=lambda attempt: _left(attempt.proof))
 
 
 def unknown_decorators(fork: File) -> tuple[str, ...]:
@@ -91,6 +102,29 @@ def unknown_decorators(fork: File) -> tuple[str, ...]:
         if not is_documenting(decorator)
     ]
     return tuple(dict.fromkeys(name for name in names if name not in RULES))
+
+
+def _with_faults(
+    adopted: Adopted, name: str, root: Path | None, settings: Settings
+) -> tuple[Adopted, tuple[Problem, ...]]:
+    """The declaration with a mark at what is wrong in it, so that it stays, and what that is.
+
+    Where the output is the fork with these faults, they are the fork's own.
+    """
+    faults: tuple[Problem, ...] = ()
+    marked = adopted
+    while marked.proof.problems and all(p.code in FAULTS for p in marked.proof.problems):
+        lines = marked.text.split("\n")
+        tree = ast.parse(marked.text)
+        for _, last in {statement_at(tree, problem.at.line) for problem in marked.proof.problems}:
+            if KEPT in lines[last - 1]:
+                return adopted, ()
+            lines[last - 1] += f"  {KEPT}"
+        text = "\n".join(lines)
+        faults += marked.proof.problems
+        proof = prove(text, marked.forked, name, root, settings)
+        marked = replace(marked, text=text, proof=proof)
+    return (adopted, ()) if marked.proof.problems else (marked, faults)
 
 
 def _left(proof: Proof) -> tuple[bool, int]:
@@ -112,8 +146,7 @@ def _wider(doubts: Doubts, adopted: Adopted) -> Doubts:
             owner = _place(forked.parent.tree.body, found.line)[0]
             method = ""
             owner = owner if owner in forked.fork.definitions else ""
-        if owner:
-            doubts = doubts.lacking([owner] if owner in forked.fork.definitions else [])
+        doubts = doubts.lacking({owner} & forked.fork.definitions.keys())
         # A statement that a modular file may not have stays refused.
         others = [definition.name for definition in edited if problem.code != "PG100"]
         for name in [owner] if owner else others:
@@ -136,15 +169,13 @@ def _at(nodes: Iterable[ast.stmt], line: int) -> ast.stmt | None:
 
 def _differing(adopted: Adopted, name: str) -> frozenset[str]:
     """The members of a class that did not come out as in the fork."""
-    mine = read_file(make_source(adopted.proof.output, "output.py")).definitions[name]
+    output = read_file(make_source(adopted.proof.output, "output.py"))
+    mine = output.definitions.get(name)
     theirs = adopted.forked.fork.definitions[name]
-    if mine.kind != "class" or theirs.kind != "class":
+    if mine is None or mine.kind != "class" or theirs.kind != "class":
         return frozenset()
-    differing = mine.members.keys() ^ theirs.members.keys()
-    for member in mine.members.keys() & theirs.members.keys():
-        if mine.members[member].says != theirs.members[member].says:
-            differing.add(member)
-    return frozenset(differing)
+    ours, others = ({n: each.says for n, each in d.members.items()} for d in (mine, theirs))
+    return frozenset(n for n in {**ours, **others} if ours.get(n) != others.get(n))
 
 
 def _place(body: Sequence[ast.stmt], line: int) -> tuple[str, str]:

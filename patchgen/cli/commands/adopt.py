@@ -128,12 +128,14 @@ def _first_that_holds(
         source = f"{model} of transformers {candidate.release.version}"
         title = f"{path.stem}, adopted by `patchgen adopt` as a change of {source}."
         forked = replace(candidate.forked, title=title)
-        adopted = declare(forked, name, candidate.release.root(), project.config.settings)
+        root, settings = candidate.release.root(), project.config.settings
+        adopted = declare(forked, name, root, settings, has_faults=not is_patch)
         if not is_patch:
             fork, proof = forked.fork.source.path, adopted.proof
             problems = place_in_fork(proof.problems, adopted.text, forked.alias, path, fork)
             adopted = replace(adopted, proof=replace(proof, problems=problems))
-        reports.append(Report(adopted, candidate, ""))
+        runner_up = next((other for other in candidates if other is not candidate), None)
+        reports.append(Report(adopted, candidate, "", runner_up))
         if adopted.proof.holds:
             return reports[-1]
     return reports[0]

@@ -21,6 +21,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from patchgen.compiler.link.strings import TextChange, apply_changes, rename_in_text, rename_words
+from patchgen.compiler.plan.bindings import is_marked
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import NameClash, Naming, Resolution
 from patchgen.compiler.plan.same import is_same_definition
@@ -192,7 +193,7 @@ class _Qualifier:
         if reference.quoted:
             return
         name = reference.name
-        if self._is_modular:
+        if self._is_modular and not is_marked(self._block.text, reference.line):
             hint = did_you_mean(name, self._module.names) or "import or define it"
             for item in self._module.imports:
                 parent = f"{item.module}.{item.name}"

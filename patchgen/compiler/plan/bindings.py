@@ -11,6 +11,7 @@ models.  The flat file imports from everything else as it stands.
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.kept import per_object
 from patchgen.syntax.locate import Environment, is_beside
+from patchgen.syntax.trees import statement_at
 
 PARTS = "patchgen.parts"
 
@@ -291,7 +293,16 @@ def _imports_of(block: Block, name: str) -> list[Import]:
 
 
 # Marks a relative import of what only the flat file's folder has: `from .cache import KVCache`.
+# It also marks a statement that stays as it is, whatever is wrong with the names and calls in it.
 KEPT = "# patchgen: keep"
+
+
+def is_marked(text: str, line: int) -> bool:
+    """Whether the statement at a line of `text` has the mark."""
+    if KEPT not in text:
+        return False
+    first, last = statement_at(ast.parse(text), line)
+    return any(KEPT in each for each in text.split("\n")[first:last])
 
 
 def is_kept(symbol: Symbol) -> bool:
