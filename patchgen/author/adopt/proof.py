@@ -162,7 +162,8 @@ def prove(
         if all(isinstance(n, _IMPORTING) for n in ast.walk(node) if isinstance(n, ast.stmt))
     ]
     lost = [node for node in lost if node not in left]
-    acting = [node for node in every if node not in wanted and not bound_names([node])]
+    acting = [node for node in every if node not in wanted and not {*bound_names([node])}]
+    acting += forked.fork.left
     left += [node for node in acting if not _is_made(node, forked.fork, plain)]
     # A configuration that the fork has beside its model gets a file of its own.
     compared = compare(output, forked.fork, "\n".join(files.values()))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from patchgen.author.adopt.acts import without_acts
 from patchgen.author.align.file import File, read_file
 from patchgen.compiler.flat import BANNER
 from patchgen.compiler.settings import Settings
@@ -39,11 +40,16 @@ def read_fork(
         raise PatchgenError("PG805", at, what, "edit that file instead")
     parse(source)
     text = format_texts({"fork.py": source.text}, settings)["fork.py"]
-    fork = read_file(make_source(with_plain_super(text), display_path))
+    fork = without_acts(read_file(make_source(with_plain_super(text), display_path)))
     if not fork.classes:
         what = "is no fork of a modeling file: it has no class"
         hint = "name the file with the model's classes"
         raise PatchgenError("PG806", Location(display_path), what, hint)
+    if fork.left:
+        written = [node for node in ast.walk(parse(source)) if isinstance(node, ast.stmt)]
+        lines = {ast.unparse(node): node.lineno for node in written}
+        for node in fork.left:
+            node.lineno = lines.get(ast.unparse(node), node.lineno)
     return fork
 
 

@@ -170,12 +170,14 @@ def _at(nodes: Iterable[ast.stmt], line: int) -> ast.stmt | None:
 def _differing(adopted: Adopted, name: str) -> frozenset[str]:
     """The members of a class that did not come out as in the fork."""
     output = read_file(make_source(adopted.proof.output, "output.py"))
-    mine = output.definitions.get(name)
     theirs = adopted.forked.fork.definitions[name]
-    if mine is None or mine.kind != "class" or theirs.kind != "class":
+    # A configuration stands in a file beside the output.
+    mine = output.definitions.get(name, theirs)
+    if not mine.kind == theirs.kind == "class":
         return frozenset()
-    ours, others = ({n: each.says for n, each in d.members.items()} for d in (mine, theirs))
-    return frozenset(n for n in {**ours, **others} if ours.get(n) != others.get(n))
+    ours = {member: each.says for member, each in mine.members.items()}
+    others = {member: each.says for member, each in theirs.members.items()}
+    return frozenset(m for m in {**ours, **others} if ours.get(m) != others.get(m))
 
 
 def _place(body: Sequence[ast.stmt], line: int) -> tuple[str, str]:

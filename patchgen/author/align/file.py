@@ -76,10 +76,14 @@ class Definition:
 
 @dataclass(frozen=True)
 class File:
-    """A source with its tree, and what stands at its top level."""
+    """A source with its tree, and what stands at its top level.
+
+    `left` are statements that its text does not have any more.
+    """
 
     source: Source
     tree: ast.Module
+    left: tuple[ast.stmt, ...] = ()
 
     @cached_property
     def definitions(self) -> Mapping[str, Definition]:

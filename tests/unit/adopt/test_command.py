@@ -124,12 +124,15 @@ def test_what_cannot_be_adopted_is_said(
     assert not (here / "out").exists()
 
 
-def test_two_parents_that_fit_equally_are_named(here: Path) -> None:
-    _release(here / "two", "4.41.0", toy=NEXT, toi=NEXT)
-    with pytest.raises(PatchgenError) as error:
-        adopt.callback("modeling_fork.py", **OPTIONS | {"package_root": "two"})
-    assert error.value.problem.code == "PG808"
-    assert "toi and toy" in error.value.problem.what
+def test_the_release_is_the_nearest_and_the_next_is_named(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "modeling_fork.py").write_text(PARENT.replace("return x\n", "return x.contiguous()\n"))
+    _release(here / "releases", "4.42.0", toy=NEXT, toi=PARENT.replace("Toy", "Toi"))
+    assert adopt.callback("modeling_fork.py", **OPTIONS) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["parent"], data["release"]) == ("transformers.models.toy.modeling_toy", "4.40.0")
+    assert data["runner_up"] == "transformers.models.toy.modeling_toy of transformers 4.42.0"
 
 
 SUBCLASSES = """\
@@ -184,3 +187,83 @@ def test_what_the_language_refuses_is_at_the_forks_line(
     problems = json.loads(capsys.readouterr().out)["problems"]
     places = [(one["path"], one["line"], one["code"]) for one in problems]
     assert ("modeling_fork.py", line, "PG100") in places
+
+
+ACTS = """\
+import os
+import sys
+
+import torch
+from torch import nn
+
+os.environ["TOY_FAST"] = "1"
+HERE = os.path.dirname(__file__)
+sys.path.append(HERE)
+"""
+MAIN = '\n\nif __name__ == "__main__":\n    print(ToyModel)\n'
+
+
+def test_what_acts_at_import_is_left_out_and_named(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = FORK.replace("import torch\nfrom torch import nn\n", ACTS)
+    text = text.replace(
+        "class ToyModel(nn.Module):\n", "class ToyModel(nn.Module):\n    print(1)\n"
+    )
+    (here / "modeling_fork.py").write_text(text + MAIN)
+    assert adopt.callback("modeling_fork.py", **OPTIONS) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["equality"] == "the same definitions, without 4 statements at import"
+    assert [each.partition("\n")[0] for each in data["left"]] == [
+        "HERE = os.path.dirname(__file__)",
+        "sys.path.append(HERE)",
+        "print(1)",
+        "if __name__ == '__main__':",
+    ]
+    assert 'os.environ["TOY_FAST"] = "1"' in data["declaration"]
+    assert adopt.callback("modeling_fork.py", **OPTIONS | {"form": "text"}) == 0
+    printed = capsys.readouterr()
+    assert "the output does not run line 9: sys.path.append(HERE)" in printed.err
+
+
+def test_the_first_of_two_methods_of_one_name_is_left_out(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"{FORK}\n    @auto_docstring\n    def grow(self, x):\n        return x\n\n    def grow(self, x):\n        return -x\n"
+    (here / "modeling_fork.py").write_text(text)
+    assert adopt.callback("modeling_fork.py", **OPTIONS | {"asked": ("4.41.0",)}) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["left"] == ["@auto_docstring\ndef grow(self, x):\n    return x"]
+    assert "return -x" in data["declaration"] and data["declaration"].count("def grow") == 1
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "HERE = __file__\n\n\ndef where():\n    return HERE\n",
+        'exec("ToyModel.fast = True", {"ToyModel": ToyModel}, sys.modules)\n',
+        "torch.nn.Linear.fast = __file__\n",
+        "fill(ToyModel, sys.modules)\n",
+    ],
+)
+def test_what_may_change_a_class_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], act: str
+) -> None:
+    (here / "modeling_fork.py").write_text(f"{FORK}\n\nimport sys\n\n{act}")
+    assert adopt.callback("modeling_fork.py", **OPTIONS) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["problems"][0]["code"] == "PG100" and not data["left"]
+
+
+def test_a_fault_of_the_fork_stays_and_is_named(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is marked in the declaration, which `convert` takes."""
+    text = FORK.replace("x = x + layer(x, mask)", "x = x + layer(x, mask) + lost")
+    text = text.replace("k = self.k(x)", "k = self.k(x)\n        self.grow(\n            x)")
+    (here / "modeling_fork.py").write_text(text)
+    assert adopt.callback("modeling_fork.py", **OPTIONS | {"asked": ("4.41.0",)}) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["regenerates"] and data["declaration"].count("# patchgen: keep") == 2
+    codes = {problem["code"] for problem in data["problems"]}
+    assert codes == {"PG402", "PG412"}
