@@ -42,7 +42,7 @@ from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import references_in
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.trees import parse_class, walk
+from patchgen.syntax.trees import names_within, parse_class, walk
 from patchgen.weights.machine import Machine, TooLongError
 from patchgen.weights.values import (
     UNKNOWN,
@@ -195,7 +195,11 @@ def _initialise(
     written = [each for each in model.rewritten if each not in upstream]
     said = _read_methods(written, machine, builder)
     taken = _make_taken(givers[0].symbol.module, names, machine, builder)
-    taken = [each for each in taken if not each.is_filled_by(said)]
+    # What takes the place of a class that upstream names is treated as that one.
+    named: set[str] = set()
+    for method in ours:
+        named |= {name.id for node in method.body for name in names_within(node)}
+    taken = [each for each in taken if not (each.name in named or each.is_filled_by(said))]
     undone = [each.name for each in taken if each.is_filled_by(ours)]
     inner = [*_list_inner(taken, theirs)]
     other = {each.name for each in inner if each.is_filled_by([*ours, *theirs])}
