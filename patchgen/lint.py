@@ -222,33 +222,26 @@ def builds_twice(file: FlatFile, modular: Source) -> Iterator[Problem]:
     the method that keeps them.  Nothing is reported where an assignment is under a condition, where
     the first value is read before it is replaced, or where the object is passed on in between.
     """
-    # Where each line of the output came from: a finding is shown in the modular file.
-    origins: dict[int, tuple[str, int]] = {}
-    for origin in file.lines:
-        for number in range(origin.last - origin.first + 1):
-            origins[origin.first + number] = (origin.path, origin.line + number)
-    own_lines = [line for line, (path, _) in origins.items() if path == modular.path]
-    classes: dict[str, dict[str, Method]] = {}
-    for owner, node, text in _functions(make_source(file.text, file.name)):
-        if node.name == "__init__" or node.name.startswith(_KEPT):
-            if tree := _read(text):
-                method = Method(owner, node, first_line(node), tree)
-                classes.setdefault(owner, {})[node.name] = method
-    for methods in classes.values():
+    origins = _map_lines(file)
+    own_lines = {line for line, (path, _) in origins.items() if path == modular.path}
+    for methods in _find_inits(file).values():
         init = methods.get("__init__")
         if init is None or not init.function.params.params:
             continue
-        if not any(init.line <= line <= (init.node.end_lineno or 0) for line in own_lines):
+        lines = range(init.line, (init.node.end_lineno or 0) + 1)
+        if own_lines.isdisjoint(lines):
             continue
         receiver = init.function.params.params[0].name.value
         statements = [*_written_out(init, methods, receiver, frozenset())]
         for index, (line, second) in enumerate(statements):
             path, own_line = origins.get(line, ("", 0))
             name = _built(second, receiver)
-            first = _last_built(statements[:index], name, receiver) if name else None
-            # What the modular file builds twice itself is no matter of inheritance.
-            if path != modular.path or first is None:
+            if path != modular.path or not name:
                 continue
+            first = _last_built(statements[:index], name, receiver)
+            if first is None:
+                continue
+            # What the modular file builds twice itself is no matter of inheritance.
             if origins.get(statements[first][0], (modular.path, 0))[0] == modular.path:
                 continue
             # The second statement may wrap the first value: `self.mlp = Wrapper(self.mlp)`.
@@ -258,6 +251,27 @@ def builds_twice(file: FlatFile, modular: Source) -> Iterator[Problem]:
                 hint = "an edit of __init__ would replace it"
                 what = f"`{receiver}.{name}` is built twice"
                 yield Problem(at, "PG740", what, hint, "warning")
+
+
+def _map_lines(file: FlatFile) -> dict[int, tuple[str, int]]:
+    """The file and the line there that each line of an output came from."""
+    origins: dict[int, tuple[str, int]] = {}
+    for origin in file.lines:
+        shift = origin.line - origin.first
+        for number in range(origin.first, origin.last + 1):
+            origins[number] = origin.path, number + shift
+    return origins
+
+
+def _find_inits(file: FlatFile) -> dict[str, dict[str, Method]]:
+    """The `__init__` of each class of an output, and those of its parents under private names."""
+    classes: dict[str, dict[str, Method]] = {}
+    for owner, node, text in _functions(make_source(file.text, file.name)):
+        if node.name == "__init__" or node.name.startswith(_KEPT):
+            if tree := _read(text):
+                method = Method(owner, node, first_line(node), tree)
+                classes.setdefault(owner, {})[node.name] = method
+    return classes
 
 
 def _written_out(

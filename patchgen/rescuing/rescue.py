@@ -151,9 +151,8 @@ def release_of(repository: Repository, releases: Sequence[Release]) -> Release:
     wanted: set[tuple[str, str]] = set()
     for text in repository.texts.values():
         for node in imports_of(ast.parse(text)):
-            wanted.update((source_of(node), alias.name) for alias in node.names)
-    # What a star brings, nobody can say.
-    wanted = {(module, name) for module, name in wanted if name != "*"}
+            names = [alias.name for alias in node.names if alias.name != "*"]
+            wanted.update((source_of(node), name) for name in names)
     texts = [Sources(release.root(), release.version) for release in old]
     lacking = [sum(not sources.has(*name) for name in wanted) for sources in texts]
     return old[lacking.index(min(lacking))]

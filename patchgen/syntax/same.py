@@ -20,6 +20,14 @@ NOT_COMPARED = frozenset({"ctx", "kind", "type_comment"})
 """Fields of nodes that say how a name is used or how a string is written, and not what runs."""
 
 
+def only_function(nodes: Sequence[ast.stmt]) -> Function | None:
+    """The one function that a member is; a property with a setter is two."""
+    match nodes:
+        case [ast.FunctionDef() | ast.AsyncFunctionDef() as function]:
+            return function
+    return None
+
+
 def is_same_code(left: object, right: object) -> bool:
     """Whether two trees, or lists of them, are equal.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 # Fields that hold names, contexts and operators: nothing that a walk looks for.
 _LEAVES = frozenset({"id", "attr", "arg", "ctx", "op", "ops", "asname", "level", "type_comment"})
@@ -170,6 +170,19 @@ def parse_once(text: str) -> ast.Module:
 
 # `async def \\` may stand above the name.
 _NAME = re.compile(r"(?:async[\s\\]+)?(?:class|def)[\s\\]+(\w+)")
+
+
+def assigned_values(body: Iterable[ast.stmt]) -> dict[str, ast.expr]:
+    """The last value that statements assign to each plain name."""
+    values: dict[str, ast.expr] = {}
+    for node in body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                values[name] = value
+    return values
 
 
 def column_of(line: str, byte_column: int) -> int:

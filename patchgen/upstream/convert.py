@@ -313,10 +313,7 @@ def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
                 # An entry that is no text names nothing that could be routed.
                 case ast.Constant(value=str(name)):
                     names.setdefault(route(name), []).append(ast.unparse(item))
-    texts: dict[str, str] = {}
-    for kind, items in names.items():
-        texts[kind] = f"{leading}__all__ = [{', '.join(items)}]\n"
-    return texts
+    return {kind: f"{leading}__all__ = [{', '.join(items)}]\n" for kind, items in names.items()}
 
 
 def split_getattr(text: str, leading: str, route: Route) -> dict[str, str]:

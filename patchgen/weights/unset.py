@@ -92,7 +92,7 @@ def find_unset(
     for (line, owner), places in unset.items():
         # What a class inherits is set with that of its parent.
         parents = machine.line_of(owner)[1:]
-        inherited: set[str] = set()
+        inherited = set[str]()
         for parent in parents:
             inherited.update(unset.get((line, parent), ()))
         own = {place: tensor for place, tensor in places.items() if place not in inherited}

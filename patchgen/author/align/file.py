@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from patchgen.syntax.reads import Reference
-from patchgen.syntax.same import Function, plain_text, plain_texts
+from patchgen.syntax.same import Function, only_function, plain_text, plain_texts
 from patchgen.syntax.scopes import references
 from patchgen.syntax.text import Source, make_source, parse
 
@@ -35,8 +35,7 @@ class Member:
     @property
     def method(self) -> Function | None:
         """The one function that the member is."""
-        node = self.nodes[0]
-        return node if len(self.nodes) == 1 and isinstance(node, Function) else None
+        return only_function(self.nodes)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +19,7 @@ from patchgen.facts.modules import MODELS
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import INSTALL_TRANSFORMERS, Environment
 from patchgen.syntax.text import Source, parse, read_source
+from patchgen.syntax.trees import assigned_values
 
 LISTS = ("ModuleList", "Sequential")
 ADDING = ("append", "insert", "extend")
@@ -59,25 +61,22 @@ class Class:
     @cached_property
     def attributes(self) -> Mapping[str, tuple[ast.expr, ...]]:
         """The values that any method assigns to `self.NAME`."""
-        assigned: dict[str, tuple[ast.expr, ...]] = {}
-        inherited = [pair for base in reversed(self.parents) for pair in base.attributes.items()]
-        pairs = [pair for method in self.own.values() for pair in _set(method)]
-        for name, values in (*inherited, *((name, (value,)) for name, value in pairs)):
-            assigned[name] = (*assigned.get(name, ()), *values)
+        assigned: dict[str, tuple[ast.expr, ...]] = defaultdict(tuple)
+        for parent in reversed(self.parents):
+            for name, values in parent.attributes.items():
+                assigned[name] += values
+        for method in self.own.values():
+            for name, value in _set(method):
+                assigned[name] += (value,)
         return assigned
 
     @cached_property
     def settings(self) -> Mapping[str, ast.expr]:
         """The attributes that the body of the class or of a base sets."""
-        values = {name: value for p in reversed(self.parents) for name, value in p.settings.items()}
-        for node in self.node.body:
-            match node:
-                case (
-                    ast.Assign(targets=[ast.Name(id=name)], value=value)
-                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-                ):
-                    values[name] = value
-        return values
+        values: dict[str, ast.expr] = {}
+        for parent in reversed(self.parents):
+            values |= parent.settings
+        return values | assigned_values(self.node.body)
 
     @property
     def is_causal(self) -> set[str]:
@@ -111,10 +110,13 @@ class Class:
                             lists.setdefault(last(target), []).extend(_created(value, local))
         held = {}
         for attribute in (*self.attributes, *appended):
-            values = self.attributes.get(attribute, ())
-            names = [name for value in values for name in _created(value, local)]
+            names = list[str]()
+            for value in self.attributes.get(attribute, ()):
+                names += _created(value, local)
             names += appended.get(attribute, [])
-            classes = (inner for name in names for inner in local.get(name, [name]))
+            classes = list[str]()
+            for name in names:
+                classes += local.get(name, [name])
             held[attribute] = tuple(dict.fromkeys(classes))
         return held
 

@@ -15,7 +15,7 @@ from patchgen.author.align.file import Cut, File, with_cuts
 from patchgen.author.align.suites import heads_of, key, own_names, suites_of
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, parameters
-from patchgen.syntax.same import Function, plain_text, plain_texts, without_docstring
+from patchgen.syntax.same import Function, only_function, plain_text, plain_texts, without_docstring
 
 _CLASS = "class _:\n"
 
@@ -48,9 +48,8 @@ class Code:
 
     @property
     def function(self) -> Function | None:
-        """The one function that the member is; a property with a setter is two."""
-        node = self.nodes[0]
-        return node if len(self.nodes) == 1 and isinstance(node, Function) else None
+        """The one function that the member is, if it is one."""
+        return only_function(self.nodes)
 
     @cached_property
     def says(self) -> list[str]:

@@ -30,7 +30,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import kind_of_module
 from patchgen.facts.modules import AUTO_MODELS, AUTO_MODELS_TABLE, GENERIC_HEADS, SUB_CONFIGS
 from patchgen.syntax.errors import Location
-from patchgen.syntax.trees import parse_class
+from patchgen.syntax.trees import assigned_values, parse_class
 
 # A pattern that begins with a word is looked for ten times faster.
 ASKED = re.compile(r"AutoModel(?<!\wAutoModel)\.from_config\((?:config=)?config\.(\w+)")
@@ -201,14 +201,7 @@ def map_model_types(builder: Builder) -> dict[str, str]:
 @functools.lru_cache(maxsize=256)  # The variants of a model have one configuration.
 def _read_configuration(text: str) -> _Configuration:
     owner = parse_class(text)
-    values: dict[str, ast.expr] = {}
-    for node in owner.body:
-        match node:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)], value=value)
-                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-            ):
-                values[name] = value
+    values = assigned_values(owner.body)
     stated = values.get("model_type")
     model_type = str(stated.value) if isinstance(stated, ast.Constant) else ""
     parts = [part for key in SUB_CONFIGS for part in _find_parts(values.get(key))]

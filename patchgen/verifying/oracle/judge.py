@@ -15,9 +15,10 @@ from types import ModuleType
 from transformers import PreTrainedModel
 
 from patchgen import disk
+from patchgen.syntax.errors import describe_error
 from patchgen.verifying.checks.context import CheckContext, Verdict
 from patchgen.verifying.oracle.classes import class_differences, lacked, value_differences
-from patchgen.verifying.oracle.models import compare_models, say
+from patchgen.verifying.oracle.models import compare_models
 from patchgen.verifying.oracle.running import Meaning, NotJudged, run_as_python
 from patchgen.verifying.parts.part_check import Scenario
 from patchgen.verifying.variants import find_heads
@@ -131,7 +132,7 @@ def imported(texts: Mapping[str, str]) -> Iterator[dict[str, ModuleType] | str]:
                     stem = name.removesuffix(".py")
                     modules[name] = importlib.import_module(f"{package}.{stem}")
                 except Exception as error:
-                    yield f"{name} cannot be imported: {say(error)}"
+                    yield f"{name} cannot be imported: {describe_error(error, 200)}"
                     return
             yield modules
         finally:

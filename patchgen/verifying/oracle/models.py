@@ -47,11 +47,11 @@ def compare_models(
         with meaning.auto_classes():
             model = build(meant, as_config_of(meant, values, theirs))
     except Exception as error:  # each model has its own
-        raise NotJudged(f"{head} is not built by Python: {say(error)}") from error
+        raise NotJudged(f"{head} is not built by Python: {describe_error(error, 200)}") from error
     try:
         other = build(ours, as_config_of(ours, values, theirs))
     except Exception as error:
-        return Compared((f"{head} cannot be built: {say(error)}",))
+        return Compared((f"{head} cannot be built: {describe_error(error, 200)}",))
     states = model.state_dict(), other.state_dict()
     found = [*_other_modules(meaning, flat, model, other)]
     found += _different(f"{head}: a new model's", *states)
@@ -69,12 +69,14 @@ def compare_models(
             except Exception as error:
                 if tensors:  # it runs otherwise
                     continue
-                raise NotJudged(f"{head} is not run by Python: {say(error)}") from error
+                raise NotJudged(
+                    f"{head} is not run by Python: {describe_error(error, 200)}"
+                ) from error
             try:
                 _set_attention(other, attention)
                 observed = observe_step(other, inputs, scenario)
             except Exception as error:
-                return Compared((*found, f"{head} cannot be run: {say(error)}"))
+                return Compared((*found, f"{head} cannot be run: {describe_error(error, 200)}"))
             tensors += len(expected)
             found += _different(f"{head}: its", expected, observed)
     return Compared(tuple(dict.fromkeys(found)), tensors)
@@ -167,7 +169,3 @@ def _are_equal(one: Tensor, two: Tensor, allowed: float) -> bool:
     largest = float(one[one.isfinite()].abs().max()) if one.isfinite().any() else 0.0
     limit = max(CLOSE * largest, allowed)
     return torch.allclose(one, two, rtol=0, atol=limit, equal_nan=True)
-
-
-def say(error: BaseException) -> str:
-    return describe_error(error, 200)
