@@ -33,6 +33,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -490,11 +491,14 @@ def count(
 ) -> Step:
     """A step of the model that is made."""
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    if module is not None:  # to the part `loss`, a weight without values is a plain one
-        module.Tensor = Tensor if values else FakeTensor
+    replaced: dict[str, Any] = {}
+    if module is not None and not values:
+        replaced["Tensor"] = (
+            FakeTensor  # to the part `loss`, a weight without values is a plain one
+        )
         # Tensors without values have no subclass, and no step reads the logits that it defers.
-        if hasattr(module, "DeferredLogits") and not values:
-            module.defer = lambda compute, shape, like, *more: like.new_empty(())
+        if hasattr(module, "DeferredLogits"):
+            replaced["defer"] = lambda compute, shape, like, *more: like.new_empty(())
     with nullcontext() if values else fake:
         model = make_model()
     cache = (
@@ -502,7 +506,7 @@ def count(
     )
     narrow = torch.autocast("cpu", torch.bfloat16) if auto else nullcontext()
     with as_on_cuda(), Counting(None if values else fake) as counting:
-        with narrow:
+        with narrow, patch.dict(vars(module) if module else {}, replaced):
             loss = model(**given, **cache).loss
         kept = counting.alive(model)
         loss.backward()

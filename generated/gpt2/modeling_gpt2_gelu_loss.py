@@ -727,89 +727,94 @@ def in_one_kernel(step: Any, logits: Tensor, *operands: Any) -> Any:
         return compiled(step)(logits, *operands)
 
 
-def cross_entropies(logits: Tensor, labels: Tensor, cap: float) -> tuple[Tensor, Tensor]:
-    """The cross entropy of each row, and its logsumexp."""
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    wide = cap * torch.tanh(wide / cap) if cap else wide
-    log_sums = wide.logsumexp(-1)
-    label_logits = wide.gather(-1, labels[:, None]).squeeze(-1)
-    return log_sums - label_logits, log_sums
+def losses_and_grads(
+    logits: Tensor, labels: Tensor, token_weights: Tensor, cap: float, computes_grads: bool
+) -> Tensor:
+    """The cross entropy of each row; `logits` become their gradient: no tensor is larger."""
+    wide = logits.to(token_weights.dtype)
+    tanh: Any = torch.tanh(wide / cap) if cap else 0.0
+    capped: Tensor = cap * tanh if cap else wide
+    log_sums = capped.logsumexp(-1)
+    label_logits = capped.gather(-1, labels[:, None]).squeeze(-1)
+    if computes_grads:
+        grad = (capped - log_sums[:, None]).exp_()
+        words = torch.arange(logits.shape[1], device=logits.device)
+        grad.sub_((words == labels[:, None]).to(grad.dtype))
+        logits.copy_(grad.mul_(token_weights[:, None] * (1 - tanh**2)))
+    return log_sums - label_logits
+
+
+def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """Add `left @ right` to `total`, which may be wider."""
+    if total.dtype == left.dtype:
+        torch.addmm(total, left, right, out=total)
+    elif total.is_cuda and hasattr(torch.ops.aten.addmm, "dtype_out"):  # of torch 2.8
+        torch.addmm(total, left, right, out_dtype=total.dtype, out=total)
+    else:
+        total += left @ right
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
 def linear_losses(
-    states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Cross entropies and logsumexps of the rows of `states @ weight.T`; logits of a lone chunk."""
-    weight = weight.to(states.dtype)
-    buffer = states.new_empty(min(chunk, len(states)), len(weight))
-    losses, log_sums = [], []
-    for chunk_states, chunk_labels in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = buffer[: len(chunk_states)]
-        torch.mm(chunk_states, weight.T, out=logits)
-        chunk_losses, chunk_sums = in_one_kernel(cross_entropies, logits, chunk_labels, cap)
-        losses.append(chunk_losses)
-        log_sums.append(chunk_sums)
-    kept = buffer if len(losses) == 1 else buffer[:0].clone()
-    return torch.cat(losses), torch.cat(log_sums), kept
+    states: Tensor,
+    weight: Tensor,
+    labels: Tensor,
+    token_weights: Tensor,
+    chunk: int,
+    cap: float,
+    computes_grads: bool,
+    frozen: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Cross entropies of the rows of `states @ weight.T`, and their sum by the weights of tokens.
+
+    Then the gradients of that sum where it computes them: of states, and of a weight that is not
+    frozen.
+    """
+    narrow = weight.to(states.dtype)
+    words = -(-len(weight) // 8) * 8  # rows that end off 16 bytes are slow
+    buffer = states.new_empty(min(chunk, len(states)), words)[:, : len(weight)]
+    losses = torch.empty_like(token_weights)
+    grad_states = torch.zeros_like(states)
+    grad_weight = torch.zeros_like(weight[:0] if frozen else weight, dtype=losses.dtype)
+    for start in range(0, len(states), chunk):
+        tokens = slice(start, start + chunk)
+        logits = buffer[: len(labels[tokens])]
+        torch.mm(states[tokens], narrow.T, out=logits)
+        operands = labels[tokens], token_weights[tokens], cap, computes_grads
+        losses[tokens] = in_one_kernel(losses_and_grads, logits, *operands)
+        if computes_grads:
+            torch.mm(logits, narrow, out=grad_states[tokens])
+        if not frozen:
+            add_product(grad_weight, logits.T, states[tokens])
+    total = losses.where(token_weights != 0, 0).dot(token_weights)
+    return losses, total, grad_states, grad_weight.to(weight.dtype)
 
 
 @linear_losses.register_fake
-def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0) -> Any:
-    losses = torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
-    kept = states.new_empty(states.shape[0] if states.shape[0] <= chunk else 0, weight.shape[0])
-    return losses, torch.empty_like(losses), kept
-
-
-def logits_to_grad(logits: Tensor, labels: Tensor, log_sums: Tensor, grad_losses: Tensor, cap: float) -> Tensor:
-    """`logits`, which become their gradient: their memory is the largest of a step."""
-    wide = logits.to(log_sums.dtype)
-    tanh = torch.tanh(wide / cap) if cap else 0.0
-    grad = ((cap * tanh if cap else wide) - log_sums[:, None]).exp_()
-    words = torch.arange(logits.shape[1], device=logits.device)
-    grad.sub_((words == labels[:, None]).to(grad.dtype))
-    return logits.copy_(grad.mul_(grad_losses[:, None] * (1 - tanh**2)))
-
-
-@torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_grads", mutates_args=())
-def linear_grads(
-    grad_losses: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool
-) -> tuple[Tensor, Tensor]:
-    """The gradients of states and weight, in chunks of words: each row is written once."""
-    states, weight, labels, log_sums, kept = saved
-    grad_states = torch.zeros_like(states, dtype=log_sums.dtype)
-    grad_weight = torch.empty_like(weight[:0] if frozen else weight, dtype=states.dtype)
-    words = chunk * len(weight) // max(1, len(states)) // (4 if len(kept) else 1)
-    words = words - words % 256 or max(1, words)  # a GPU is slow where rows end off 16 bytes
-    for start in range(0, len(weight), words):
-        rows = weight[start : start + words].to(states.dtype)
-        if len(kept):
-            logits = kept[:, start : start + words].clone()
-        else:
-            logits = states @ rows.T
-        own_labels = labels - start
-        grad = in_one_kernel(logits_to_grad, logits, own_labels, log_sums, grad_losses, cap)
-        grad_states += grad @ rows
-        if not frozen:
-            torch.mm(grad.T, states, out=grad_weight[start : start + words])
-    return grad_states.to(states.dtype), grad_weight.to(weight.dtype)
-
-
-@linear_grads.register_fake
-def _shapes_backward(grad_losses: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> Any:
-    states, weight, *_ = saved
-    return torch.empty_like(states), torch.empty_like(weight[:0] if frozen else weight)
+def _shapes(states: Tensor, weight: Tensor, labels: Tensor, token_weights: Tensor, *options: Any) -> Any:
+    *_, frozen = options
+    losses = torch.empty_like(token_weights)
+    grad_weight = torch.empty_like(weight[:0] if frozen else weight)
+    return losses, losses.new_empty(()), torch.empty_like(states), grad_weight
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    states, weight, labels, *ctx.options = inputs
-    ctx.save_for_backward(states, weight, labels, *output[1:])
+    states, weight, labels, _, *ctx.options, ctx.is_summed, _ = inputs
+    losses, total, *grads = output
+    ctx.set_materialize_grads(False)  # they would be zeros, as many as the weight has
+    ctx.mark_non_differentiable(losses if ctx.is_summed else total, *grads)
+    ctx.save_for_backward(*(grads if ctx.is_summed else (states, weight, labels)))
 
 
-def _backward(ctx: Any, grad_losses: Tensor, *_: Any) -> Any:
-    frozen = not ctx.needs_input_grad[1]
-    grads = linear_grads(grad_losses, ctx.saved_tensors, *ctx.options, frozen)
-    return *grads, None, None, None
+def _backward(ctx: Any, grad_losses: Tensor, grad_total: Tensor, *_: Any) -> Any:
+    if torch.is_grad_enabled():
+        raise RuntimeError("this loss has no second derivative: config.loss_chunk_size = 0 has")
+    if ctx.is_summed:
+        grads = [grad * grad_total for grad in ctx.saved_tensors]
+    else:
+        options = *ctx.options, True, not ctx.needs_input_grad[1]
+        _, _, *grads = linear_losses(*ctx.saved_tensors, grad_losses, *options)
+    return *grads, None, None, None, None, None, None
 
 
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
@@ -830,11 +835,11 @@ def has_hooks(head: Any) -> bool:
     return bool(forward or head._backward_hooks or head._backward_pre_hooks)
 
 
-def call_instead(head: Any, forward: Any, states: Tensor, **options: Any) -> Any:
+def call_instead(head: Any, forward: Any, *operands: Tensor, **options: Any) -> Any:
     """Call `forward` in the place of the head's own, between the hooks of the head."""
     head.forward = partial(forward, **options)
     try:
-        return head(states)
+        return head(*operands)
     finally:
         del head.forward
 
@@ -847,13 +852,21 @@ def causal_loss(states: Tensor, entropies: Any, logits: Any, labels: Tensor, *_:
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
     labels = shift_labels.flatten().to(states.device)
     counted = labels != ignore_index
-    losses, *_ = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))
-    losses = losses.where(counted, 0)
-    if options.get("reduction") == "none":  # of each token, as DPO and GRPO need them
-        return losses.view(shift_labels.shape)
     items = options.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
-    return losses.sum().float() / items
+    wide = torch.promote_types(states.dtype, torch.float32)
+    token_weights = (counted.to(wide) / items).where(counted, 0)
+    operands = labels.where(counted, 0), token_weights
+    by_token = options.get("reduction") == "none"  # as DPO and GRPO need them
+    # Small gradients in float16 are lost unless the backward pass scales them.
+    is_summed = not by_token and states.dtype != torch.float16
+    computes_grads = is_summed and torch.is_grad_enabled()
+    losses, loss, *_ = entropies(states.flatten(0, -2), *operands, computes_grads=computes_grads)
+    losses = losses.where(counted, 0)
+    if by_token:
+        return losses.view(shift_labels.shape)
+    loss = loss if is_summed else losses.dot(token_weights)
+    return loss.float().where(items != 0, torch.nan)
 
 
 @auto_docstring(
@@ -962,8 +975,7 @@ class GPT2LMHeadModel(GPT2PreTrainedModel, GenerationMixin):
             return None, compute_logits(head)
         if torch.is_autocast_enabled(states.device.type):
             states = states.to(torch.get_autocast_dtype(states.device.type))
-        most = max(2**27, 2**11 * labels.numel())  # logits: below 2**11 words at a time it is slow
-        chunk = chunk or max(256, most // head.out_features // 256 * 256)
+        chunk = chunk or max(256, 2**27 // head.out_features // 256 * 256)
         compute = partial(compute_logits, head)
         if hasattr(head, "unshard"):
             compute = partial(compute_logits, head.forward)
@@ -973,8 +985,10 @@ class GPT2LMHeadModel(GPT2PreTrainedModel, GenerationMixin):
         return partial(causal_loss, states, partial(losses, chunk=chunk)), logits
 
     def token_losses(self, head: Any, cap: float | None) -> Any:
-        def losses(states: Tensor, labels: Tensor, chunk: int) -> Any:
-            return linear_losses(states, head.weight, labels, chunk, cap or 0.0)
+        def losses(states: Tensor, *operands: Tensor, chunk: int, computes_grads: bool) -> Any:
+            frozen = not (computes_grads and head.weight.requires_grad)
+            options = chunk, cap or 0.0, computes_grads, frozen
+            return linear_losses(states, head.weight, *operands, *options)
 
         return losses if reads_weight(head) and head.bias is None else None
 

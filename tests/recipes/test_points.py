@@ -18,7 +18,7 @@ from benchmarks.bench.cases import load_cases
 from generated.dbrx import modeling_dbrx_grouped
 from generated.switch_transformers import modeling_switch_transformers_grouped
 from patchgen.cli.commands.memory import memory
-from patchgen.parts.loss.linear import linear_grads
+from patchgen.parts.loss.linear import linear_losses
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.varlen import Form, Texts, by_rows
 from patchgen.training import precision
@@ -74,31 +74,30 @@ def test_groups_of_heads_are_repeated_beside_a_mask(form):
 
 
 class Made(TorchDispatchMode):
-    """The sizes of the float32 tensors that operations make."""
+    """The places and sizes of the float32 tensors that operations make."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.sizes: list[int] = []
+        self.sizes: list[tuple[int, int]] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None):
         made = function(*args, **kwargs or {})
         for each in made if isinstance(made, tuple | list) else (made,):
             if isinstance(each, torch.Tensor) and each.dtype == torch.float32:
-                self.sizes.append(each.numel())
+                self.sizes.append((each.data_ptr(), each.numel()))
         return made
 
 
-def test_the_backward_pass_makes_no_wide_copy_of_the_weight():
-    """Of a weight in bfloat16: what is in float32 are gradients of a chunk's logits, and the states."""
+def test_the_loss_makes_one_wide_tensor_as_large_as_the_weight():
+    """Of a weight in bfloat16: the sum of its gradient."""
     tokens, words, size, chunk = 16, 512, 64, 2
     states = torch.randn(tokens, size).bfloat16()
     weight = torch.randn(words, size).bfloat16()
-    labels, grad_losses = torch.randint(words, (tokens,)), torch.ones(tokens)
-    log_sums = (states @ weight.T).float().logsumexp(-1)
-    saved = [states, weight, labels, log_sums, states.new_empty(0, words)]
+    labels, token_weights = torch.randint(words, (tokens,)), torch.ones(tokens)
     with Made() as made:
-        linear_grads._init_fn(grad_losses, saved, chunk, 0.0, False)
-    assert made.sizes and max(made.sizes) < words * size / 4
+        linear_losses._init_fn(states, weight, labels, token_weights, chunk, 0.0, True, False)
+    large = [place for place, numbers in made.sizes if numbers >= words * size / 4]
+    assert len(large) > 1 and len(set(large)) == 1
 
 
 GROUPED = {

@@ -1,9 +1,11 @@
 """The loss of a language model without its logits: in chunks, or on labelled tokens only.
 
 `ChunkedLoss` and its kin are for heads that predict at every token.  Logits exist for one chunk of
-tokens at a time, and in the backward pass for one chunk of words; they are computed twice.  What is
-kept between the passes is the states, which the layer before keeps anyway, and one number a token.
-Where all tokens are one chunk, its logits are kept and computed once: three products for four.
+tokens at a time.  They become their gradient at once, and what is kept between the passes is the
+gradients of states and weight: three products, as many as with all logits.  In float16, where small
+gradients have to be scaled before they are rounded, and where the loss of each token is wanted, the
+states are kept, and the backward pass computes the logits again.  A weight that is frozen, as under
+LoRA, costs no product.  The loss has no second derivative.
 
 `LabelledTokens` is for masked language models, where a few tokens in a hundred have a label: the
 head runs on those alone.
@@ -38,9 +40,8 @@ CPU, once for each dtype and kept on disk.  Without a compiler the same code run
 Options are attributes of the configuration:
 
     loss_chunk_size        tokens in a chunk; 0: the parent's statements; None or absent: as many as
-                           make 2**27 logits, half a gigabyte in float32, or 2**11 for each token,
-                           in steps of 256 and at least 256; as many as a batch has: the fastest,
-                           the logits kept once
+                           make 2**27 logits, half a gigabyte in float32, in steps of 256 and at
+                           least 256
     max_labelled_fraction  for `LabelledTokens`: see there
 
 torch's own `linear_cross_entropy` (2.13) is not used: it has no cap, adds up the gradient of the

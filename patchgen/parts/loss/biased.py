@@ -1,87 +1,83 @@
-"""The operators of `linear`, for a layer with a bias."""
+"""The operator of `linear`, for a layer with a bias."""
 
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from patchgen.parts.loss.kernels import cross_entropies, in_one_kernel, logits_to_grad
-from patchgen.parts.loss.linear import linear_losses
+from patchgen.parts.loss.kernels import in_one_kernel, losses_and_grads
+from patchgen.parts.loss.linear import add_product, linear_losses
 from patchgen.parts.loss.states import FromStates, reads_weight
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::biased_losses", mutates_args=())
 def biased_losses(
-    states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`linear_losses`, of `states @ weight.T + bias`."""
-    weight = weight.to(states.dtype)
-    bias = bias.to(states.dtype)
-    buffer = states.new_empty(min(chunk, len(states)), len(weight))
-    losses, log_sums = [], []
-    for chunk_states, chunk_labels in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = buffer[: len(chunk_states)]
-        torch.addmm(bias, chunk_states, weight.T, out=logits)
-        chunk_losses, chunk_sums = in_one_kernel(cross_entropies, logits, chunk_labels, 0.0)
-        losses.append(chunk_losses)
-        log_sums.append(chunk_sums)
-    kept = buffer if len(losses) == 1 else buffer[:0].clone()
-    return torch.cat(losses), torch.cat(log_sums), kept
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    labels: Tensor,
+    token_weights: Tensor,
+    chunk: int,
+    computes_grads: bool,
+    frozen: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """`linear_losses` of `states @ weight.T + bias`; the gradient of the bias is the last."""
+    narrow, narrow_bias = weight.to(states.dtype), bias.to(states.dtype)
+    words = -(-len(weight) // 8) * 8  # rows that end off 16 bytes are slow
+    buffer = states.new_empty(min(chunk, len(states)), words)[:, : len(weight)]
+    losses = torch.empty_like(token_weights)
+    grad_states = torch.zeros_like(states)
+    grad_weight = torch.zeros_like(weight[:0] if frozen else weight, dtype=losses.dtype)
+    grad_bias = torch.zeros_like(bias, dtype=losses.dtype)
+    for start in range(0, len(states), chunk):
+        tokens = slice(start, start + chunk)
+        logits = buffer[: len(labels[tokens])]
+        torch.addmm(narrow_bias, states[tokens], narrow.T, out=logits)
+        operands = labels[tokens], token_weights[tokens], 0.0, computes_grads
+        losses[tokens] = in_one_kernel(losses_and_grads, logits, *operands)
+        if computes_grads:
+            torch.mm(logits, narrow, out=grad_states[tokens])
+            grad_bias += logits.sum(0, dtype=losses.dtype)
+        if not frozen:
+            add_product(grad_weight, logits.T, states[tokens])
+    total = losses.where(token_weights != 0, 0).dot(token_weights)
+    grad_weight, grad_bias = grad_weight.to(weight.dtype), grad_bias.to(bias.dtype)
+    return losses, total, grad_states, grad_weight, grad_bias
 
 
 @biased_losses.register_fake
-def _biased_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor) -> Any:
-    losses = torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
-    kept = states.new_empty(states.shape[0] if states.shape[0] <= chunk else 0, weight.shape[0])
-    return losses, torch.empty_like(losses), kept
-
-
-@torch.library.custom_op(f"{__name__.replace('.', '_')}::biased_grads", mutates_args=())
-def biased_grads(
-    grad_losses: Tensor, saved: list[Tensor], chunk: int, frozen: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of states, weight and bias, in chunks of words."""
-    states, weight, labels, bias, log_sums, kept = saved
-    grad_states = torch.zeros_like(states, dtype=log_sums.dtype)
-    grad_weight = torch.empty_like(weight[:0] if frozen else weight, dtype=states.dtype)
-    grad_bias = torch.empty_like(bias)
-    words = chunk * len(weight) // max(1, len(states)) // (4 if len(kept) else 1)
-    words = words - words % 256 or max(1, words)  # a GPU is slow where rows end off 16 bytes
-    for start in range(0, len(weight), words):
-        rows = weight[start : start + words].to(states.dtype)
-        if len(kept):
-            logits = kept[:, start : start + words].clone()
-        else:
-            row_biases = bias[start : start + words].to(states.dtype)
-            logits = nn.functional.linear(states, rows, row_biases)
-        own_labels = labels - start
-        grad = in_one_kernel(logits_to_grad, logits, own_labels, log_sums, grad_losses, 0.0)
-        grad_bias[start : start + words] = grad.sum(0, dtype=log_sums.dtype)
-        grad_states += grad @ rows
-        if not frozen:
-            torch.mm(grad.T, states, out=grad_weight[start : start + words])
-    return grad_states.to(states.dtype), grad_weight.to(weight.dtype), grad_bias
-
-
-@biased_grads.register_fake
-def _biased_shapes_backward(
-    grad_losses: Tensor, saved: list[Tensor], chunk: int, frozen: bool
+def _biased_shapes(
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    labels: Tensor,
+    token_weights: Tensor,
+    *options: Any,
 ) -> Any:
-    states, weight, _, bias, *_ = saved
+    *_, frozen = options
+    losses = torch.empty_like(token_weights)
     grad_weight = torch.empty_like(weight[:0] if frozen else weight)
-    return torch.empty_like(states), grad_weight, torch.empty_like(bias)
+    total = losses.new_empty(())
+    return losses, total, torch.empty_like(states), grad_weight, torch.empty_like(bias)
 
 
 def _save_biased(ctx: Any, inputs: Any, output: Any) -> None:
-    states, weight, labels, ctx.chunk, bias = inputs
-    ctx.save_for_backward(states, weight, labels, bias, *output[1:])
+    states, weight, bias, labels, _, ctx.chunk, ctx.is_summed, _ = inputs
+    losses, total, *grads = output
+    ctx.set_materialize_grads(False)  # they would be zeros, as many as the weight has
+    ctx.mark_non_differentiable(losses if ctx.is_summed else total, *grads)
+    ctx.save_for_backward(*(grads if ctx.is_summed else (states, weight, bias, labels)))
 
 
-def _biased_backward(ctx: Any, grad_losses: Tensor, *_: Any) -> Any:
-    frozen = not ctx.needs_input_grad[1]
-    grads = biased_grads(grad_losses, ctx.saved_tensors, ctx.chunk, frozen)
-    grad_states, grad_weight, grad_bias = grads
-    return grad_states, grad_weight, None, None, grad_bias
+def _biased_backward(ctx: Any, grad_losses: Tensor, grad_total: Tensor, *_: Any) -> Any:
+    if torch.is_grad_enabled():
+        raise RuntimeError("this loss has no second derivative: config.loss_chunk_size = 0 has")
+    if ctx.is_summed:
+        grads = [grad * grad_total for grad in ctx.saved_tensors]
+    else:
+        options = ctx.chunk, True, not ctx.needs_input_grad[1]
+        _, _, *grads = biased_losses(*ctx.saved_tensors, grad_losses, *options)
+    return *grads, None, None, None, None, None
 
 
 biased_losses.register_autograd(_biased_backward, setup_context=_save_biased)
@@ -89,9 +85,12 @@ biased_losses.register_autograd(_biased_backward, setup_context=_save_biased)
 
 class InBiasedChunks(FromStates):
     def token_losses(self, head: Any, cap: None) -> Any:
-        def losses(states: Tensor, labels: Tensor, chunk: int) -> Any:
+        def losses(states: Tensor, *operands: Tensor, chunk: int, computes_grads: bool) -> Any:
+            frozen = not (computes_grads and head.weight.requires_grad)
             if head.bias is None:
-                return linear_losses(states, head.weight, labels, chunk)
-            return biased_losses(states, head.weight, labels, chunk, head.bias)
+                options = chunk, 0.0, computes_grads, frozen
+                return linear_losses(states, head.weight, *operands, *options)
+            operands = states, head.weight, head.bias, *operands
+            return biased_losses(*operands, chunk, computes_grads, frozen)
 
         return losses if reads_weight(head) else None

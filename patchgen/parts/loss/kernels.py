@@ -23,22 +23,18 @@ def in_one_kernel(step: Any, logits: Tensor, *operands: Any) -> Any:
         return compiled(step)(logits, *operands)
 
 
-def cross_entropies(logits: Tensor, labels: Tensor, cap: float) -> tuple[Tensor, Tensor]:
-    """The cross entropy of each row, and its logsumexp."""
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    wide = cap * torch.tanh(wide / cap) if cap else wide
-    log_sums = wide.logsumexp(-1)
-    label_logits = wide.gather(-1, labels[:, None]).squeeze(-1)
-    return log_sums - label_logits, log_sums
-
-
-def logits_to_grad(
-    logits: Tensor, labels: Tensor, log_sums: Tensor, grad_losses: Tensor, cap: float
+def losses_and_grads(
+    logits: Tensor, labels: Tensor, token_weights: Tensor, cap: float, computes_grads: bool
 ) -> Tensor:
-    """`logits`, which become their gradient: their memory is the largest of a step."""
-    wide = logits.to(log_sums.dtype)
-    tanh = torch.tanh(wide / cap) if cap else 0.0
-    grad = ((cap * tanh if cap else wide) - log_sums[:, None]).exp_()
-    words = torch.arange(logits.shape[1], device=logits.device)
-    grad.sub_((words == labels[:, None]).to(grad.dtype))
-    return logits.copy_(grad.mul_(grad_losses[:, None] * (1 - tanh**2)))
+    """The cross entropy of each row; `logits` become their gradient: no tensor is larger."""
+    wide = logits.to(token_weights.dtype)
+    tanh: Any = torch.tanh(wide / cap) if cap else 0.0
+    capped: Tensor = cap * tanh if cap else wide
+    log_sums = capped.logsumexp(-1)
+    label_logits = capped.gather(-1, labels[:, None]).squeeze(-1)
+    if computes_grads:
+        grad = (capped - log_sums[:, None]).exp_()
+        words = torch.arange(logits.shape[1], device=logits.device)
+        grad.sub_((words == labels[:, None]).to(grad.dtype))
+        logits.copy_(grad.mul_(token_weights[:, None] * (1 - tanh**2)))
+    return log_sums - label_logits

@@ -26,11 +26,11 @@ def has_hooks(head: Any) -> bool:
     return bool(forward or head._backward_hooks or head._backward_pre_hooks)
 
 
-def call_instead(head: Any, forward: Any, states: Tensor, **options: Any) -> Any:
+def call_instead(head: Any, forward: Any, *operands: Tensor, **options: Any) -> Any:
     """Call `forward` in the place of the head's own, between the hooks of the head."""
     head.forward = partial(forward, **options)
     try:
-        return head(states)
+        return head(*operands)
     finally:
         del head.forward
 
@@ -52,8 +52,7 @@ class FromStates:
             return None, compute_logits(head)
         if torch.is_autocast_enabled(states.device.type):
             states = states.to(torch.get_autocast_dtype(states.device.type))
-        most = max(2**27, 2**11 * labels.numel())  # logits: below 2**11 words at a time it is slow
-        chunk = chunk or max(256, most // head.out_features // 256 * 256)
+        chunk = chunk or max(256, 2**27 // head.out_features // 256 * 256)
         compute = partial(compute_logits, head)
         if hasattr(head, "unshard"):
             compute = partial(compute_logits, head.forward)
@@ -73,10 +72,18 @@ def causal_loss(
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
     labels = shift_labels.flatten().to(states.device)
     counted = labels != ignore_index
-    losses, *_ = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))
-    losses = losses.where(counted, 0)
-    if options.get("reduction") == "none":  # of each token, as DPO and GRPO need them
-        return losses.view(shift_labels.shape)
     items = options.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
-    return losses.sum().float() / items
+    wide = torch.promote_types(states.dtype, torch.float32)
+    token_weights = (counted.to(wide) / items).where(counted, 0)
+    operands = labels.where(counted, 0), token_weights
+    by_token = options.get("reduction") == "none"  # as DPO and GRPO need them
+    # Small gradients in float16 are lost unless the backward pass scales them.
+    is_summed = not by_token and states.dtype != torch.float16
+    computes_grads = is_summed and torch.is_grad_enabled()
+    losses, loss, *_ = entropies(states.flatten(0, -2), *operands, computes_grads=computes_grads)
+    losses = losses.where(counted, 0)
+    if by_token:
+        return losses.view(shift_labels.shape)
+    loss = loss if is_summed else losses.dot(token_weights)
+    return loss.float().where(items != 0, torch.nan)

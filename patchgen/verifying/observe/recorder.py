@@ -128,7 +128,9 @@ def watch_saved(note: Callable[[Tensor], object]) -> Iterator[None]:
 def count_flops(operation: Any, args: Args, given: Given, out: Any) -> int:
     """The FLOPs of a product or an attention; 0 for other operations."""
     if operation.overloadpacket in flop_registry:
-        return int(flop_registry[operation.overloadpacket](*args, **given, out_val=out))
+        # torch's counter takes the dtype of a wider product for a shape.
+        operands = [each for each in args if not isinstance(each, torch.dtype)]
+        return int(flop_registry[operation.overloadpacket](*operands, **given, out_val=out))
     name = operation.overloadpacket.__name__
     # A CPU has an attention of its own, which torch's counter does not know.
     if name == _CPU_ATTENTION:

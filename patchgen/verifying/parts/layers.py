@@ -123,7 +123,7 @@ TILES = PartCheck(
 
 
 def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """No logits and no copy of the head are saved, or the head ran on labelled tokens only."""
+    """No logits are saved, of the head its gradient alone, or it ran on labelled tokens only."""
     words = facts.config.get_text_config().vocab_size
     labels = facts.inputs["labels"]
     if not rows_of(parent, words) >= labels.numel():
@@ -139,9 +139,9 @@ def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
     if held := sum(each.bytes for each in variant.saved_storages if 0 in each.shape):
         yield f"{held} bytes are kept by tensors without elements"
     matrices = [each.shape for each in variant.saved_storages if len(each.shape) == 2]
-    copies = [shape for shape in matrices if shape[0] == words]
-    if copies and not any(each.shape in copies for each in parent.saved_storages):
-        yield f"a matrix as large as the head's is saved: {copies[0]}"
+    gradient, *copies = [shape for shape in matrices if shape[0] == words] or [None]
+    if copies and not any(each.shape == gradient for each in parent.saved_storages):
+        yield f"a matrix as large as the head's is saved beside its gradient: {copies[0]}"
 
 
 def rows_of(evidence: Evidence, words: int) -> int:
@@ -165,7 +165,7 @@ LOSS = PartCheck(
     part="loss",
     routes=lambda parent_class: beside_eager("logits", REORDERED, {}, {}),
     effect=loss_effect,
-    effect_changes={"loss_chunk_size": 5},  # the logits of a lone chunk are kept
+    effect_changes={"loss_chunk_size": 5},
     # Where more tokens have a label than there are places: a loss of some would be silently wrong.
     refuses_a_loss=lambda changes: (changes.get("max_labelled_fraction") or 1) < FEW_PLACES,
     promises=(
