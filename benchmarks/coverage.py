@@ -76,7 +76,6 @@ each: effects, and errors that were planted.
 TIME = "*Minutes* are those of one core that the proofs of the part took, with their counted gains."
 # Parts that miss something if they find nothing in a file with classes of attention.
 OF_ATTENTION = ("sdpa", "checkpoint", "flash")
-KERNELS = {"liger": "liger_kernel"}  # without which no model with the part runs
 SECONDS, MEGABYTES = 300, 3072
 
 
@@ -104,9 +103,8 @@ def main() -> int:
             repeat = given.again and entries[part]["status"] in ("failed", "cannot be built here")
             if draft is None or not (repeat or entries[part]["status"] == "written"):
                 continue
-            needed = KERNELS.get(part, "torch")
-            if find_spec(needed) is None:
-                reason = f"needs {needed}, without which no model with the part runs"
+            if find_spec("torch") is None:
+                reason = "needs torch, without which no model runs"
                 entries[part] = {**entry, "status": "cannot be built here", "why": reason}
             else:
                 waiting.append(draft)

@@ -59,7 +59,7 @@ MODULES = {
     "Edits": ("patchgen.edits",),
     "Parts": tuple(
         f"patchgen.parts.{name}"
-        for name in ("sdpa", "checkpoint", "loss", "flash", "moe", "norm", "gelu", "liger")
+        for name in ("sdpa", "checkpoint", "loss", "flash", "moe", "norm", "gelu", "kernels")
     ),
     "Run time": tuple(
         f"patchgen.runtime.{name}"

@@ -13,7 +13,12 @@ Nothing is patched at run time.
     class LlamaAttention(FastRotary, llama.LlamaAttention): ...
 
 `FastScaledRMSNorm`, `FastScaledEpsRMSNorm` and `FastOffsetRMSNorm` are for the norms that are named
-so in `patchgen.parts.norm`.  What Liger's kernels change: see `patchgen.parts.liger`.
+so in `patchgen.parts.norm`, and `FastChunkedSwiGLU` is for the halves of one product, as in Phi-3.
+
+Liger's kernels compute in float32 and round at the end.  In the backward pass the product of gate
+and up overwrites what it has kept, so that a second pass through the same graph (`retain_graph`) is
+wrong, as with Liger's own patches; queries and keys are rotated in place, which a hook that keeps
+the output of `q_proj` sees.
 """
 
 import torch
@@ -79,6 +84,15 @@ class FastSwiGLU:
             gated_by_silu(self.act_fn, gate, up)
 
 
+class FastChunkedSwiGLU:
+    @edit("forward")
+    def multiply_in_one_kernel(self, gate: Hole, up: Hole):
+        with old:
+            up * self.activation_fn(gate)
+        with new:
+            gated_by_silu(self.activation_fn, gate, up)
+
+
 def gated_by_silu(act_fn, gate, up):
     if uses_liger(gate) and isinstance(act_fn, (SiLUActivation, nn.SiLU)):
         return liger.liger_swiglu(gate, up)
@@ -101,6 +115,7 @@ def gated_by_gelu(act_fn, gate, up):
 
 
 class FastRotary:
+    # The kernel reads the first half of cosines and sines: the second has to be the same.
     @edit("forward")
     def rotate_in_one_kernel(self, query_states, key_states, cos, sin, rotate: Hole):
         with old:

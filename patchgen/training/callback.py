@@ -203,7 +203,7 @@ def check_arguments(args: Any, model: Any, device: str) -> None:
         refuse("PG814", f"optim {optimizer}", "keeps its states in 8 bits on CUDA; this is a CPU")
     if args.use_liger_kernel and not type(model).__module__.startswith("transformers."):
         what = "would replace methods that the variant has changed"
-        refuse("PG813", "use_liger_kernel", what, "`patchgen new MODEL --with liger`")
+        refuse("PG813", "use_liger_kernel", what, "`patchgen new MODEL --with kernels`")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         refuse("PG812", "model", f"no weight of {type(model).__name__} is trained")
 

@@ -1,13 +1,20 @@
-"""The kernels part: the norms of the part `norm`, rotations and gates, by Liger where it is."""
+"""The kernels part: the norms of the part `norm`, rotations and gates, by Liger where it is.
+
+Each is declared where the parent's statements compute what the kernel does.
+"""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchgen.author.anatomy.module import Module, Unfit
+from patchgen import disk
+from patchgen.author.anatomy.code import called, constant, dotted, last, walk
+from patchgen.author.anatomy.ffn import network_of, returned
+from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import mixin
-from patchgen.author.declare.liger import gates_of, rotations_of
 from patchgen.author.declare.norm import norm
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, refusing
@@ -21,8 +28,30 @@ SAYS = (
 )
 # The norms of the part `norm` that Liger has a kernel for.
 NORMS = {f"Fused{n}RMSNorm": f"Fast{n}RMSNorm" for n in ("", "Scaled", "ScaledEps", "Offset")}
-GATES = {"LigerSwiGLU": "FastSwiGLU", "LigerGeGLU": "FastGeGLU"}
+GATES = {
+    **dict.fromkeys(("silu", "swish"), ("FastSwiGLU", "FastChunkedSwiGLU")),
+    **dict.fromkeys(("gelu_pytorch_tanh", "gelu_new"), ("FastGeGLU",)),
+}
 ROTARY = "FastRotary"
+ROTATE = "apply_rotary_pos_emb"
+HALF = "torch.cat((-x[..., x.shape[-1] // 2:], x[..., :x.shape[-1] // 2]), dim=-1)"
+_SIZE = "cos.unsqueeze(unsqueeze_dim).shape[-1]"
+_TURNED = "{0} * cos.unsqueeze(unsqueeze_dim) + rotate_half({0}) * sin.unsqueeze(unsqueeze_dim)"
+_PART = _TURNED.format(f"{{0}}[..., :{_SIZE}]")
+_WIDE = _TURNED.format("{0}.float()")
+# Each rotation of queries and keys that the kernel computes: of the halves, over all features or
+# the first of them.
+ROTATIONS = [
+    f"({rotation.format('q')}, {rotation.format('k')})"
+    for rotation in (
+        _TURNED,
+        f"torch.cat([{_PART}, {{0}}[..., {_SIZE}:]], dim=-1)",
+        f"({_TURNED}).to({{0}}.dtype)",
+        f"({_WIDE}).to(q.dtype)",
+    )
+]
+# What makes the second half of cosines the same as the first.
+TWICE = "torch.cat((freqs, freqs), dim=-1)"
 
 
 @refusing
@@ -31,17 +60,8 @@ def kernels(module: Module) -> Contribution:
     of_norm = norm(module)
     norms = [_by_liger(declared) for declared in of_norm.declared]
     by_liger = [declared for declared in norms if declared not in of_norm.declared]
-    gates = [
-        Declared(name, mixins=(GATES[kernel],))
-        for name, kernel in gates_of(module)
-        if kernel in GATES
-    ]
-    fits = mixin("kernels", ROTARY).fits
-    rotations = [
-        Declared(owner.name, mixins=(ROTARY,))
-        for owner, why_not in rotations_of(module)
-        if not why_not and fits(owner.own)
-    ]
+    gates = [Declared(name, mixins=(kernel,)) for name, kernel in gates_of(module)]
+    rotations = [Declared(owner.name, mixins=(ROTARY,)) for owner in rotations_of(module)]
     if not by_liger and not gates and not rotations:
         raise Unfit(None, "no norm, rotation or gate here is one that a kernel of Liger computes")
     # The other norms take those of the part `norm`.
@@ -52,6 +72,62 @@ def kernels(module: Module) -> Contribution:
 def _by_liger(declared: Declared) -> Declared:
     mixins = tuple(NORMS.get(name, name) for name in declared.mixins)
     return replace(declared, mixins=mixins)
+
+
+def rotations_of(module: Module) -> Iterator[Class]:
+    """The classes that rotate queries and keys once, as the kernel does."""
+    if ROTATE not in module.functions or not _rotates_halves(module):
+        return
+    for owner in module.classes.values():
+        rotations = [call for call in walk(owner.forward(), ast.Call) if called(call) == ROTATE]
+        if len(rotations) == 1 and mixin("kernels", ROTARY).fits(owner.own):
+            yield owner
+
+
+def _rotates_halves(module: Module) -> bool:
+    """Whether the module rotates halves, and the second half of its cosines is the first."""
+    half = module.functions.get("rotate_half")
+    if half is None:
+        return False
+    rotate = module.functions[ROTATE]
+    results = [ast.unparse(returned(function.body) or ast.Pass()) for function in (rotate, half)]
+    if results[0] not in ROTATIONS or results[1] != HALF:
+        return False
+    cosines = [
+        method
+        for _, method in module.methods
+        if any(last(called(call)) == "cos" for call in walk(method.body, ast.Call))
+    ]
+    return bool(cosines) and all(TWICE in ast.unparse(method) for method in cosines)
+
+
+def gates_of(module: Module) -> Iterator[tuple[str, str]]:
+    """The classes with a gated product that a kernel computes, and its mixin."""
+    for owner in module.classes.values():
+        if network_of(owner)[0] not in ("gated", "halves"):
+            continue  # elsewhere the two factors may have different shapes
+        for name in GATES.get(_activation(module, owner), ()):
+            if mixin("kernels", name).fits(owner.own):
+                yield owner.name, name
+
+
+def _activation(module: Module, owner: Class) -> str:
+    """The activation that the class takes where its configuration sets none."""
+    init = owner.own.get("__init__")
+    lookups = [] if init is None else list(walk(init.body, ast.Subscript))
+    options = [dotted(node.slice) for node in lookups if dotted(node.value) == "ACT2FN"]
+    if init is None or len(options) != 1 or module.folder is None:
+        return ""
+    by_class: dict[str, object] = {}
+    for path in module.folder.glob("configuration_*.py"):
+        for config in walk(ast.parse(disk.text_of(path)), ast.ClassDef):
+            for node in walk(config, ast.AnnAssign):
+                if f"config.{dotted(node.target)}" == options[0]:
+                    by_class[config.name] = constant(node.value)
+    annotations = [dotted(arg.annotation) for arg in init.args.args if arg.arg == "config"]
+    of_class = [by_class[name] for name in annotations if name in by_class]
+    values = set(of_class or by_class.values())
+    return str(values.pop()) if len(values) == 1 else ""
 
 
 def check() -> PartCheck:

@@ -16,8 +16,7 @@ from math import prod
 from torch import nn
 from transformers import PreTrainedModel
 
-from patchgen.runtime.interpreter import is_interpreted
-from patchgen.verifying.differences import IN_FLOAT32, REFORMULATED, REORDERED
+from patchgen.verifying.differences import REFORMULATED, REORDERED
 from patchgen.verifying.observe.evidence import Evidence
 from patchgen.verifying.parts.part_check import (
     PairFacts,
@@ -118,8 +117,7 @@ TILES = PartCheck(
 
 # --- the loss of a language model without the logits of all tokens
 #
-# The parts work only in training with labels.  Kernels of Liger compute what the statements of the
-# parent do, in float32.
+# The part works only in training with labels.
 
 
 def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
@@ -139,25 +137,15 @@ def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
     if held := sum(each.bytes for each in variant.saved_storages if 0 in each.shape):
         yield f"{held} bytes are kept by tensors without elements"
     matrices = [each.shape for each in variant.saved_storages if len(each.shape) == 2]
-    gradient, *copies = [shape for shape in matrices if shape[0] == words] or [None]
-    if copies and not any(each.shape == gradient for each in parent.saved_storages):
-        yield f"a matrix as large as the head's is saved beside its gradient: {copies[0]}"
+    as_large = [shape for shape in matrices if shape[0] == words]
+    is_copy = len(as_large) > 1  # one is the gradient
+    if is_copy and not any(each.shape == as_large[0] for each in parent.saved_storages):
+        yield f"a matrix as large as the head's is saved beside its gradient: {as_large[0]}"
 
 
 def rows_of(evidence: Evidence, words: int) -> int:
     shapes = (each.shape for each in evidence.saved_storages if each.shape[-1:] == (words,))
     return max((prod(shape[:-1]) for shape in shapes), default=0)
-
-
-def liger_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """Kernels ran in place of functions of torch, and no logits are saved where the loss is one."""
-    ours, theirs = sum(variant.trace.functions.values()), sum(parent.trace.functions.values())
-    # Triton's interpreter runs a kernel as many functions of torch.
-    if ours >= theirs and not is_interpreted():
-        yield f"{ours} functions of torch were called where the parent calls {theirs}"
-    saved = rows_of(variant, facts.config.get_text_config().vocab_size)
-    if hasattr(facts.module, "liger_causal_loss") and saved:
-        yield f"logits of {saved} tokens are saved"
 
 
 FEW_PLACES = 0.9
@@ -177,9 +165,4 @@ LOSS = PartCheck(
             scenario=Scenario(train=True),
         ),
     ),
-)
-LIGER = PartCheck(
-    part="liger",
-    routes=lambda parent_class: beside_eager("statements", IN_FLOAT32, {}, {}),
-    effect=liger_effect,
 )

@@ -32,7 +32,6 @@ OF_TRAINED = {
     "moe": (17, 0),
     "flash": (16, 0),
     "kernels": (18, 0),
-    "liger": (23, 0),
     "bidirectional": (20, 4),
     "replay": (5, 0),
     "logprobs": (28, 0),

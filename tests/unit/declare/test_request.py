@@ -302,9 +302,9 @@ def test_a_model_alone_lists_what_the_gallery_has_by_hand(project, capsys):
 
 def test_the_parts_that_fit_are_offered(env):
     with pytest.raises(PatchgenError) as error:
-        answer(env, "bert", ["loss", "liger", "norm"])
+        answer(env, "bert", ["loss", "kernels", "replay"])
     (problem,) = problems_of(error.value)
-    assert problem.hint.endswith("the others fit: --with loss,norm")
+    assert problem.hint.endswith("the others fit: --with loss,kernels")
 
 
 def test_dry_run_and_redundant_write_nothing(project, capsys):
