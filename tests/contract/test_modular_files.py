@@ -19,7 +19,7 @@ REPEATED = 12  # lines in a row; an edit quotes the statements that it replaces
 # Syntax nodes that all variants together may add to their parents; new models, which have no diff, are not among them.
 # People read these files: this number is only ever lowered.  It counts no lines, since code that is folded into few
 # lines reads worse.
-ADDED = 35_949
+ADDED = 35_717
 
 
 @cache

@@ -56,7 +56,8 @@ FAST = {
         "qwen2_moe qwen2_vl qwen2_5_vl qwen3_moe qwen3_next qwen3_vl qwen3_5 qwen3_5_moe glm4_moe"
         " deepseek_v3 phi4_multimodal granitemoehybrid lfm2 ernie4_5_moe internvl mixtral"
     ),
-    "loss norm": "gemma4 llama4 modernbert whisper gpt2",
+    "loss norm": "llama4 modernbert whisper gpt2",
+    "loss kernels": "gemma4",
     "sdpa loss kernels": "gpt_oss",
     "sdpa loss norm": "deberta_v2",
     "loss": "llava",
@@ -302,9 +303,9 @@ def test_a_model_alone_lists_what_the_gallery_has_by_hand(project, capsys):
 
 def test_the_parts_that_fit_are_offered(env):
     with pytest.raises(PatchgenError) as error:
-        answer(env, "bert", ["loss", "kernels", "replay"])
+        answer(env, "bert", ["loss", "kernels", "norm"])
     (problem,) = problems_of(error.value)
-    assert problem.hint.endswith("the others fit: --with loss,kernels")
+    assert problem.hint.endswith("the others fit: --with loss,norm")
 
 
 def test_dry_run_and_redundant_write_nothing(project, capsys):
