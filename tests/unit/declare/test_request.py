@@ -54,10 +54,9 @@ FAST = {
     "loss flash norm": "xlm_roberta bert",
     "loss kernels": (
         "qwen2_moe qwen2_vl qwen2_5_vl qwen3_moe qwen3_next qwen3_vl qwen3_5 qwen3_5_moe glm4_moe"
-        " deepseek_v3 phi4_multimodal granitemoehybrid lfm2 ernie4_5_moe internvl mixtral"
+        " deepseek_v3 phi4_multimodal granitemoehybrid lfm2 ernie4_5_moe internvl mixtral gemma4"
     ),
     "loss norm": "llama4 modernbert whisper gpt2",
-    "loss kernels": "gemma4",
     "sdpa loss kernels": "gpt_oss",
     "sdpa loss norm": "deberta_v2",
     "loss": "llava",
