@@ -52,7 +52,6 @@ def defer(compute: Any, shape: Any, like: Tensor, owners: Any = (), weights: Any
 
     FSDP2 may have sharded the modules `owners` again before something reads them.
     """
-    logits: Any = like.new_full((), torch.nan).expand(shape).as_subclass(DeferredLogits)
     weights = list(weights)
     versions = [weight._version for weight in weights]
     device = like.device.type
@@ -85,5 +84,7 @@ def defer(compute: Any, shape: Any, like: Tensor, owners: Any = (), weights: Any
                     owner.reshard()
         return values[with_grad]
 
+    # Made at last: behind a break of the graph, torch.compile gives a tensor no attribute.
+    logits: Any = like.new_full((), torch.nan).expand(shape).as_subclass(DeferredLogits)
     logits.read = read
     return logits

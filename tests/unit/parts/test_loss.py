@@ -283,6 +283,23 @@ def test_one_graph_takes_every_length():
     assert counter.frame_count == 2  # as its parent's: the first length, and any
 
 
+@pytest.mark.slow
+def test_a_graph_that_breaks_at_the_loss_function_goes_on_without_logits():
+    """As GPT-2's does, whose configuration names no loss: transformers warns once."""
+
+    def break_graph(model):
+        torch._dynamo.graph_break()
+        return ForCausalLMLoss
+
+    model = built("llama", "variant", loss_chunk_size=4)
+    model.__class__ = type("Breaks", (type(model),), {"loss_function": property(break_graph)})
+    ids = torch.arange(14).view(2, 7)
+    expected = model(input_ids=ids, labels=ids).loss
+    out = torch.compile(model, backend="aot_eager")(input_ids=ids, labels=ids)
+    torch.testing.assert_close(out.loss, expected)
+    out.loss.backward()
+
+
 # --- the compiler
 
 
