@@ -87,8 +87,9 @@ class Session:
         return self._run(modulars, Cache(self.project, self.request.cached))
 
     def again(self, modulars: Sequence[Modular]) -> tuple[Outcome, ...]:
-        """The outcomes of some modular files, flattened again to have their texts."""
-        return self._run(modulars, Cache(self.project, False))
+        """The outcomes of some modular files with their texts."""
+        cache = Cache(self.project, self.request.cached, with_texts=True)
+        return self._run(modulars, cache)
 
     def check(self) -> Report:
         """The report of the gate; only the cache is written."""

@@ -139,8 +139,8 @@ def _missing(outcome: Outcome, folder: Path) -> list[str]:
 def _write_missing(outcome: Outcome, project: Project, folder: Path) -> None:
     disk.make_private(folder)
     missing = _missing(outcome, folder)
-    if missing and outcome.texts is None:  # it comes from the cache, which keeps no texts
-        (outcome,) = run([outcome.modular], Cache(project, on=False), jobs=1)
+    if missing and outcome.texts is None:  # it comes from the cache
+        (outcome,) = run([outcome.modular], Cache(project, with_texts=True), jobs=1)
     for name in missing:
         assert outcome.texts is not None
         disk.write(folder / name, outcome.texts[name], folder)

@@ -1,8 +1,9 @@
 """What earlier runs made, believed while all that it depends on has the same content.
 
-There are two kinds of entries, one file each for a modular file, so that they never pile up:
+There are three kinds of entries, one file each for a modular file and its roots:
 
     outcomes   what a modular file gives, without texts: about all files that it was made from
+    texts      the texts of that, which only outputs that are not right need
     answers    what was made of single texts (`syntax.kept`), so that it holds for another release
 
 The keys are digests: of files, of settings, of patchgen's own sources; never times.  An entry that
@@ -16,14 +17,14 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from patchgen import disk
-from patchgen.compiler.flat import Note, Override, Summary
+from patchgen.compiler.flat import Note, Override, Summary, UsedSymbol
 from patchgen.formatting.format import ruff_state
 from patchgen.project.files import Modular, Project, is_below
 from patchgen.project.outcome import Lookup, Outcome, Output, Read, digest_of, digest_of_file
@@ -45,19 +46,24 @@ def make_short(answer: str) -> str:
 
 @dataclass(frozen=True)
 class Cache:
-    """The entries of earlier runs.  Where it is not `on`, nothing is loaded and nothing stored."""
+    """The entries of earlier runs.  Where it is not `on`, nothing is loaded and nothing stored.
+
+    `with_texts`: an outcome whose texts are not known counts as none.
+    """
 
     project: Project
     on: bool = True
+    with_texts: bool = False
     _digests: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def load(self, modular: Modular) -> Outcome | None:
         """The stored outcome of `modular`, if it still holds."""
-        stored = self._read(self._path_of_outcome(modular), self._world)
+        stored = self._read(self._path_of("outcomes", modular), self._world)
         try:
             if not stored or not self._holds(stored):
                 return None
-            return _outcome(modular, stored)
+            outcome = _outcome(modular, stored)
+            return self._complete(outcome) if self.with_texts else outcome
         except (ValueError, KeyError, TypeError, AttributeError):
             # Whatever is wrong with an entry, to make the outcome again is always right.
             return None
@@ -80,7 +86,27 @@ class Cache:
             "lookups": outcome.lookups,
             "overrides": [asdict(override) for override in outcome.overrides],
         }
-        self._write(self._path_of_outcome(outcome.modular), self._world, stored)
+        if outcome.texts is not None:
+            parents = {output.name: _rows(output.parents) for output in outcome.outputs}
+            made = {"texts": dict(outcome.texts), "parents": parents}
+            path = self._path_of("texts", outcome.modular)
+            self._write(path, self._made_from(outcome), made)
+        self._write(self._path_of("outcomes", outcome.modular), self._world, stored)
+
+    def _complete(self, outcome: Outcome) -> Outcome | None:
+        """`outcome` with its texts and parents, if they are known."""
+        path = self._path_of("texts", outcome.modular)
+        made = self._read(path, self._made_from(outcome))
+        if not made:
+            return None
+        # What the gate compares and what is written are the same.
+        if any(digest_of(made["texts"][file.name]) != digest for file, digest in outcome.files):
+            return None
+        outputs = []
+        for output in outcome.outputs:
+            parents = tuple(UsedSymbol(*row) for row in made["parents"][output.name])
+            outputs.append(replace(output, parents=parents))
+        return replace(outcome, outputs=tuple(outputs), texts=made["texts"])
 
     def load_answers(self, modular: Modular) -> Answers:
         """The answers of earlier runs on `modular`."""
@@ -98,9 +124,13 @@ class Cache:
         """The modules as this run finds them."""
         return self.project.environment()
 
-    def _path_of_outcome(self, modular: Modular) -> Path | None:
+    def _path_of(self, kind: str, modular: Modular) -> Path | None:
         roots = "\0".join(map(str, self.env.roots)) if self.on else ""
-        return self._path("outcomes", modular, f"{modular.path}\0{modular.profile}\0{roots}")
+        return self._path(kind, modular, f"{modular.path}\0{modular.profile}\0{roots}")
+
+    def _made_from(self, outcome: Outcome) -> Mapping[str, Any]:
+        """Everything beside tools that decides about the texts of an outcome."""
+        return {**self._world, "reads": outcome.reads, "lookups": outcome.lookups}
 
     def _path(self, kind: str, modular: Modular, view: str) -> Path | None:
         """The file of an entry about `modular`; None where there is none to believe."""
@@ -196,6 +226,10 @@ def _seal(path: Path, world: Mapping[str, Any], content: bytes) -> bytes:
     }
     text = json.dumps(made_with, sort_keys=True).encode()
     return hashlib.sha256(text).digest() + hashlib.sha256(content).digest()
+
+
+def _rows(parents: Sequence[UsedSymbol]) -> list[tuple[str, str, str]]:
+    return [(used.symbol, used.digest, used.path) for used in parents]
 
 
 def _outcome(modular: Modular, stored: Mapping[str, Any]) -> Outcome:

@@ -40,7 +40,7 @@ Again = Callable[[Sequence[Modular]], Sequence[Outcome]]
 class Evidence:
     """What outputs are compared with: their records, by path, and how to make them again.
 
-    `again` flattens modular files whose texts are not in the cache; it is called at most once.
+    `again` gives outcomes with their texts; it is called at most once.
     `env` is where parents are looked up that a modular file which does not convert has recorded.
     `overrides` are the parents' texts that were recorded; with `accept`, those of today count.
     `before` are the records of a commit: what they name has to come from a modular file too.

@@ -2,10 +2,13 @@
 
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
+from patchgen.cli.session import Request, open_session
 from patchgen.project import outcome
+from patchgen.project.cache import Cache
 from tests import standin
 
 
@@ -57,6 +60,91 @@ def test_a_change_of(name, old, new, expected, tree, flattened, cli):
     assert set(flattened) == expected
 
 
+SHARED = "lib/toy.py", "y = 2", "y = 5"
+
+
+def test_what_one_command_made_is_not_made_again_by_the_next(tree, flattened, cli):
+    """Of a tree that is stale: two modular files share the class that changed."""
+    tree.edit(*SHARED)
+    assert cli("check", "-q")[0] == 1
+    assert set(flattened) == {"modular_one", "modular_two"}
+    flattened.clear()
+    cached = cli("check", "--diff")
+    assert (cached[0], flattened) == (1, [])
+    assert cached == cli("check", "--diff", "--no-cache")
+    flattened.clear()
+    assert cli("convert", "-q")[0] == 0
+    assert flattened == []
+    assert (cli("check", "-q")[0], cli("check", "-q", "--no-cache")[0]) == (0, 0)
+
+
+def test_convert_from_the_cache_writes_and_records_what_it_writes_without(tree, flattened, cli):
+    written = []
+    for argv in (["convert"], ["convert", "--no-cache"]):
+        shutil.rmtree(tree("generated"))
+        tree("patchgen.lock").unlink()
+        flattened.clear()
+        assert cli(*argv)[0] == 0
+        written.append(({name: tree.read(name) for name in tree.files()}, set(flattened)))
+    (known, worked), (anew, _) = written
+    assert (known, worked) == (anew, set())
+
+
+def test_a_second_release_is_worked_once(tree, flattened, cli, tmp_path):
+    shutil.copytree(tree("lib"), tmp_path / "release")
+    other = tmp_path / "release/toy.py"
+    other.write_text(other.read_text().replace("y = 2", "y = 5"))
+    argv = ["check", "--package-root", str(other.parent)]
+    first = cli(*argv)
+    assert set(flattened) == {"modular_one", "modular_two"}
+    flattened.clear()
+    assert (cli("check", "-q")[0], cli(*argv), flattened) == (0, first, [])
+
+
+def replaced(old, new):
+    return lambda path, before: path.write_bytes(path.read_bytes().replace(old, new))
+
+
+SPOILED = {
+    "edited": replaced(b"y = 5", b"y = 7"),
+    "cut off": lambda path, before: path.write_bytes(path.read_bytes()[:-9]),
+    "gone": lambda path, before: path.unlink(),
+    "of the parent as it was": lambda path, before: path.write_bytes(before),
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_texts_that_are_not_those_of_the_outcome_are_made_again(how, tree, flattened, cli):
+    before = {path: path.read_bytes() for path in (tree.state / "texts").iterdir()}
+    tree.edit(*SHARED)
+    cli("check", "-q")
+    flattened.clear()
+    for path in before:
+        assert path.read_bytes() != before[path]
+        SPOILED[how](path, before[path])
+    assert cli("convert", "-q")[0] == 0
+    assert flattened == ["modular_two"]  # the other one's output is right as it stands
+    assert cli("check", "-q", "--no-cache")[0] == 0
+
+
+def test_texts_with_a_seal_that_fits_have_the_digests_of_the_outcome(tree, flattened, cli):
+    """What everybody can compute: the seal of another text for the same outcome."""
+    tree.edit(*SHARED)
+    cli("check", "-q")
+    session = open_session(Request())
+    cache = Cache(session.project, with_texts=True)
+    for modular in session.selection.modulars:
+        made = cache.load(modular)
+        real = Cache(session.project).load(modular)
+        cache.store(replace(made, texts=dict.fromkeys(made.texts, "import os\n")))
+        assert Cache(session.project).load(modular) == real
+        assert cache.load(modular) is None
+    flattened.clear()
+    assert cli("convert", "-q")[0] == 0
+    assert flattened == ["modular_two"]  # the other one's output is right as it stands
+    assert cli("check", "-q", "--no-cache")[0] == 0
+
+
 @pytest.mark.parametrize(
     "what", ["patchgen.project.cache.own_digest", "patchgen.project.cache.tool_versions"]
 )
@@ -67,11 +155,11 @@ def test_other_code_or_other_releases(what, flattened, cli, monkeypatch):
 
 
 def test_entries_do_not_pile_up(tree, flattened, cli):
-    before = len(list((tree.state / "outcomes").iterdir()))
     for value in range(5):
         tree.write("modular/one/modular_one.py", f"from toy import A\nx = {value}\n")
         cli("check")
-    assert len(list((tree.state / "outcomes").iterdir())) == before == 2
+    for kind in ("outcomes", "texts"):
+        assert len(list((tree.state / kind).iterdir())) == 2
 
 
 def test_a_file_that_changes_while_it_is_flattened_is_not_remembered(
