@@ -7,8 +7,11 @@ There are three kinds of entries, one file each for a modular file and its roots
     answers    what was made of single texts (`syntax.kept`), so that it holds for another release
 
 The keys are digests: of files, of settings, of patchgen's own sources; never times.  An entry that
-cannot be read, or that other tools wrote, counts as none.  The cache lies outside of the project
-(`places`); one inside it is not believed, because it may have come with the checkout.
+cannot be read, or that other tools wrote, counts as none.  Where those of all projects take more
+than `MOST` bytes, the ones that were written longest ago go.
+
+The cache lies outside of the project (`places`); one inside it is not believed, because it may have
+come with the checkout.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +31,7 @@ from patchgen.compiler.flat import Note, Override, Summary, UsedSymbol
 from patchgen.formatting.format import ruff_state
 from patchgen.project.files import Modular, Project, is_below
 from patchgen.project.outcome import Lookup, Outcome, Output, Read, digest_of, digest_of_file
-from patchgen.project.places import root_of, state_of
+from patchgen.project.places import root_of, state_of, user_folder
 from patchgen.project.versions import own_digest, tool_versions
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.kept import keeping
@@ -36,6 +39,9 @@ from patchgen.syntax.locate import Environment
 
 FORMAT = 7  # of the entries: one with another number counts as none
 LONG = 1000  # letters of an answer about the file system that is stored as it is
+MOST = 500_000_000  # bytes; those of a modular file and one release take 0.1 MB
+# Not more than patchgen's own, in a folder that may hold other things.
+_NAMES = f"*-{'[0-9a-f]' * 16}/%s/{'[0-9a-f]' * 32}"
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -112,6 +118,23 @@ class Cache:
         """The answers of earlier runs on `modular`."""
         path = self._path("answers", modular, str(modular.path))
         return Answers(self, path, self._read(path, {}))
+
+    def trim(self) -> None:
+        """Remove the oldest entries of all projects, where these take more than `MOST` bytes."""
+        # Another run may do the same, or write what this one would remove: the next one goes on.
+        with suppress(OSError, PatchgenError):
+            folder = user_folder()
+            entries = []
+            for kind in ("outcomes", "texts", "answers") if self.on else ():
+                for path in folder.glob(_NAMES % kind):
+                    about = path.lstat()
+                    entries.append((about.st_mtime_ns, about.st_size, path))
+            size = sum(size for _, size, _ in entries)
+            for _, taken, path in sorted(entries):
+                if size <= MOST:
+                    break
+                disk.remove(path, folder)
+                size -= taken
 
     def is_made(self, outcome: Outcome) -> bool:
         """Whether every output of `outcome` was right on disk when this run first looked."""

@@ -50,6 +50,8 @@ def run(
     if not set(rest).issuperset(again):
         for outcome in _flatten(cache, again, jobs):
             outcomes[outcome.modular] = outcome
+    if rest:
+        cache.trim()
     return tuple(outcomes[modular] for modular in modulars)
 
 

@@ -10,6 +10,7 @@ from patchgen.cli.session import Request, open_session
 from patchgen.project import outcome
 from patchgen.project.cache import Cache
 from tests import standin
+from tests.toytree import Tree
 
 
 @pytest.fixture
@@ -160,6 +161,82 @@ def test_entries_do_not_pile_up(tree, flattened, cli):
         cli("check")
     for kind in ("outcomes", "texts"):
         assert len(list((tree.state / kind).iterdir())) == 2
+
+
+def entries_of(*trees):
+    folders = (tree.state / kind for tree in trees for kind in ("outcomes", "texts", "answers"))
+    return {path for folder in folders if folder.is_dir() for path in folder.iterdir()}
+
+
+def bytes_of(paths):
+    return sum(path.stat().st_size for path in paths)
+
+
+@pytest.fixture
+def other(tree, flattened, cli, tmp_path, monkeypatch):
+    """Another project, whose entries are older; beside it in the folder is what is no entry."""
+    other = standin.standin_project(tmp_path / "other")
+    monkeypatch.chdir(other.top)
+    assert cli("convert", "-q")[0] == 0
+    for age, path in enumerate(sorted(entries_of(other))):
+        os.utime(path, ns=(10**9 * age, 10**9 * age))
+    monkeypatch.chdir(tree.top)
+    mine = Tree(tree.state.parent)
+    for name in (f"notes/texts/{'0' * 32}", f"{other.state.name}/texts/notes.txt"):
+        mine.write(name, "not an entry\n" * 100)
+        os.utime(mine(name), (0, 0))
+    return other
+
+
+def change(tree, cli):
+    tree.edit("modular/one/modular_one.py", "x = 3", "x = 4")
+    assert cli("convert", "-q")[0] == 0
+
+
+def test_the_oldest_entries_go_where_all_take_too_much(tree, other, cli, monkeypatch):
+    own, foreign = (
+        entries_of(tree),
+        sorted(entries_of(other), key=lambda path: path.stat().st_mtime),
+    )
+    assert (len(own), len(foreign)) == (6, 7)
+    kept = [path for path in foreign if path.suffix != ".txt"][2:]
+    # Room for this project, for what its change adds, and for four of the six others.
+    monkeypatch.setattr("patchgen.project.cache.MOST", bytes_of([*own, *kept]) + 50)
+    change(tree, cli)
+    notes = other.state / "texts/notes.txt"
+    assert entries_of(tree) == own
+    assert entries_of(other) == {*kept, notes}
+    assert len(Tree(tree.state.parent).files("notes")) == 1
+    assert cli("check", "-q")[0] == 0
+    monkeypatch.chdir(other.top)
+    assert cli("check", "-q")[0] == 0
+
+
+def test_noop_entries_that_fit(tree, other, cli, monkeypatch):
+    before = entries_of(tree, other)
+    monkeypatch.setattr("patchgen.project.cache.MOST", bytes_of(before) + 50)
+    change(tree, cli)
+    assert entries_of(tree, other) == before
+
+
+def test_a_run_that_makes_nothing_removes_nothing(tree, other, cli, monkeypatch):
+    before = entries_of(tree, other)
+    monkeypatch.setattr("patchgen.project.cache.MOST", 0)
+    assert cli("check", "-q")[0] == 0
+    assert entries_of(tree, other) == before
+
+
+def test_a_link_in_the_cache_leads_to_no_file_that_is_removed(
+    tree, other, cli, tmp_path, monkeypatch
+):
+    outside = tmp_path / "outside" / ("0" * 32)
+    outside.parent.mkdir()
+    outside.write_text("mine\n" * 100)
+    (tree.state.parent / f"x-{'0' * 16}").mkdir()
+    (tree.state.parent / f"x-{'0' * 16}/texts").symlink_to(outside.parent)
+    monkeypatch.setattr("patchgen.project.cache.MOST", 0)
+    change(tree, cli)
+    assert outside.is_file()
 
 
 def test_a_file_that_changes_while_it_is_flattened_is_not_remembered(
