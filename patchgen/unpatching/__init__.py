@@ -5,3 +5,7 @@ replaced by as text, `modular` makes a modular file of it, and `equal` holds tha
 against the patched one in a process of its own.  `child` runs the user's command.  This package
 runs the user's code, as nothing else of patchgen does; the converter still imports nothing.
 """
+
+# `orig(self, x)` in a wrapper of a method is `self.SUPERforward(x)` in the patch file, and
+# `super().forward(x)` in the modular file.
+SUPER = "_patchgen_super_"

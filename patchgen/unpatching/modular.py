@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from patchgen import disk
+from patchgen.author.adopt.classes import Doubts
+from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.patched import find_patched
+from patchgen.author.adopt.proof import prove
 from patchgen.author.adopt.releases import Release
-from patchgen.author.adopt.work import adopt
+from patchgen.author.adopt.work import Adopted, adopt
+from patchgen.author.adopt.write import declare
+from patchgen.author.modular_text import format_modular
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import PatchgenError
+from patchgen.unpatching import SUPER
 
 _PLACE = re.compile(r"\S*?_patched\.py:(\d+):\d+: ")
 _NO_EFFECT = re.compile(r"[\w.]+ has no effect: ")
@@ -70,7 +77,7 @@ def _write(
                     f"{stem.removesuffix('_patched')} of transformers {release.version}."
                 )
                 forked = replace(candidate.forked, title=title)
-                adopted = adopt(forked, f"modular_{stem}.py", release.root(), settings)
+                adopted = _declared(forked, f"modular_{stem}.py", release.root(), settings)
         except PatchgenError as error:
             number = owners.get(error.problem.at.line)
             refused = [entry for entry in left if number in (None, entry["number"])]
@@ -80,6 +87,8 @@ def _write(
             continue
         others = []
         for note in notes:
+            if SUPER in note:
+                continue
             position = _PLACE.match(note)
             number = owners.get(int(position[1])) if position else None
             what = note[position.end() :] if position else note
@@ -95,6 +104,21 @@ def _write(
         flat = adopted.proof.output if adopted.proof.holds else ""
         return Model(module, f"modular_{stem}.py", adopted.text, flat, problems, tuple(others))
     return None
+
+
+def _declared(forked: ForkedModel, name: str, root: Path, settings: Settings) -> Adopted:
+    """The declaration of a fork, with `super()` where a method calls the one that it replaces."""
+    if SUPER not in forked.fork.source.text:
+        return adopt(forked, name, root, settings)
+    declaration = declare(forked, Doubts())
+    text = re.sub(rf"\w+\.{SUPER}(\w+)\(", r"super().\1(", declaration.text)
+    text = format_modular(text, settings)
+    proof = prove(text, forked, name, root, settings)
+    # A fork has no `super()` to its own class: what calls it is compared when both models run.
+    definitions = forked.fork.definitions
+    differ = [key for key in proof.differ if SUPER not in ast.unparse(definitions[key].node)]
+    proof = replace(proof, differ=tuple(differ))
+    return Adopted(forked, text, declaration.definitions, proof)
 
 
 def _say(patch: dict[str, Any], what: str) -> None:

@@ -13,11 +13,10 @@ import builtins
 import logging
 import re
 import sys
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from functools import partial, partialmethod
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -27,14 +26,17 @@ from patchgen.author.align.file import absolute_module
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_by
 from patchgen.syntax.scopes import references
+from patchgen.syntax.trees import called_function
+from patchgen.unpatching import SUPER
 from patchgen.unpatching.capture import MODELING, Difference
 from patchgen.unpatching.values import (
     describe,
     fresh_module,
     is_of_user,
+    is_same,
     place_of,
     root_of,
-    source_lines,
+    source_of,
 )
 
 
@@ -67,6 +69,7 @@ class Writer:
     def __init__(self) -> None:
         self.pieces: dict[str, Piece] = {}
         self.bound: dict[str, Any] = {}
+        self.replaced: Difference | None = None
 
     def assign(self, number: int, patch: Difference) -> Assigned:
         """How a difference is written.  Raises Unwritable."""
@@ -80,6 +83,7 @@ class Writer:
         name = getattr(patch.value, "__name__", "")
         is_free = name.isidentifier() and self.bound.get(name, patch.value) is patch.value
         name = name if is_free else re.sub(r"\W", "_", f"{patch.target}_patched")
+        self.replaced = patch
         try:
             return Assigned(number, path, name, (self._bind(name, patch.value, {}),))
         except Unwritable:
@@ -112,7 +116,7 @@ class Writer:
             return f"{name} = {value}", (self._bind("torch", torch, {}),)
         if isinstance(value, logging.Logger):
             return f"from logging import getLogger\n{name} = getLogger({value.name!r})", ()
-        if isinstance(value, partial):
+        if isinstance(value, partial | partialmethod):
             return self._partial(name, value)
         if isinstance(value, FunctionType):
             return self._function(name, value)
@@ -122,13 +126,18 @@ class Writer:
         what = "a module of yours" if isinstance(value, ModuleType) else what
         raise Unwritable(f"reads {name}, {what}, which only the running program has")
 
-    def _partial(self, name: str, value: partial[Any]) -> tuple[str, tuple[str, ...]]:
+    def _partial(
+        self, name: str, value: partial[Any] | partialmethod[Any]
+    ) -> tuple[str, tuple[str, ...]]:
         args, keywords = _literal(value.args), _literal(value.keywords)
         if args is None or keywords is None:
-            raise Unwritable("a functools.partial of values that only the running program has")
+            kind = type(value).__name__
+            raise Unwritable(f"a functools.{kind} of values that only the running program has")
         inner = self._bind(f"{name}_whole", value.func, {})
-        call = f"{inner}(*{args}, *args, **{{**{keywords}, **kwargs}})"
-        return f"def {name}(*args, **kwargs):\n    return {call}", (inner,)
+        # A method gets its object first, then what was bound.
+        first = "self, " if isinstance(value, partialmethod) else ""
+        call = f"{inner}({first}*{args}, *args, **{{**{keywords}, **kwargs}})"
+        return f"def {name}({first}*args, **kwargs):\n    return {call}", (inner,)
 
     def _function(self, name: str, value: FunctionType) -> tuple[str, tuple[str, ...]]:
         inner = value
@@ -141,20 +150,25 @@ class Writer:
             raise Unwritable(f"made by {describe(value)} of torch while the program runs")
         if "__class__" in code.co_freevars:
             raise Unwritable("calls super(), so it belongs to a class")
-        lines = source_lines(code)
-        if not lines:
+        text = source_of(code)
+        if not text:
             raise Unwritable("has no source")
+        cells = zip(code.co_freevars, inner.__closure__ or (), strict=True)
+        closed = {key: cell.cell_contents for key, cell in cells}
+        values = {**inner.__globals__, **closed}
         try:
-            node, text = _definition(lines, name, code)
+            text = _definition(text, name)
         except SyntaxError as error:
             raise Unwritable("has no source that stands alone") from error
+        patch = self.replaced
+        if patch is not None and value is patch.value:
+            text = _calling_super(text, patch, values)
+        node = ast.parse(text).body[0]
         stored = [n for n in ast.walk(node) if isinstance(n, ast.Nonlocal)]
         if stored:
             raise Unwritable(f"a closure that changes {', '.join(stored[0].names)}")
-        cells = zip(code.co_freevars, inner.__closure__ or (), strict=True)
-        closed = {key: cell.cell_contents for key, cell in cells}
         try:
-            return text, self._reads(node, {**inner.__globals__, **closed})
+            return text, self._reads(node, values)
         except Unwritable as error:
             if any(f"reads {key}," in str(error) for key in closed):
                 raise Unwritable(f"a closure that {error}") from error
@@ -193,33 +207,46 @@ class Writer:
         return tuple(dict.fromkeys(needs))
 
 
-def _definition(lines: list[str], name: str, code: CodeType) -> tuple[ast.stmt, str]:
+def _definition(text: str, name: str) -> str:
     """A function's text at the top level, under a name; a lambda becomes a function."""
-    ends = re.compile(rf"\s{{0,{len(lines[0]) - len(lines[0].lstrip())}}}\S")
-    end = next(
-        (n for n in range(1, len(lines)) if ends.match(lines[n]) and _parses(lines[:n])),
-        len(lines),
-    )
-    text = textwrap.dedent("".join(lines[:end])).rstrip() + "\n"
     node = ast.parse(text).body[0]
     if isinstance(node, ast.FunctionDef):
-        if name != node.name:
-            text = re.sub(rf"(?m)^def\s+{node.name}\b", f"def {name}", text, count=1)
-            node = ast.parse(text).body[0]
-        return node, text
+        for decorator in node.decorator_list:
+            # It copies names and documentation alone, and what it copies from is not there.
+            if ast.unparse(called_function(decorator)) in ("functools.wraps", "wraps"):
+                text = text.replace(f"@{ast.get_source_segment(text, decorator)}\n", "", 1)
+        return re.sub(rf"(?m)^def\s+{node.name}\b", f"def {name}", text, count=1)
     lambdas = [n for n in ast.walk(node) if isinstance(n, ast.Lambda)]
-    if code.co_name != "<lambda>" or len(lambdas) != 1:
+    if len(lambdas) != 1:
         raise Unwritable("a lambda beside others" if lambdas else "is no plain function")
     args, body = ast.unparse(lambdas[0].args), ast.unparse(lambdas[0].body)
-    text = f"def {name}({args}):\n    return {body}\n"
-    return ast.parse(text).body[0], text
+    return f"def {name}({args}):\n    return {body}\n"
 
 
-def _parses(lines: list[str]) -> bool:
-    try:
-        return bool(ast.parse(textwrap.dedent("".join(lines))).body)
-    except SyntaxError:
-        return False
+def _calling_super(text: str, patch: Difference, values: Mapping[str, Any]) -> str:
+    """A method that calls the one that it replaces, with `SUPER` in place of each call.
+
+    The text stays as it is where the old method is more than called with the same object.
+    """
+    owner, _, attr = patch.target.partition(".")
+    old = getattr(getattr(fresh_module(patch.module), owner, None), attr, None)
+    node = ast.parse(text).body[0]
+    assert isinstance(node, ast.FunctionDef)
+    reads = [read.name for read in references([node]) if is_same(old, values.get(read.name))]
+    if old is None or not reads:
+        return text
+    changed, first = text, "self"
+    if node.args.args:
+        first = node.args.args[0].arg
+    elif node.args.vararg is not None:
+        rest = node.args.vararg.arg
+        changed = re.sub(rf"\*{rest}\b", f"self, *{rest}", text)
+        # Whatever else reads the arguments reads the object as one of them.
+        if [n.id for n in ast.walk(node) if isinstance(n, ast.Name)].count(rest) > len(reads):
+            return text
+    called = rf"\b({'|'.join(reads)})\(\s*{first}\b\s*(,\s*|(?=\)))"
+    changed, count = re.subn(called, f"{first}.{SUPER}{attr}(", changed)
+    return changed if count == len(reads) else text
 
 
 def _literal(value: Any) -> str | None:

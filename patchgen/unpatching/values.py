@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-import linecache
 import logging
 import sys
 import sysconfig
+import textwrap
 import warnings
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, partial, partialmethod
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -94,7 +94,7 @@ def _named(value: Any) -> str:
 def code_of(value: Any) -> CodeType | None:
     """The code that runs first where a value is called; None where it is no Python."""
     while not isinstance(value, FunctionType):
-        if isinstance(value, partial):
+        if isinstance(value, partial | partialmethod):
             value = value.func
         elif isinstance(value, MethodType | staticmethod | classmethod):
             value = value.__func__
@@ -160,8 +160,8 @@ def _short(path: str) -> str:
 
 def describe(value: Any) -> str:
     """What a value is, in a few words."""
-    if isinstance(value, partial):
-        return f"functools.partial of {describe(value.func)}"
+    if isinstance(value, partial | partialmethod):
+        return f"functools.{type(value).__name__} of {describe(value.func)}"
     if isinstance(value, MethodType):
         return describe(value.__func__)
     name = getattr(value, "__qualname__", getattr(value, "__name__", None))
@@ -173,7 +173,9 @@ def describe(value: Any) -> str:
     return text if len(text) < 60 else f"a {type(value).__qualname__}"
 
 
-def source_lines(code: CodeType) -> list[str]:
-    """The lines from the first of a function to the end of its file."""
-    linecache.checkcache(code.co_filename)
-    return linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
+def source_of(code: CodeType) -> str:
+    """The text of a function, or of the statement with a lambda; "" without one."""
+    try:
+        return textwrap.dedent(inspect.getsource(code))
+    except OSError:
+        return ""

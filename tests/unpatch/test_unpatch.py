@@ -231,6 +231,49 @@ modeling_llama.apply_rotary_pos_emb = functools.partial(rotate, scale=2.0)
 
 
 @pytest.mark.slow
+def test_wrappers_call_super(tmp_path):
+    # Of functools.wraps with and without its own parameters, of `__init__`, and a partialmethod.
+    text = f"""{MODEL}
+def scaled(scale):
+    def decorate(function):
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            return scale * function(*args, **kwargs)
+        return wrapper
+    return decorate
+
+modeling_llama.LlamaMLP.forward = scaled(0.5)(modeling_llama.LlamaMLP.forward)
+whole = modeling_llama.LlamaAttention.forward
+init = modeling_llama.LlamaAttention.__init__
+
+@functools.wraps(whole)
+def attention(self, hidden_states, *args, **kwargs):
+    out, weights = whole(self, self.norm(hidden_states), *args, **kwargs)
+    return 0.9 * out, weights
+
+def with_norm(self, config, layer_idx):
+    init(self, config, layer_idx)
+    self.norm = modeling_llama.LlamaRMSNorm(config.hidden_size)
+
+modeling_llama.LlamaAttention.forward = attention
+modeling_llama.LlamaAttention.__init__ = with_norm
+
+def norm(self, x, power):
+    return self.weight * x * power
+
+modeling_llama.LlamaRMSNorm.forward = functools.partialmethod(norm, power=0.5)
+{RUN}"""
+    done, report = run(tmp_path, text)
+    assert done.returncode == 0, (report, done.stderr)
+    assert report["equal"]["LlamaForCausalLM"]["largest"] == 0.0
+    written = report["models"][0]["text"]
+    assert "return scale * super().forward(*args, **kwargs)" in written
+    assert "super().__init__(config, layer_idx)" in written
+    assert "super().forward(self.norm(hidden_states), *args, **kwargs)" in written
+    assert "wraps" not in written
+
+
+@pytest.mark.slow
 def test_a_class_that_came_after_the_model_has_no_effect(tmp_path):
     text = f"{MODEL}{OBJECT}modeling_llama.LlamaMLP = nn.Identity\n"
     text += f"modeling_llama.LlamaRMSNorm.forward = lambda self, x: x\n{RUN_OBJECT}"
