@@ -35,8 +35,9 @@ TARGETS = {"all variants, cold": "3 G", "one variant, cold": "0.4 s", "a second 
 def find_parents(installed: Path) -> list[Path]:
     """The modeling files of transformers that outputs of the gallery are made from."""
     lock = json.loads((REPOSITORY / "patchgen.lock").read_text())
+    records = [lock[name] for name in lock if name.endswith(".py")]
     found: set[Path] = set()
-    for record in lock["outputs"].values():
+    for record in records:
         for path in record["parents"]:
             if Path(path).name.startswith("modeling_") and path.startswith("transformers/models/"):
                 found.add(installed.parent / path)

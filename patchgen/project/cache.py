@@ -20,7 +20,7 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -93,8 +93,8 @@ class Cache:
             "overrides": [asdict(override) for override in outcome.overrides],
         }
         if outcome.texts is not None:
-            parents = {output.name: _rows(output.parents) for output in outcome.outputs}
-            made = {"texts": dict(outcome.texts), "parents": parents}
+            outputs = [asdict(output) for output in outcome.outputs]
+            made = {"texts": dict(outcome.texts), "outputs": outputs}
             path = self._path_of("texts", outcome.modular)
             self._write(path, self._made_from(outcome), made)
         self._write(self._path_of("outcomes", outcome.modular), self._world, stored)
@@ -108,11 +108,8 @@ class Cache:
         # What the gate compares and what is written are the same.
         if any(digest_of(made["texts"][file.name]) != digest for file, digest in outcome.files):
             return None
-        outputs = []
-        for output in outcome.outputs:
-            parents = tuple(UsedSymbol(*row) for row in made["parents"][output.name])
-            outputs.append(replace(output, parents=parents))
-        return replace(outcome, outputs=tuple(outputs), texts=made["texts"])
+        outputs = tuple(_output(item) for item in made["outputs"])
+        return replace(outcome, outputs=outputs, texts=made["texts"])
 
     def load_answers(self, modular: Modular) -> Answers:
         """The answers of earlier runs on `modular`."""
@@ -251,10 +248,6 @@ def _seal(path: Path, world: Mapping[str, Any], content: bytes) -> bytes:
     return hashlib.sha256(text).digest() + hashlib.sha256(content).digest()
 
 
-def _rows(parents: Sequence[UsedSymbol]) -> list[tuple[str, str, str]]:
-    return [(used.symbol, used.digest, used.path) for used in parents]
-
-
 def _outcome(modular: Modular, stored: Mapping[str, Any]) -> Outcome:
     """The outcome of an entry.  Raises KeyError or TypeError for what is none."""
     return Outcome(
@@ -274,7 +267,7 @@ def _output(item: Mapping[str, Any]) -> Output:
         "notes": tuple(Note(Location(**note["at"]), note["what"]) for note in item["notes"]),
         "summary": Summary(tuple(summary["classes"]), tuple(summary["parents"])),
         "warnings": tuple(_problem(warning) for warning in item["warnings"]),
-        "parents": (),
+        "parents": tuple(UsedSymbol(**used) for used in item["parents"]),
     }
     return Output(**{**item, **values})
 

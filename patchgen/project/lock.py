@@ -1,7 +1,9 @@
 """Read and write patchgen.lock: what each output was made from.
 
 People read the file, and `check` says from it why an output is stale.  It is checked in; it is
-sorted and holds no times and no absolute paths.
+sorted and holds no times and no absolute paths.  It is one JSON object with a line for each output,
+and no other line changes when one is added: so git can merge two branches that add some, if
+`.gitattributes` has `patchgen.lock merge=union`.  The former form, of format 1, is still read.
 
 A record is about the run that first gave its output, and is written again only with another output:
 what `check` finds right, `convert` leaves alone.  A record can therefore not be compared with the
@@ -29,7 +31,7 @@ from patchgen.project.versions import own_digest
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import display_module
 
-FORMAT = 1
+FORMAT = 2
 SEAL = "record_sha256"
 EDITED = "its record was edited by hand"
 ABOUT = (
@@ -208,15 +210,21 @@ def _parse(text: str, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str
     try:
         # json takes the last of two equal keys without a word; a merge can leave both.
         data = json.loads(text, object_pairs_hook=lambda pairs: _keyed(pairs, repeated))
-        # The type too: `true` and `1.0` are equal to 1.
-        if type(data["format"]) is not int or data["format"] != FORMAT:
-            raise ValueError(f"it has format {data['format']}, this patchgen writes {FORMAT}")
-        flaw = _flaw(data, repeated)
-        return {
-            output: read_entry(output, entry, flaw) for output, entry in data["outputs"].items()
-        }
+        fields = _fields(data)
+        flaw = _flaw(fields, repeated)
+        outputs = (key for key in fields if key.endswith(".py"))
+        return {key: read_entry(key, fields[key], flaw) for key in outputs}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _not_understood(error) from error
+
+
+def _fields(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields as the file has them now; in format 1, outputs were in a table of their own."""
+    written = data["format"]
+    # The type too: `true` and `1.0` are equal to 1.
+    if repr(written) not in ("1", str(FORMAT)):
+        raise ValueError(f"it has format {written}, this patchgen writes {FORMAT}")
+    return data if written == FORMAT else {**data.pop("outputs"), **data}
 
 
 def _not_understood(error: Exception) -> PatchgenError:
@@ -247,7 +255,8 @@ def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
 
 def _flaw(data: Mapping[str, Any], repeated: list[str]) -> str:
     """What is wrong with the file as a whole, so that all records are written again."""
-    unknown = sorted(data.keys() - {"about", "format", "outputs"})
+    rest = data.keys() - {"about", "format"}
+    unknown = sorted(key for key in rest if not key.endswith(".py"))
     if repeated:
         return f"{LOCK} has the key {repeated[0]!r} twice"
     if unknown:
@@ -258,14 +267,27 @@ def _flaw(data: Mapping[str, Any], repeated: list[str]) -> str:
 def render_lock(records: Iterable[Record]) -> str:
     """The text of patchgen.lock."""
     ordered = sorted(records, key=lambda record: record.output)
-    outputs = {record.output: _entry(record) for record in ordered}
-    whole = {"about": ABOUT, "format": FORMAT, "outputs": outputs}
-    # One value a line, so that a diff shows what changed.
-    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+    lines = [_line("about", ABOUT)]
+    lines += [_line(record.output, _entry(record)) for record in ordered]
+    # The last line has no comma, so it is never one that is added.
+    lines.append(_line("format", FORMAT))
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-# The fields of an entry that are texts, in their order.
-_TEXTS = ("modular", "modular_sha256", "output_sha256", "diff_sha256", "made_by", "settings")
+def _line(key: str, value: object) -> str:
+    return json.dumps({key: value}, ensure_ascii=False)[1:-1]
+
+
+# The texts of an entry, and the fields of a record that hold them.
+_TEXTS = {
+    "modular": "modular",
+    "modular_sha256": "modular_digest",
+    "output_sha256": "digest",
+    "diff_sha256": "diff_digest",
+    "made_by": "made_by",
+    "settings": "settings",
+    "patchgen_sha256": "own_digest",
+}
 
 
 def _seal(output: str, entry: Mapping[str, Any]) -> str:
@@ -282,19 +304,10 @@ def _entry(record: Record) -> dict[str, Any]:
     parents: dict[str, dict[str, str]] = {}
     for used in record.parents:
         parents.setdefault(used.path, {})[used.symbol] = used.digest
-    texts = (
-        record.modular,
-        record.modular_digest,
-        record.digest,
-        record.diff_digest,
-        record.made_by,
-        record.settings,
-    )
     entry = {
-        **dict(zip(_TEXTS, texts, strict=True)),
+        **{key: getattr(record, name) for key, name in _TEXTS.items()},
         "parents": {path: dict(sorted(of.items())) for path, of in sorted(parents.items())},
         "reads": dict(record.reads),
-        "patchgen_sha256": record.own_digest,
     }
     # What was edited stays so until it is made anew.
     return {**entry, SEAL: "" if record.flaw else _seal(record.output, entry)}
@@ -314,9 +327,7 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
     entry = entry if isinstance(entry, dict) else {}
     if entry.get(SEAL) != _seal(output, entry):
         flaw = EDITED
-    modular, modular_digest, digest, diff_digest, made_by, settings = (
-        str(entry.get(key, "")) for key in _TEXTS
-    )
+    texts = {name: str(entry.get(key, "")) for key, name in _TEXTS.items()}
     try:
         # Sorted as tuples, in the order of the fields: tens of thousands of values compare slowly.
         used = sorted(
@@ -329,14 +340,8 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
         used, reads, flaw = [], [], EDITED
     return Record(
         output,
-        modular,
-        modular_digest,
-        digest,
-        diff_digest,
-        made_by,
-        settings,
-        tuple(UsedSymbol(*fields) for fields in used),
-        tuple(reads),
-        str(entry.get("patchgen_sha256", "")),
-        flaw,
+        **texts,
+        parents=tuple(UsedSymbol(*fields) for fields in used),
+        reads=tuple(reads),
+        flaw=flaw,
     )

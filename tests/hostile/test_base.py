@@ -77,7 +77,7 @@ def drop_the_record(tree):
     """With the modular file: what is left is somebody's own file by the rules of the tree."""
     tree(MODULAR).unlink()
     records = json.loads(tree.read("patchgen.lock"))
-    del records["outputs"][OUTPUT]
+    del records[OUTPUT]
     tree.write("patchgen.lock", json.dumps(records, indent=1) + "\n")
     text = tree.read(OUTPUT).split("\n", 1)[1]
     tree.write(OUTPUT, text)

@@ -118,7 +118,7 @@ def in_records(tree, world):
     tree.write("setup.py", "# mine\n")
     tree.write(".git/config", "[core]\n")
     lock = json.loads(tree.read("patchgen.lock"))
-    record = lock["outputs"]["generated/v1/modeling_v1.py"]
+    record = lock["generated/v1/modeling_v1.py"]
     for name in (
         "setup.py",
         ".git/config",
@@ -126,7 +126,7 @@ def in_records(tree, world):
         str(world.outside / "keep.py"),
         FILE,
     ):
-        lock["outputs"][name] = record | {"modular": "modular/gone/modular_gone.py"}
+        lock[name] = record | {"modular": "modular/gone/modular_gone.py"}
     tree.write("patchgen.lock", json.dumps(lock))
 
 

@@ -138,11 +138,11 @@ def test_a_record_that_was_edited_by_hand(old, new, made, cli):
     "old, new, why",
     [
         (
-            '"format": 1',
-            '"format": 1, "mine": {}',
+            '"format": 2',
+            '"format": 2, "mine": {}',
             "patchgen.lock has the key 'mine', which patchgen does not write",
         ),
-        ('"format": 1', '"format": 1, "format": 1', "patchgen.lock has the key 'format' twice"),
+        ('"format": 2', '"format": 2, "format": 2', "patchgen.lock has the key 'format' twice"),
         ('"made_by"', '"settings": "x", "made_by"', "patchgen.lock has the key 'settings' twice"),
         (
             '"about": "Written',
