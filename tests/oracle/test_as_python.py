@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
-from patchgen.verifying.oracle.judge import judge
+from patchgen.verifying.oracle.judge import NotJudged, judge
 from tests.toytree import REPOSITORY
 
 GALLERY = sorted(REPOSITORY.glob("modular/*/modular_*.py"))
@@ -314,7 +314,39 @@ class BertPooler(bert.BertPooler):
         return pooled.relu()
 """,
     ),
+    "a new model with a block of another model, whose helper clashes": (
+        "tiny",
+        """
+from transformers.models.arcee import modeling_arcee as arcee
+from transformers.models.llama import modeling_llama as llama
+class TinyDecoderLayer(llama.LlamaDecoderLayer):
+    pass
+class TinyForCausalLM(arcee.ArceeForCausalLM):
+    pass
+""",
+    ),
+    "a block that its own model initialises": (
+        "gptj_x",
+        """
+from transformers.models.gpt2 import modeling_gpt2 as gpt2
+from transformers.models.gptj import modeling_gptj as gptj
+class GPTJMLP(gpt2.GPT2MLP):
+    pass
+class GPTJForCausalLM(gptj.GPTJForCausalLM):
+    pass
+""",
+    ),
 }
+
+# The layer brings LlamaMLP, which is called LongcatFlashMLP: nothing reads upstream's any more.
+HELPED = """
+from transformers.models.llama import modeling_llama as llama
+from transformers.models.longcat_flash import modeling_longcat_flash as longcat
+class LongcatFlashDecoderLayer(llama.LlamaDecoderLayer):
+    pass
+class LongcatFlashForCausalLM(longcat.LongcatFlashForCausalLM):
+    pass
+"""
 
 
 @pytest.mark.parametrize("what", WRITTEN)
@@ -325,3 +357,24 @@ def test_what_is_converted_is_as_python_runs_it(what: str, tmp_path: Path) -> No
     result = flatten(path, make_environment(tmp_path), Settings())
     assert not result.problems
     assert judge(path, {file.name: file.text for file in result.files}, tmp_path) == []
+
+
+def test_a_block_that_begins_otherwise_is_seen(tmp_path: Path) -> None:
+    model, text = WRITTEN["a block that its own model initialises"]
+    path = tmp_path / f"modular_{model}.py"
+    path.write_text(text, encoding="utf-8")
+    (file,) = flatten(path, make_environment(tmp_path), Settings()).files
+    without = file.text.replace("if isinstance(module, GPTJMLP)", "if False")
+    assert without != file.text
+    found = judge(path, {file.name: without}, tmp_path)
+    assert any("a new model's transformer.h.0.mlp.c_proj.weight" in each for each in found), found
+
+
+def test_a_helper_takes_the_name_of_a_class_that_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "modular_longcat_flash_x.py"
+    path.write_text(HELPED, encoding="utf-8")
+    (file,) = flatten(path, make_environment(tmp_path), Settings()).files
+    assert "class LongcatFlashMLP" in file.text
+    # All classes are equal; no configuration of LongCat has what Llama's layer reads.
+    with pytest.raises(NotJudged, match="mlp_bias"):
+        judge(path, {file.name: file.text}, tmp_path)

@@ -27,7 +27,8 @@ _SILENT = frozenset(
     "__dict__ __weakref__ __module__ __annotations__ __doc__ __static_attributes__ __orig_bases__"
     " __firstlineno__ __annotate__ __annotate_func__ __annotations_cache__ __parameters__"
     " __match_args__ __abstractmethods__ _abc_impl __subclasshook__ __dataclass_fields__"
-    " __dataclass_params__ __type_validators__ __validators__ __class_validators__".split()
+    " __dataclass_params__ __type_validators__ __validators__ __class_validators__"
+    " _backward_cls".split()
 )
 
 
@@ -104,7 +105,8 @@ def _order(meaning: Meaning, cls: type, flat: type) -> list[str]:
     kept = {_plain(each.__name__) for each in flat.__mro__}
     names = []
     for each in cls.__mro__:
-        name = meaning.name_of(each) or each.__name__
+        # A helper may have got another name than its parent says.
+        name = _plain(flat.__name__) if each is cls else meaning.name_of(each) or each.__name__
         is_merged = meaning.is_own(each) and name not in kept
         if not is_merged and name not in names:
             names.append(name)
@@ -181,7 +183,8 @@ def _described(meaning: Meaning, value: Any) -> Any:
     """A value in the flat file's names, so that both sides can be compared."""
     match value:
         case type() | FunctionType():
-            return _plain(meaning.name_of(value) or value.__name__)
+            # Of two with one new name, one keeps its parent's.
+            return meaning.renamed_in(_plain(meaning.name_of(value) or value.__name__))
         case str():
             return meaning.renamed_in(value)
         case dict() | MappingProxyType():

@@ -18,6 +18,7 @@ from patchgen.verifying.inputs.arguments import LARGEST, CannotBuild
 from patchgen.verifying.inputs.dummy import make_inputs
 from patchgen.verifying.models.build import draw_weights, on_meta
 from patchgen.verifying.observe.step import observe_step
+from patchgen.verifying.oracle.initialised import blocks_initialised
 from patchgen.verifying.oracle.running import Meaning, NotJudged
 from patchgen.verifying.parts.part_check import Scenario
 
@@ -44,7 +45,7 @@ def compare_models(
     _share_what_text_says(meaning, flat)
     try:
         values = tiny_config(theirs.config_class)
-        with meaning.auto_classes():
+        with meaning.auto_classes(), blocks_initialised(meaning):
             model = build(meant, as_config_of(meant, values, theirs))
     except Exception as error:  # each model has its own
         raise NotJudged(f"{head} is not built by Python: {describe_error(error, 200)}") from error

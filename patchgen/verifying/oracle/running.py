@@ -31,7 +31,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
+from os.path import commonprefix
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,6 +41,9 @@ from unittest.mock import patch
 from transformers.models.auto.auto_factory import _LazyAutoMapping
 
 from patchgen import disk
+from patchgen.syntax.blocks import imports_of
+from patchgen.syntax.bound import bound_names, own_nodes, own_statements
+from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import names_within
 from patchgen.verifying.oracle import edits
 
@@ -112,8 +116,10 @@ class Meaning:
             kinds = {each for each in followed if _kind(each) == _kind(module)}
             # TinyLlamaMLP(LlamaMLP) says of no prefix what becomes of it.
             shared = Counter(pair for pair in prefixes if pair is not None and pair[0])
-            if shared and not kinds:
-                copy.prefix, copy.new_prefix = shared.most_common(1)[0][0]
+            if shared:
+                copy.lent = shared.most_common(1)[0][0]
+            if not kinds:
+                copy.prefix, copy.new_prefix = copy.lent
             copy.is_followed = module in followed or not kinds
         for node in modular.classes.values():
             for module, parent in modular.parents_of(node):
@@ -140,7 +146,7 @@ class Meaning:
             vars(copy.module)[theirs]
             for copy in self.copies.values()
             for theirs in copy.originals
-            if copy.renamed(theirs) == name
+            if name in (copy.renamed(theirs), copy.as_helper(theirs))
         ]
 
     def value_of(self, name: str) -> Any:
@@ -164,12 +170,10 @@ class Meaning:
 
     def is_changed(self, cls: type) -> bool:
         """Whether a class is of the file, or of a copy and reads what the file defines."""
-        if any(each.module.__name__ == cls.__module__ for each in self.modulars.values()):
-            return True
         for copy in self.copies.values():
             if copy.module.__name__ == cls.__module__:
                 return copy.is_followed and copy.reads_new(cls.__name__)
-        return False
+        return self.name_of(cls) is not None
 
     def renamed_in(self, text: str) -> str:
         """`text` with the names of a new model in place of its parent's."""
@@ -184,20 +188,16 @@ class Meaning:
         """The classes and functions that a flat file has to have."""
         kinds = (ast.ClassDef, ast.FunctionDef)
         own = {n.name for n in self.modular.tree.body if isinstance(n, kinds)}
-        if "__all__" in vars(self.modular.module):
-            return own & {*vars(self.modular.module)["__all__"]}
-        return own
+        return own.intersection(vars(self.modular.module).get("__all__", own))
 
     def own_values(self) -> dict[str, Any]:
         """What the modular file binds otherwise than by a class, a function or an import."""
         definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        body = [each for each in self.modular.tree.body if not isinstance(each, definitions)]
         names: list[str] = []
-        for node in self.modular.tree.body:
-            if isinstance(node, definitions):
-                continue
-            for part in ast.walk(node):
-                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                    names.append(part.id)
+        for part in own_nodes(body):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                names.append(part.id)
         values = vars(self.modular.module)
         # What is deleted again is not there, nor is what only `if __name__ == "__main__":` binds.
         there = [name for name in names if name in values and not name.startswith("__")]
@@ -282,6 +282,7 @@ class Copy(Running):
     removed: dict[str, set[str]] = field(default_factory=dict)  # members, by the parent's class
     prefix: str = ""
     new_prefix: str = ""
+    lent: tuple[str, str] = ("", "")  # prefixes of helpers that come with a class
     is_followed: bool = False
     at: int = 0
 
@@ -297,6 +298,11 @@ class Copy(Running):
         """What `name` of the parent is called in the output."""
         has_prefix = self.prefix and name.startswith(self.prefix)
         return self.new_prefix + name.removeprefix(self.prefix) if has_prefix else name
+
+    def as_helper(self, name: str) -> str:
+        """What `name` of the parent may be called beside a class that took another's place."""
+        prefix, new = self.lent
+        return re.sub(f"^{prefix}", new, name)
 
     def reads_new(self, name: str) -> bool:
         """Whether `name` reads a definition that is replaced, at whatever distance.
@@ -355,7 +361,14 @@ class Copy(Running):
             if name not in before or before[name] is not value:
                 self.originals[name] = value
                 if self.is_followed and not name.startswith("__"):
-                    self.meaning.modular.require(self.renamed(name))
+                    self.follow(self.renamed(name))
+
+    def follow(self, name: str) -> None:
+        """Put what the file defines in its place, also where another parent needed it first."""
+        modular = self.meaning.modular
+        modular.require(name)
+        if name in modular.defined:
+            modular.take_places([name])
 
     def prepare(self, node: ast.ClassDef) -> None:
         """Take out what is removed; let `super(Own, self)` mean this class, whoever follows it."""
@@ -405,15 +418,9 @@ class Modular(Running):
     def origins(self) -> dict[str, tuple[str, str]]:
         """The module and, if it is not the module itself, the name that an import binds."""
         found = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.ImportFrom):
-                module = self.absolute(node.module or "", node.level)
-                for alias in node.names:
-                    found[alias.asname or alias.name] = (module, alias.name)
-            elif isinstance(node, ast.Import):
-                for alias in node.names:
-                    if alias.asname:
-                        found[alias.asname] = (alias.name, "")
+        for each in imports_of(self.tree.body):
+            if not each.binds_package:
+                found[each.bound] = (self.absolute(each.module, each.level), each.name)
         return found
 
     @property
@@ -601,65 +608,40 @@ def _meant(module: str, name: str) -> tuple[str, str]:
 
 def _prefixes(name: str, parent: str) -> tuple[str, str] | None:
     """The parent's prefix and the new one: Llama and Tiny of TinyMLP and LlamaMLP."""
-    length = 0
-    while name[-length - 1 :] == parent[-length - 1 :] and length < min(len(name), len(parent)):
-        length += 1
-    while length and not parent[-length].isupper():  # a word of the name
-        length -= 1
-    return (parent[: len(parent) - length], name[: len(name) - length]) if length else None
+    shared = commonprefix([name[::-1], parent[::-1]])[::-1]
+    words = re.search("[A-Z].*", shared)
+    return (parent.removesuffix(words[0]), name.removesuffix(words[0])) if words else None
 
 
 def _split(node: ast.stmt) -> list[ast.stmt]:
     """An import of several names as one of each, so that none waits for another."""
     if not isinstance(node, ast.ImportFrom):
         return [node]
-    place = {"lineno": node.lineno, "col_offset": node.col_offset}
-    return [ast.ImportFrom(node.module, [alias], node.level, **place) for alias in node.names]
+    single = [ast.ImportFrom(node.module, [alias], node.level) for alias in node.names]
+    return [ast.copy_location(each, node) for each in single]
 
 
 def _bound(node: ast.stmt) -> list[str]:
     """The names that a statement binds or fills."""
-    match node:
-        case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-            return [node.name]
-        case ast.Import() | ast.ImportFrom():
-            return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
-        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            parts = [part for target in targets for part in ast.walk(target)]
-            return [part.id for part in parts if isinstance(part, ast.Name)]
-        case ast.Expr():
-            return _filled(node)
-        case ast.If() | ast.Try() | ast.With():
-            inner = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.stmt)]
-            inner += [p for handler in getattr(node, "handlers", []) for p in handler.body]
-            return [name for part in inner for name in _bound(part)]
-    return []
+    if isinstance(node, ast.Delete):
+        return []
+    filled = map(_filled, own_statements([node]))
+    return [*bound_names([node]), *chain.from_iterable(filled)]
 
 
-def _filled(node: ast.stmt) -> list[str]:
+def _filled(node: ast.AST) -> list[str]:
     """The names whose values a statement changes, and does not bind: `TABLE["a"] = gelu`."""
     match node:
         case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))):
             return [name]  # TABLE.update(...), operator.register_fake(...)
-        case ast.Assign(targets=[ast.Subscript(ast.Name(name))]):
+        case ast.Assign(targets=[ast.Subscript(ast.Name(name)) | ast.Attribute(ast.Name(name))]):
             return [name]
     return []
 
 
-def _read_at_import(node: ast.AST) -> set[str]:
+def _read_at_import(node: ast.stmt) -> set[str]:
     """The names that a statement reads when it runs: not those in bodies of functions."""
-    if isinstance(node, ast.Name):
-        return {node.id} if isinstance(node.ctx, ast.Load) else set()
-    is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    names: set[str] = set()
-    for part, value in ast.iter_fields(node):
-        if is_function and part == "body":
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
-                names |= _read_at_import(child)
-    return names
+    return {each.name for each in references([node]) if each.eager}
 
 
 def _take_out(node: ast.ClassDef, names: set[str]) -> None:
@@ -673,9 +655,9 @@ def _removals(node: ast.ClassDef) -> set[str]:
     found = set()
     for each in node.body:
         match each:
-            case ast.FunctionDef(name=name, body=[*_, ast.Raise(error)]):
-                texts = [part for part in each.body[:-1] if not _is_text(part)]
-                if not texts and error and ast.unparse(error) in _REMOVED:
+            case ast.FunctionDef(name=name, body=[*text, ast.Raise(error)]):
+                is_alone = len(text) == (ast.get_docstring(each) is not None)
+                if is_alone and error and ast.unparse(error).removesuffix("()") == "AttributeError":
                     found.add(name)
             case ast.Assign(targets=[ast.Name(name)], value=value):
                 if ast.unparse(value) == "AttributeError()":
@@ -683,12 +665,5 @@ def _removals(node: ast.ClassDef) -> set[str]:
     return found
 
 
-_REMOVED = ("AttributeError", "AttributeError()")
-
-
 def _look_up(names: Mapping[str, str], found: re.Match[str]) -> str:
     return names[found[0]]
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
