@@ -9,7 +9,7 @@ import pytest
 
 from tests.toytree import REPOSITORY
 
-PAGE: Path = REPOSITORY / "docs" / "training"
+PAGE: Path = REPOSITORY / "docs" / "records"
 RECORD = json.loads((PAGE / "training.json").read_text(encoding="utf-8"))
 WITHIN = 0.02
 
