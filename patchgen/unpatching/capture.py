@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -60,28 +60,27 @@ class Difference:
     value: Any = field(default=None, compare=False, repr=False)
 
 
-def own_module(model: nn.Module) -> str:
+def own_module(model: nn.Module | None) -> str:
     """The modeling module of transformers that a model's class comes from; "" without one."""
     return next((m for base in type(model).__mro__ if MODELING.fullmatch(m := base.__module__)), "")
 
 
 def capture(model: nn.Module | None) -> list[Difference]:
     """Every difference of a model; without one, those of all modeling modules in use."""
-    if model is None:
-        names = {name for name in sys.modules if MODELING.fullmatch(name)}
-        modules: list[nn.Module] = []
-    else:
-        modules = [*model.modules()]
-        bases = {base for part in modules for base in type(part).__mro__}
-        names = {base.__module__ for base in bases if MODELING.fullmatch(base.__module__)}
-    differences = [patch for name in sorted(names) for patch in _of_module(sys.modules[name])]
+    modules = [*model.modules()] if model is not None else []
     classes = {type(part) for part in modules}
+    used = {base.__module__ for owner in classes for base in owner.__mro__} or {*sys.modules}
+    names = set(filter(MODELING.fullmatch, used))
+    differences = [patch for name in sorted(names) for patch in _of_module(sys.modules[name])]
     differences = [_with_life(patch, classes) for patch in differences]
     differences += _of_other_modules(names, classes)
     if model is not None:
         written = {patch.value for patch in differences if patch.kind == "class"}
-        differences += [*_of_instances(model), *_strangers(model, written), *_hooks(model)]
-    return differences
+        differences += _of_instances(model)
+        differences += _strangers(model, written)
+        differences += _hooks(model)
+    # Two methods may read one new attribute.
+    return [*dict.fromkeys(differences)]
 
 
 def _difference(target: str, module: str, kind: str, value: Any, why_not: str = "") -> Difference:
@@ -101,9 +100,7 @@ def _of_module(module: ModuleType) -> Iterator[Difference]:
             continue
         if key not in new:
             yield Difference(key, name, "attribute", "gone", "", "", "a name that was deleted")
-        elif key not in old:
-            yield _difference(key, name, _kind(new[key]), new[key])
-        elif not is_same(old[key], new[key]):
+        elif key not in old or not is_same(old[key], new[key]):
             yield _difference(key, name, _kind(new[key]), new[key])
         elif isinstance(new[key], type) and new[key].__module__ == name:
             yield from _of_class(old[key], new[key])
@@ -128,9 +125,7 @@ def _of_class(old: type, new: type) -> Iterator[Difference]:
         elif key not in theirs or not is_same(theirs[key], ours[key]):
             kind = "method" if code_of(ours[key]) or callable(ours[key]) else "attribute"
             yield _difference(target, new.__module__, kind, ours[key])
-    if [base.__qualname__ for base in old.__bases__] != [
-        base.__qualname__ for base in new.__bases__
-    ]:
+    if not is_same(old.__bases__, new.__bases__):
         bases = ", ".join(describe(base) for base in new.__bases__)
         yield Difference(name, new.__module__, "class", f"of {bases}", "", "", "other bases")
 
@@ -138,12 +133,8 @@ def _of_class(old: type, new: type) -> Iterator[Difference]:
 def _is_noted(owner: type, key: str) -> bool:
     """Whether the code of a base keeps an answer in its classes under this name."""
     files = {getattr(sys.modules[base.__module__], "__file__", None) for base in owner.__mro__[1:]}
-    return not hasattr(owner, key) and any(key in _text(file) for file in files if file)
-
-
-@cache
-def _text(file: str) -> str:
-    return disk.text_of(file) if file.endswith(".py") else ""
+    texts = (disk.text_of(file) for file in files if file and file.endswith(".py"))
+    return not hasattr(owner, key) and any(key in text for text in texts)
 
 
 def _with_life(patch: Difference, classes: set[type]) -> Difference:
@@ -211,7 +202,6 @@ def _of_instances(model: nn.Module) -> Iterator[Difference]:
     for path, part in model.named_modules():
         by_class.setdefault(type(part), []).append((path, part))
     for owner, instances in by_class.items():
-        reported = set[str]()
         keys = dict.fromkeys(k for _, part in instances for k in vars(part) if _replaces(owner, k))
         for key in keys:
             having = [(path, part) for path, part in instances if _is_set(part, key)]
@@ -228,9 +218,7 @@ def _of_instances(model: nn.Module) -> Iterator[Difference]:
                 why = f"{len(having)} of {len(instances)} instances have it, as {having[0][0]}"
             else:
                 why = ""
-                added = [*_added(owner, [part for _, part in instances], functions[0])]
-                yield from (patch for patch in added if patch.target not in reported)
-                reported |= {patch.target for patch in added}
+                yield from _added(owner, [part for _, part in instances], first)
             yield replace(patch, why_not=why)
 
 
@@ -289,6 +277,13 @@ def _strangers(model: nn.Module, written: set[Any]) -> Iterator[Difference]:
             if path:
                 inside += (f"{path}.",)
     for owner, paths in matches.items():
+        base = owner.__bases__[0]
+        # `layer.__class__ = Mine` for each of a class: they were built as that class.
+        is_built_so = paths[0] and len(owner.__bases__) == 1 and "__init__" not in vars(owner)
+        if is_built_so and MODELING.fullmatch(base.__module__):
+            if {type(part) for part in model.modules() if isinstance(part, base)} == {owner}:
+                yield _difference(base.__qualname__, base.__module__, "class", owner)
+                continue
         why = "a class of its own, which no patch puts into the model's file"
         yield _difference(_listed(paths), owner.__module__, "instance", owner, why)
 

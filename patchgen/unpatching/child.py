@@ -25,6 +25,7 @@ from torch.nn.modules import module as hooks
 from patchgen import disk
 from patchgen.unpatching.capture import capture, own_module
 from patchgen.unpatching.source import pieces_of
+from patchgen.unpatching.values import note_compiled
 
 
 def record(model: nn.Module | None, folder: Path, error: str = "", observe: bool = False) -> None:
@@ -36,10 +37,11 @@ def record(model: nn.Module | None, folder: Path, error: str = "", observe: bool
     listed = []
     for number, patch in enumerate(differences):
         why = why_not.get(number, patch.why_not)
-        listed.append({**vars(patch), "why_not": why, "value": None})
+        listed.append({**vars(patch), "why_not": why})
+        del listed[-1]["value"]
     data: dict[str, Any] = {
         "model": type(model).__name__ if model is not None else "",
-        "module": own_module(model) if model is not None else "",
+        "module": own_module(model),
         "error": error,
         "version": transformers.__version__,
         "root": str(Path(transformers.__file__).parents[1]),
@@ -125,6 +127,7 @@ def main() -> None:
     error = ""
     try:
         code, module, sys.argv = _load(command)
+        sys.addaudithook(note_compiled)
         kept, sys.modules["__main__"] = sys.modules["__main__"], module
         exec(code, vars(module))
         del kept

@@ -32,8 +32,6 @@ from patchgen.verifying.observe.step import observe_step
 from patchgen.verifying.parts.part_check import Scenario
 
 SCENARIOS = {"evaluation": Scenario(), "training": Scenario(train=True)}
-# Sums in another order: the flat file computes what the patched model does, so this is generous.
-BOUND = 1e-5
 
 
 def observe_patched(
@@ -94,12 +92,14 @@ def _observe(
     tiny = build_parent(head, copy.deepcopy(config), torch.float32)
     for patch in differences:
         owner, _, key = patch.target.partition(".")
-        if patch.why_not:
+        if patch.why_not or patch.dead:
             continue
         for part in tiny.modules():
             if type(part).__qualname__ != owner:
                 continue
-            if patch.kind == "instance":
+            if patch.kind == "class" and issubclass(patch.value, type(part)):
+                part.__class__ = patch.value
+            elif patch.kind == "instance":
                 part.__dict__[key] = MethodType(patch.value, part)
             elif patch.kind == "attribute" and key not in vars(type(part)):
                 part.__dict__[key] = patch.value

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import logging
 import re
 import sys
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial, partialmethod
@@ -23,13 +25,13 @@ import torch
 
 from patchgen import disk
 from patchgen.author.align.file import absolute_module
-from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_by
 from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import called_function
 from patchgen.unpatching import SUPER
 from patchgen.unpatching.capture import MODELING, Difference
 from patchgen.unpatching.values import (
+    contents_of,
     describe,
     fresh_module,
     is_of_user,
@@ -66,10 +68,11 @@ class Assigned:
 class Writer:
     """The pieces of all differences.  Each name stands for one value."""
 
+    replaced: Difference  # what is being written
+
     def __init__(self) -> None:
         self.pieces: dict[str, Piece] = {}
         self.bound: dict[str, Any] = {}
-        self.replaced: Difference | None = None
 
     def assign(self, number: int, patch: Difference) -> Assigned:
         """How a difference is written.  Raises Unwritable."""
@@ -140,33 +143,26 @@ class Writer:
         return f"def {name}({first}*args, **kwargs):\n    return {call}", (inner,)
 
     def _function(self, name: str, value: FunctionType) -> tuple[str, tuple[str, ...]]:
-        inner = value
-        while isinstance(getattr(inner, "__wrapped__", None), FunctionType):
-            inner = inner.__wrapped__  # type: ignore[attr-defined]
-        if inner is not value and inner.__globals__.get(inner.__name__) is not value:
+        inner = inspect.unwrap(value)
+        if getattr(inner, "__globals__", {}).get(inner.__name__) is not value:
             inner = value  # The decorator does not stand above the function.
         code = inner.__code__
         if code.co_filename.startswith(root_of("torch")):
             raise Unwritable(f"made by {describe(value)} of torch while the program runs")
         if "__class__" in code.co_freevars:
             raise Unwritable("calls super(), so it belongs to a class")
-        text = source_of(code)
-        if not text:
-            raise Unwritable("has no source")
-        cells = zip(code.co_freevars, inner.__closure__ or (), strict=True)
-        closed = {key: cell.cell_contents for key, cell in cells}
+        closed = dict(zip(code.co_freevars, contents_of(inner), strict=True))
         values = {**inner.__globals__, **closed}
         try:
-            text = _definition(text, name)
-        except SyntaxError as error:
+            text = _definition(source_of(code), name)
+        except (SyntaxError, OSError) as error:
             raise Unwritable("has no source that stands alone") from error
-        patch = self.replaced
-        if patch is not None and value is patch.value:
-            text = _calling_super(text, patch, values)
+        if value is self.replaced.value:
+            text = _calling_super(text, self.replaced, values)
         node = ast.parse(text).body[0]
-        stored = [n for n in ast.walk(node) if isinstance(n, ast.Nonlocal)]
-        if stored:
-            raise Unwritable(f"a closure that changes {', '.join(stored[0].names)}")
+        for inside in ast.walk(node):
+            if isinstance(inside, ast.Nonlocal):
+                raise Unwritable(f"a closure that changes {', '.join(inside.names)}")
         try:
             return text, self._reads(node, values)
         except Unwritable as error:
@@ -176,26 +172,22 @@ class Writer:
 
     def _class(self, name: str, value: type) -> tuple[str, tuple[str, ...]]:
         module = sys.modules.get(value.__module__)
-        file = getattr(module, "__file__", None)
-        source = disk.text_of(file) if isinstance(file, str) else ""
-        matches = [
-            node
-            for node in ast.parse(source).body
-            if isinstance(node, ast.ClassDef) and node.name == value.__qualname__
-        ]
-        if module is None or len(matches) != 1:
+        begins = rf"(?m)^\s*class\s+{value.__name__}\b"
+        try:
+            places = re.findall(begins, disk.text_of(inspect.getfile(value)))
+            text = textwrap.dedent(inspect.getsource(value))
+        except (OSError, TypeError):
+            places = []
+        if module is None or len(places) != 1 or "." in value.__qualname__:
             raise Unwritable("a class that is made while the program runs")
-        node = matches[0]
-        lines = source.splitlines(keepends=True)[first_line(node) - 1 : node.end_lineno]
-        text = "".join(lines)
-        if name != node.name:
-            text = re.sub(rf"^class\s+{node.name}\b", f"class {name}", text, flags=re.MULTILINE)
+        text = re.sub(begins, f"class {name}", text)
+        node = ast.parse(text).body[0]
         return text, self._reads(node, vars(module))
 
     def _reads(self, node: ast.stmt, values: Mapping[str, Any]) -> tuple[str, ...]:
         """Bind what a definition reads."""
-        file = getattr(sys.modules.get(values.get("__name__", "")), "__file__", None)
-        imports = _imports(file, values.get("__package__") or "") if file else {}
+        # What is made of the text of the model's file knows the names of that file.
+        imports = _imports(self.replaced.module) | _imports(values.get("__name__", ""))
         needs = []
         for read in references([node]):
             if read.quoted or read.name == getattr(node, "name", ""):
@@ -242,7 +234,7 @@ def _calling_super(text: str, patch: Difference, values: Mapping[str, Any]) -> s
         rest = node.args.vararg.arg
         changed = re.sub(rf"\*{rest}\b", f"self, *{rest}", text)
         # Whatever else reads the arguments reads the object as one of them.
-        if [n.id for n in ast.walk(node) if isinstance(n, ast.Name)].count(rest) > len(reads):
+        if len(re.findall(rf"\b{rest}\b", text)) > len(reads) + 1:
             return text
     called = rf"\b({'|'.join(reads)})\(\s*{first}\b\s*(,\s*|(?=\)))"
     changed, count = re.subn(called, f"{first}.{SUPER}{attr}(", changed)
@@ -258,10 +250,12 @@ def _literal(value: Any) -> str | None:
         return None
 
 
-def _imports(file: str, package: str) -> dict[str, tuple[str, str]]:
-    """Which module and attribute each import in a file binds a name to."""
+def _imports(home: str) -> dict[str, tuple[str, str]]:
+    """Which module and attribute each import in the file of a module binds a name to."""
     imports: dict[str, tuple[str, str]] = {}
-    for node in ast.walk(ast.parse(disk.text_of(file))):
+    file = getattr(sys.modules.get(home), "__file__", None)
+    package = getattr(sys.modules.get(home), "__package__", None) or ""
+    for node in ast.walk(ast.parse(disk.text_of(file) if file else "")):
         if isinstance(node, ast.ImportFrom):
             module = absolute_module(node, f"{package}.")
             for alias in node.names:

@@ -54,13 +54,12 @@ class Report:
         """The report as data for JSON."""
         models = [
             {"file": m.name, "module": m.module, "converts": bool(m.flat), "text": m.text,
-             "problems": list(m.problems), "notes": list(m.notes)}
+             "problems": m.problems, "notes": m.notes}
             for m in self.models
         ]  # fmt: skip
-        rows = [{k: v for k, v in row.items() if k != "value"} for row in self.differences]
         return {
             "model": self.model, "module": self.module, "error": self.error,
-            "complete": self.is_complete, "differences": rows, "models": models,
+            "complete": self.is_complete, "differences": self.differences, "models": models,
             "equal": dict(self.equal),
         }  # fmt: skip
 

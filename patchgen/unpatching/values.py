@@ -9,6 +9,8 @@ import sys
 import sysconfig
 import textwrap
 import warnings
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, cached_property, partial, partialmethod
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -16,6 +18,8 @@ from typing import Any
 
 import torch
 
+# What Python compiled that stands in no file, in this process.
+COMPILED: dict[str, None] = {}
 _LIBRARY = sysconfig.get_path("stdlib")
 
 
@@ -49,22 +53,18 @@ def is_same(old: Any, new: Any, seen: frozenset[tuple[int, int]] = frozenset()) 
         return False
     match old:
         case FunctionType():
-            codes = [(f.__code__, f.__code__.co_filename) for f in (old, new)]
             kept = [
-                [f.__defaults__, f.__kwdefaults__, *map(_content, f.__closure__ or ())]
+                [f.__code__.co_filename, f.__defaults__, f.__kwdefaults__, *contents_of(f)]
                 for f in (old, new)
             ]
-            return codes[0] == codes[1] and is_same(kept[0], kept[1], seen)
+            return old.__code__ == new.__code__ and is_same(kept[0], kept[1], seen)
         case staticmethod() | classmethod() | MethodType():
             return is_same(old.__func__, new.__func__, seen)
         case property():
-            return all(is_same(getattr(old, n), getattr(new, n), seen) for n in ("fget", "fset"))
+            return is_same([old.fget, old.fset], [new.fget, new.fset], seen)
         case dict() if type(old).__module__ in ("builtins", "collections"):
             # Classes that are keys are other objects in a fresh module.
-            return len(old) == len(new) and all(
-                (is_same(k, n, seen) and is_same(v, w, seen))
-                for (k, v), (n, w) in zip(old.items(), new.items(), strict=True)
-            )
+            return is_same([*old.items()], [*new.items()], seen)
         case list() | tuple():
             items = zip(old, new, strict=False)
             return len(old) == len(new) and all(is_same(a, b, seen) for a, b in items)
@@ -79,11 +79,11 @@ def is_same(old: Any, new: Any, seen: frozenset[tuple[int, int]] = frozenset()) 
     return True  # two objects of one class of C, such as locks
 
 
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # nothing was put there yet
-        return None
+def contents_of(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        # Nothing may have been put there yet.
+        with suppress(ValueError):
+            yield cell.cell_contents
 
 
 def _named(value: Any) -> str:
@@ -130,10 +130,9 @@ def is_of_user(module: ModuleType | None) -> bool:
     if file is None:
         return module.__name__ not in sys.builtin_module_names
     main = getattr(sys.modules["__main__"], "__file__", None)
-    folders = {Path.cwd(), *([Path(main).resolve().parent] if main else [])}
+    folders = {Path.cwd(), Path(main or "main.py").resolve().parent}
     path = Path(file).resolve()
-    roots = [root for root in map(Path.resolve, map(Path, sys.path)) if path.is_relative_to(root)]
-    return max(roots, key=lambda root: len(root.parts), default=path) in folders
+    return _found_in(path) in folders
 
 
 def place_of(value: Any) -> str:
@@ -154,8 +153,14 @@ def _short(path: str) -> str:
     whole = Path(path).resolve()
     if whole.is_relative_to(Path.cwd()) and "site-packages" not in whole.parts:
         return str(whole.relative_to(Path.cwd()))
-    roots = [root for root in map(Path.resolve, map(Path, sys.path)) if whole.is_relative_to(root)]
-    return str(whole.relative_to(max(roots, key=lambda root: len(root.parts)))) if roots else path
+    root = _found_in(whole)
+    return str(whole.relative_to(root)) if root is not None else path
+
+
+def _found_in(path: Path) -> Path | None:
+    """The nearest folder above that Python imports from."""
+    roots = {Path(root).resolve() for root in sys.path}
+    return next((folder for folder in path.parents if folder in roots), None)
 
 
 def describe(value: Any) -> str:
@@ -174,8 +179,21 @@ def describe(value: Any) -> str:
 
 
 def source_of(code: CodeType) -> str:
-    """The text of a function, or of the statement with a lambda; "" without one."""
+    """The text of a function, or of the statement with a lambda.  Raises OSError without one."""
     try:
         return textwrap.dedent(inspect.getsource(code))
     except OSError:
-        return ""
+        flags = code.co_flags & annotations.compiler_flag
+    for text in [text for text in COMPILED if code.co_name in text]:
+        whole = compile(text, code.co_filename, "exec", flags, dont_inherit=True)
+        if code in whole.co_consts:
+            lines = text.splitlines(keepends=True)[code.co_firstlineno - 1 :]
+            return "".join(inspect.getblock(lines))
+    raise OSError(code.co_filename)
+
+
+def note_compiled(event: str, arguments: tuple[Any, ...]) -> None:
+    """Keep a text that Python compiles for `exec`: an audit hook."""
+    if event == "compile" and str(arguments[1]).startswith("<"):
+        if isinstance(arguments[0], bytes):
+            COMPILED[arguments[0].decode(errors="replace")] = None

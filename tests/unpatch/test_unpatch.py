@@ -154,6 +154,17 @@ modeling_llama.LlamaRMSNorm.forward = patched(torch.ones(()))
         "LlamaRMSNorm.forward",
         "a closure that reads scale, a torch.Tensor",
     ),
+    "a class that one layer of two was given": (
+        """
+class Other(modeling_llama.LlamaAttention):
+    def forward(self, *args, **kwargs):
+        return super().forward(*args, **kwargs)
+
+model.model.layers[1].self_attn.__class__ = Other
+""",
+        "model.layers.1.self_attn",
+        "a class of its own",
+    ),
     "a layer put there by hand": (
         """
 class Low(nn.Linear):
@@ -271,6 +282,40 @@ modeling_llama.LlamaRMSNorm.forward = functools.partialmethod(norm, power=0.5)
     assert "super().__init__(config, layer_idx)" in written
     assert "super().forward(self.norm(hidden_states), *args, **kwargs)" in written
     assert "wraps" not in written
+
+
+@pytest.mark.slow
+def test_exec_globals_and_given_classes_are_written(tmp_path):
+    # Unsloth executes texts that it made; others count calls, or give layers another class.
+    text = f"""{MODEL}{OBJECT}
+import inspect, textwrap
+
+source = textwrap.dedent(inspect.getsource(modeling_llama.LlamaDecoderLayer.forward))
+source = source.replace("residual + hidden_states", "residual + 0.5 * hidden_states")
+space = dict(vars(modeling_llama), __name__="compiled")
+exec(source, space)
+modeling_llama.LlamaDecoderLayer.forward = space["forward"]
+calls, limit = 0, 0.5
+
+def norm(self, x):
+    global calls, limit
+    calls += 1
+    return self.weight * x * limit
+
+class Scaled(modeling_llama.LlamaMLP):
+    def forward(self, x):
+        return 0.5 * super().forward(x)
+
+modeling_llama.LlamaRMSNorm.forward = norm
+for layer in model.model.layers:
+    layer.mlp.__class__ = Scaled
+{RUN_OBJECT}"""
+    done, report = run(tmp_path, text)
+    assert done.returncode == 0, (report, done.stderr)
+    assert report["equal"]["LlamaForCausalLM"]["largest"] == 0.0
+    written = report["models"][0]["text"]
+    assert "0.5 * hidden_states" in written and "calls = 0" in written
+    assert "return 0.5 * super().forward(x)" in written
 
 
 @pytest.mark.slow

@@ -589,7 +589,7 @@ def _check(names: PatchNames, node: ast.stmt, indent: int) -> None:
         match inner:
             case ast.Attribute(attr=attr) if indent and is_private(attr):
                 what = f"reads {attr}, which is another name in a class"
-            case ast.Global(names=listed):
+            case ast.Global(names=listed) if any(names.names.get(n) != n for n in listed):
                 what = f"changes {', '.join(listed)} while the model runs"
             case ast.ImportFrom(module=module) if module == names.module:
                 what = "imports from the patched module while the model runs"
