@@ -211,8 +211,9 @@ def _parse(text: str, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str
         # json takes the last of two equal keys without a word; a merge can leave both.
         data = json.loads(text, object_pairs_hook=lambda pairs: _keyed(pairs, repeated))
         fields = _fields(data)
-        flaw = _flaw(fields, repeated)
-        outputs = (key for key in fields if key.endswith(".py"))
+        # An entry that somebody edited may be about anything, or say nothing.
+        outputs = [key for key in fields if key.endswith(".py") or SEAL in str(fields[key])]
+        flaw = _flaw(fields, outputs, repeated)
         return {key: read_entry(key, fields[key], flaw) for key in outputs}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _not_understood(error) from error
@@ -253,10 +254,9 @@ def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
     return table
 
 
-def _flaw(data: Mapping[str, Any], repeated: list[str]) -> str:
+def _flaw(data: Mapping[str, Any], outputs: list[str], repeated: list[str]) -> str:
     """What is wrong with the file as a whole, so that all records are written again."""
-    rest = data.keys() - {"about", "format"}
-    unknown = sorted(key for key in rest if not key.endswith(".py"))
+    unknown = sorted(data.keys() - {"about", "format", *outputs})
     if repeated:
         return f"{LOCK} has the key {repeated[0]!r} twice"
     if unknown:
@@ -302,11 +302,11 @@ def _entry(record: Record) -> dict[str, Any]:
     """What the file holds of one output, sealed."""
     # By path: an output takes many definitions from a few files.
     parents: dict[str, dict[str, str]] = {}
-    for used in record.parents:
+    for used in sorted(record.parents):
         parents.setdefault(used.path, {})[used.symbol] = used.digest
     entry = {
         **{key: getattr(record, name) for key, name in _TEXTS.items()},
-        "parents": {path: dict(sorted(of.items())) for path, of in sorted(parents.items())},
+        "parents": parents,
         "reads": dict(record.reads),
     }
     # What was edited stays so until it is made anew.
