@@ -186,8 +186,9 @@ class Meaning:
 
     def exported(self) -> set[str]:
         """The classes and functions that a flat file has to have."""
-        kinds = (ast.ClassDef, ast.FunctionDef)
-        own = {n.name for n in self.modular.tree.body if isinstance(n, kinds)}
+        own = {
+            n.name for n in self.modular.tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)
+        }
         return own.intersection(vars(self.modular.module).get("__all__", own))
 
     def own_values(self) -> dict[str, Any]:
@@ -323,11 +324,10 @@ class Copy(Running):
     @cached_property
     def names_read(self) -> dict[str, set[str]]:
         """The names that each definition reads, in bodies too."""
-        own = (ast.ClassDef, ast.FunctionDef)
         return {
             node.name: {each.id for each in names_within(node)}
             for node in self.statements
-            if isinstance(node, own)
+            if isinstance(node, ast.ClassDef | ast.FunctionDef)
         }
 
     def run(self) -> None:
@@ -632,9 +632,11 @@ def _bound(node: ast.stmt) -> list[str]:
 def _filled(node: ast.AST) -> list[str]:
     """The names whose values a statement changes, and does not bind: `TABLE["a"] = gelu`."""
     match node:
-        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))):
-            return [name]  # TABLE.update(...), operator.register_fake(...)
-        case ast.Assign(targets=[ast.Subscript(ast.Name(name)) | ast.Attribute(ast.Name(name))]):
+        # TABLE.update(...), operator.register_fake(...)
+        case (
+            ast.Expr(ast.Call(ast.Attribute(ast.Name(name))))
+            | ast.Assign(targets=[ast.Subscript(ast.Name(name)) | ast.Attribute(ast.Name(name))])
+        ):
             return [name]
     return []
 
