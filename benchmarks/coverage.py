@@ -134,6 +134,8 @@ def by_structure(module: Module, part: str) -> tuple[Entry, Draft | None]:
             flat = flatten_draft(draft, Path(folder))
     except Refusals as error:
         first = error.problems[0]
+        if first.code.startswith("PG9"):  # of this machine, and not of the model
+            raise
         what = f"by the converter: {first.at}: {first.code} {first.what}"
         return {"status": "refused", "why": what}, None
     texts = [module.source.text, *(file.name + file.text for file in flat.files)]

@@ -20,8 +20,7 @@ from typing import Any
 
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import PatchgenError
-from patchgen.unpatching.equal import BOUND
-from patchgen.unpatching.unpatch import Report, unpatch_command
+from patchgen.unpatching.unpatch import BOUND, Report, unpatch_command
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SCRIPT = """

@@ -76,13 +76,13 @@ def in_outputs(tree, name):
 
 def in_record(tree, name):
     lock = json.loads(tree.read("patchgen.lock"))
-    lock["outputs"][f"generated/{name}.py"] = lock["outputs"]["generated/v1/modeling_v1.py"]
+    lock[f"generated/{name}.py"] = lock["generated/v1/modeling_v1.py"]
     tree.write("patchgen.lock", json.dumps(lock))
 
 
 def in_recorded_modular(tree, name):
     lock = json.loads(tree.read("patchgen.lock"))
-    lock["outputs"]["generated/v1/modeling_v1.py"]["modular"] = name
+    lock["generated/v1/modeling_v1.py"]["modular"] = name
     tree.write("patchgen.lock", json.dumps(lock))
 
 
