@@ -144,8 +144,9 @@ def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
 
 
 def rows_of(evidence: Evidence, words: int) -> int:
-    shapes = (each.shape for each in evidence.saved_storages if each.shape[-1:] == (words,))
-    return max((prod(shape[:-1]) for shape in shapes), default=0)
+    """The most tokens of which it saves logits; a vector is the gradient of a bias."""
+    shapes = (each.shape for each in evidence.saved_storages if len(each.shape) > 1)
+    return max((prod(shape[:-1]) for shape in shapes if shape[-1] == words), default=0)
 
 
 FEW_PLACES = 0.9

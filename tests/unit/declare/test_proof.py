@@ -44,6 +44,7 @@ def test_an_error_of_the_part_is_the_first_failure(tmp_path):
         ("idefics3", "norm", "Idefics3ForConditionalGeneration", "images are put into its text"),
         ("aya_vision", "norm", "AyaVisionForConditionalGeneration", "its tower is another file's"),
         ("gptj", "loss", "GPTJForCausalLM", "its table of attentions knows few names"),
+        ("codegen", "loss", "CodeGenForCausalLM", "its head has a bias"),
         ("bamba", "norm", "BambaForCausalLM", "its gated norms stay as they are"),
         ("modernbert", "norm", "ModernBertForMaskedLM", "its LayerNorms have no bias"),
         ("bert", "norm", "BertForMaskedLM", "its LayerNorms differ under autocast alone"),
