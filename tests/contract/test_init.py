@@ -16,6 +16,7 @@ from tests import standin
 from tests.toytree import Tree
 
 MADE = [
+    ".gitattributes",
     ".github/workflows/patchgen.yml",
     ".pre-commit-config.yaml",
     "generated/.gitattributes",
@@ -103,13 +104,20 @@ def test_a_file_that_is_there_stays(name, tree, capsys):
     assert f"kept {name}\n" in capsys.readouterr().out
 
 
-def test_a_hook_that_is_there_is_not_asked_for(tree, capsys):
-    tree.write(".pre-commit-config.yaml", "repos: []\n")
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        (".pre-commit-config.yaml", "id: patchgen-check"),
+        (".gitattributes", "patchgen.lock merge=union"),
+    ],
+)
+def test_what_is_there_is_not_asked_for(name, line, tree, capsys):
+    tree.write(name, "repos: []\n")
     main(["init"])
-    assert "id: patchgen-check" in capsys.readouterr().out
-    tree.write(".pre-commit-config.yaml", "repos: [] # patchgen runs elsewhere\n")
+    assert line in capsys.readouterr().out
+    tree.write(name, "repos: [] # patchgen is elsewhere\n")
     main(["init"])
-    assert "id: patchgen-check" not in capsys.readouterr().out
+    assert line not in capsys.readouterr().out
 
 
 def test_pre_commit_needs_no_environment_where_patchgen_can_be_installed(tree, monkeypatch):

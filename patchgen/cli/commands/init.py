@@ -20,6 +20,8 @@ from patchgen.syntax.locate import INSTALL_TRANSFORMERS, make_environment
 
 STARTER = Path(__file__).parents[1] / "starter"
 HOOK, WORKFLOW = ".pre-commit-config.yaml", ".github/workflows/patchgen.yml"
+# What lines of patchgen in a file that is there already are for.
+ADDED = {HOOK: "to check before each commit", ".gitattributes": "to let git merge the lock"}
 
 
 @click.command()
@@ -47,9 +49,9 @@ def init(folder: str) -> int:
         terminal.say(f"{'kept' if is_there else 'wrote'} {name}")
         if not is_there:
             disk.write(path, text, home)
-        elif name == HOOK and "patchgen" not in disk.text_of(path):
-            hook = textwrap.indent(text.rstrip("\n"), "        ")
-            terminal.say(f"    to check before each commit, add:\n{hook}")
+        elif name in ADDED and "patchgen" not in disk.text_of(path):
+            lines = textwrap.indent(text.rstrip("\n"), "        ")
+            terminal.say(f"    {ADDED[name]}, add:\n{lines}")
     terminal.write(_next_steps(config, patchgen_from, release))
     return 0
 
@@ -92,6 +94,7 @@ def _starters(config: Config, patchgen_from: str, release: str) -> dict[str, str
     source = config.sources[0] if config.sources else "modular"
     output = dict(config.outputs).get(source, source)
     files = {f"{source}/README.md": _starter("modular.md")}
+    files[".gitattributes"] = _starter("gitattributes-of-lock")
     if output != source:  # it would call the modular files generated as well
         files[f"{output}/.gitattributes"] = _starter("gitattributes")
     named = {"patchgen": patchgen_from, "transformers": f"transformers=={release}"}
