@@ -60,8 +60,8 @@ def kernels(module: Module) -> Contribution:
     of_norm = norm(module)
     norms = [_by_liger(declared) for declared in of_norm.declared]
     by_liger = [declared for declared in norms if declared not in of_norm.declared]
-    gates = [Declared(name, mixins=(kernel,)) for name, kernel in gates_of(module)]
-    rotations = [Declared(owner.name, mixins=(ROTARY,)) for owner in rotations_of(module)]
+    gates = [*_find_gates(module)]
+    rotations = [*_find_rotations(module)]
     if not by_liger and not gates and not rotations:
         raise Unfit(None, "no norm, rotation or gate here is one that a kernel of Liger computes")
     # The other norms take those of the part `norm`.
@@ -74,22 +74,21 @@ def _by_liger(declared: Declared) -> Declared:
     return replace(declared, mixins=mixins)
 
 
-def rotations_of(module: Module) -> Iterator[Class]:
+def _find_rotations(module: Module) -> Iterator[Declared]:
     """The classes that rotate queries and keys once, as the kernel does."""
-    if ROTATE not in module.functions or not _rotates_halves(module):
+    if not _rotates_halves(module):
         return
     for owner in module.classes.values():
-        rotations = [call for call in walk(owner.forward(), ast.Call) if called(call) == ROTATE]
-        if len(rotations) == 1 and mixin("kernels", ROTARY).fits(owner.own):
-            yield owner
+        names = [called(call) for call in walk(owner.forward(), ast.Call)]
+        if names.count(ROTATE) == 1 and mixin("kernels", ROTARY).fits(owner.own):
+            yield Declared(owner.name, mixins=(ROTARY,))
 
 
 def _rotates_halves(module: Module) -> bool:
     """Whether the module rotates halves, and the second half of its cosines is the first."""
-    half = module.functions.get("rotate_half")
-    if half is None:
+    rotate, half = map(module.functions.get, (ROTATE, "rotate_half"))
+    if rotate is None or half is None:
         return False
-    rotate = module.functions[ROTATE]
     results = [ast.unparse(returned(function.body) or ast.Pass()) for function in (rotate, half)]
     if results[0] not in ROTATIONS or results[1] != HALF:
         return False
@@ -101,22 +100,24 @@ def _rotates_halves(module: Module) -> bool:
     return bool(cosines) and all(TWICE in ast.unparse(method) for method in cosines)
 
 
-def gates_of(module: Module) -> Iterator[tuple[str, str]]:
-    """The classes with a gated product that a kernel computes, and its mixin."""
+def _find_gates(module: Module) -> Iterator[Declared]:
+    """The classes with a gated product that a kernel computes."""
     for owner in module.classes.values():
         if network_of(owner)[0] not in ("gated", "halves"):
             continue  # elsewhere the two factors may have different shapes
         for name in GATES.get(_activation(module, owner), ()):
             if mixin("kernels", name).fits(owner.own):
-                yield owner.name, name
+                yield Declared(owner.name, mixins=(name,))
 
 
 def _activation(module: Module, owner: Class) -> str:
     """The activation that the class takes where its configuration sets none."""
     init = owner.own.get("__init__")
-    lookups = [] if init is None else list(walk(init.body, ast.Subscript))
+    if init is None or module.folder is None:
+        return ""
+    lookups = walk(init.body, ast.Subscript)
     options = [dotted(node.slice) for node in lookups if dotted(node.value) == "ACT2FN"]
-    if init is None or len(options) != 1 or module.folder is None:
+    if len(options) != 1:
         return ""
     by_class: dict[str, object] = {}
     for path in module.folder.glob("configuration_*.py"):

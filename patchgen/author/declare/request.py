@@ -11,6 +11,9 @@ from patchgen.author.declare.variant import Contribution, Draft, write
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
 from patchgen.syntax.locate import Environment
 
+# Parts of an earlier version.
+OLD = {"liger": "it is `--with kernels,loss` now"}
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -91,7 +94,8 @@ def _contributions(module: Module, names: Sequence[str]) -> list[Contribution]:
     singles: list[str] = []
     for name in names:
         if name not in offered:
-            hint = did_you_mean(name, offered) or f"there are {', '.join(offered)}"
+            every = ", ".join(offered)
+            hint = OLD.get(name) or did_you_mean(name, offered) or f"there are {every}"
             raise PatchgenError("PG802", Location(name), "names no part", hint)
         singles += PARTS[name].sum_of or [name]
     parts = [known[name](module) for name in dict.fromkeys(singles)]

@@ -345,3 +345,9 @@ def test_a_norm_that_rounds_otherwise_is_left_alone(env):
     with pytest.raises(PatchgenError) as error:
         answer(env, "t5", ["norm"])
     assert "T5LayerNorm stays" in problems_of(error.value)[0].what
+
+
+def test_a_part_of_an_earlier_version_says_what_takes_its_place(env):
+    with pytest.raises(PatchgenError) as error:
+        answer(env, "llama", ["liger"])
+    assert "--with kernels,loss" in error.value.problem.hint
