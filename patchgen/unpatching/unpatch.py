@@ -91,6 +91,8 @@ class Report:
             lines += [f"  {problem}" for problem in model.problems]
             lines += [f"note: {note}" for note in model.notes]
         lines += [f"{head}: {_said(verdict)}" for head, verdict in self.equal.items()]
+        if self.models and not self.is_verified:
+            lines.append("note: not compared with the patched model: that takes both to run")
         return "\n".join(lines) + "\n"
 
 

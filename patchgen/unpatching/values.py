@@ -10,7 +10,6 @@ import sysconfig
 import textwrap
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache, cached_property, partial, partialmethod
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -81,9 +80,10 @@ def is_same(old: Any, new: Any, seen: frozenset[tuple[int, int]] = frozenset()) 
 
 def contents_of(function: FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
-        # Nothing may have been put there yet.
-        with suppress(ValueError):
+        try:
             yield cell.cell_contents
+        except ValueError:  # nothing was put there yet
+            yield None
 
 
 def _named(value: Any) -> str:
