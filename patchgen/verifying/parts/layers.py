@@ -138,8 +138,8 @@ def loss_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterat
         yield f"{held} bytes are kept by tensors without elements"
     matrices = [each.shape for each in variant.saved_storages if len(each.shape) == 2]
     as_large = [shape for shape in matrices if shape[0] == words]
-    is_copy = len(as_large) > 1  # one is the gradient
-    if is_copy and not any(each.shape == as_large[0] for each in parent.saved_storages):
+    # One is the gradient.
+    if len(as_large) > 1 and not any(each.shape == as_large[0] for each in parent.saved_storages):
         yield f"a matrix as large as the head's is saved beside its gradient: {as_large[0]}"
 
 
