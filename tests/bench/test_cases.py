@@ -87,9 +87,8 @@ def test_a_peak_grows_linearly():
 def test_what_is_stored_is_what_is_predicted():
     case = next(case for case in CASES if case.id == "B1")
     stored = peaks_of(case, case.baseline)
-    assert [first for first, _ in stored] == pytest.approx(
-        predict(case, case.baseline, 1), rel=0.02
-    )
+    # Peaks grow by the row from the second on: with one row the backward pass holds most at another moment.
+    assert [first + more for first, more in stored] == predict(case, case.baseline, 2)
 
 
 def test_texts_are_the_same_in_every_layout():
