@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(find_package() is None, reason="the counts are of another transformers"),
 ]
 # How many drafts there are at least, and every how many one is verified.
-PARTS = {"bidirectional": (128, 9), "replay": (60, 5), "logprobs": (248, 12)}
+PARTS = {"bidirectional": (128, 9), "replay": (60, 5), "packed": (21, 4), "logprobs": (248, 12)}
 
 
 def drafts(part: str) -> list[Draft]:

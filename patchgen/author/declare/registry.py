@@ -16,6 +16,7 @@ from patchgen.author.declare import (
     loss,
     moe,
     norm,
+    packed,
     replay,
     sdpa,
     split_loss,
@@ -37,6 +38,7 @@ OFFERED = (
     kernels.PART,
     bidirectional.PART,
     replay.PART,
+    packed.PART,
     logprobs.PART,
     fast.PART,
 )

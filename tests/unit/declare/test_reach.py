@@ -34,10 +34,11 @@ OF_TRAINED = {
     "kernels": (18, 0),
     "bidirectional": (20, 4),
     "replay": (5, 0),
+    "packed": (0, 0),
     "logprobs": (28, 0),
 }
 # Checkpointing is redundant in nearly 300 more, which transformers checkpoints.
-AT_LEAST = {"sdpa": 81, "checkpoint": 140, "loss": 248, "norm": 432, "moe": 53}
+AT_LEAST = {"sdpa": 81, "checkpoint": 140, "loss": 248, "norm": 432, "moe": 53, "packed": 21}
 
 
 def counted(names, parts):

@@ -1,0 +1,175 @@
+"""The packed part: recurrent layers that keep the texts of a row apart.
+
+Each call of a layer that reads a text from left to right, a state space or a causal convolution,
+is made by `run_texts_apart`:
+
+    hidden_states = self.mamba(hidden_states, cache_params=cache, **kwargs)
+    hidden_states = run_texts_apart(self.mamba, hidden_states, cache_params=cache, **kwargs)
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from patchgen.author.anatomy.code import called, dotted, last, names, parameters, stored, walk
+from patchgen.author.anatomy.module import Class, Module, Unfit
+from patchgen.author.declare.edits import code, edit, mixin
+from patchgen.author.declare.part import Part
+from patchgen.author.declare.variant import Contribution, Declared, refusing
+from patchgen.facts.modules import CACHES, CAUSAL
+
+if TYPE_CHECKING:
+    from patchgen.verifying.parts.part_check import PartCheck
+
+SAYS = (
+    "Texts in one row are kept apart in recurrent layers too, by the collator's `cu_seq_lens_q` or "
+    "where `position_ids` restart. See `patchgen.parts.packed`."
+)
+# Names in a layer that reads a text from left to right.
+LOOKS_BACK = re.compile(r"causal_conv1d.*|.*delta_rule|.*(conv|ssm|recurrent)_states?")
+MASKS = {"attention_mask", "conv_mask"}
+# What a recurrent layer may be given: one value for each token, a mask, a cache and what else.
+GIVEN = {"hidden_states", "cache_params", None} | CACHES | MASKS
+RUN = "run_texts_apart"
+
+
+@refusing
+def packed(module: Module) -> Contribution:
+    """What the part declares for `module`."""
+    recurrent = [owner for owner in module.classes.values() if _looks_back(owner)]
+    if not recurrent:
+        raise Unfit(None, "no layer here reads a text from left to right by a state")
+    models = {owner: _tells(owner) for owner in module.classes.values() if _tells(owner)}
+    if not models:
+        raise Unfit(None, "no base model here makes its cache after its embeddings")
+    reached: set[Class] = set()
+    edits: dict[Class, list[str]] = {}
+    for owner, method in module.methods:
+        calls = list(_calls(module, owner, method, recurrent))
+        for call in calls:
+            reached |= set(_held(module, owner, called(call)))
+        edits.setdefault(owner, []).extend(_run_apart(module, method, calls))
+    for layer in recurrent:
+        if layer not in reached:
+            what = f"{layer.name} is not called with a mask and a cache, as recurrent layers are"
+            raise Unfit(layer.node, what)
+    told = {*models, *(owner for owner, members in edits.items() if members)}
+    for owner, method in module.methods:
+        edits[owner] += _hand_on(module, owner, method, told)
+        if owner in models and method.name == "forward":
+            edits[owner] += _tell_masks(module, method)
+    declared = [
+        Declared(owner.name, models.get(owner, ()), members=tuple(edits[owner]))
+        for owner in module.classes.values()
+        if owner in models or edits.get(owner)
+    ]
+    return Contribution("packed", SAYS, tuple(declared))
+
+
+def _looks_back(owner: Class) -> bool:
+    if owner.descends("PreTrainedModel"):
+        return False
+    read = names(owner.node) | {node.attr for node in walk(owner.node.body, ast.Attribute)}
+    return any(map(LOOKS_BACK.fullmatch, read))
+
+
+def _held(module: Module, owner: Class, attribute: str) -> list[Class]:
+    """The classes that `self.ATTRIBUTE` may hold, also by a table of classes."""
+    name = attribute.removeprefix("self.")
+    held = module.held(owner, name)
+    for value in owner.attributes.get(name, ()):
+        for table in names(value) & module.tables.keys():
+            held += [module.classes[each] for each in module.tables[table].values()]
+    return held
+
+
+def _calls(
+    module: Module, owner: Class, method: ast.FunctionDef, recurrent: Collection[Class]
+) -> Iterator[ast.Call]:
+    """The calls of a recurrent layer.  What gives a tuple is attention under the same name."""
+    for node in walk(method.body, ast.Assign):
+        if not isinstance(node.targets[0], ast.Name):
+            continue
+        for call in walk(node.value, ast.Call):
+            name = called(call)
+            words = {keyword.arg for keyword in call.keywords}
+            if not words & MASKS or set(recurrent).isdisjoint(_held(module, owner, name)):
+                continue
+            if more := words - GIVEN:
+                raise Unfit(call, f"{name} is given `{min(map(str, more))}` of each token too")
+            if len(call.args) + ("hidden_states" in words) != 1:
+                raise Unfit(call, f"{name} is given more than one value of each token")
+            yield call
+
+
+def _run_apart(module: Module, method: ast.FunctionDef, calls: Sequence[ast.Call]) -> Iterator[str]:
+    for place, call in enumerate(calls):
+        apart = _with_lengths(method, call)
+        apart.args.insert(0, call.func)
+        apart.func = ast.Name(RUN)
+        name = RUN + (f"_{place + 1}" if place else "")
+        yield edit(name, method, [code(module, method, call)], [code(module, method, apart, [RUN])])
+
+
+def _with_lengths(method: ast.FunctionDef, call: ast.Call) -> ast.Call:
+    """The call with the further arguments of its method, where the lengths of texts are."""
+    longer = copy.deepcopy(call)
+    if all(keyword.arg for keyword in call.keywords):
+        if method.args.kwarg is None:
+            raise Unfit(method, "it gets no further arguments, such as lengths of texts")
+        longer.keywords.append(ast.keyword(None, ast.Name(method.args.kwarg.arg)))
+    return longer
+
+
+def _hand_on(
+    module: Module, owner: Class, method: ast.FunctionDef, told: Collection[Class]
+) -> Iterator[str]:
+    """Edits of the calls that give no further arguments to a class that is told lengths."""
+    layers: dict[str, str] = {}  # names of loops, and the lists that they go through
+    for loop in walk(method.body, ast.For):
+        lists = [dotted(node) for node in walk(loop.iter, ast.Attribute)]
+        layers |= {name: each for name in stored(loop.target) for each in lists if each}
+    for call in walk(method.body, ast.Call):
+        attribute = layers.get(called(call), called(call))
+        is_told = not set(told).isdisjoint(_held(module, owner, attribute))
+        if is_told and all(keyword.arg for keyword in call.keywords):
+            name = f"hand_on_to_{last(called(call))}"
+            new = code(module, method, _with_lengths(method, call))
+            yield edit(name, method, [code(module, method, call)], [new])
+
+
+def _tell_masks(module: Module, method: ast.FunctionDef) -> Iterator[str]:
+    """Edits of the masks that are told no positions, and so keep no texts apart in attention."""
+    keys = {node.value for node in walk(method.body, ast.Constant)}
+    for call in walk(method.body, ast.Call):
+        words = {keyword.arg for keyword in call.keywords}
+        if called(call) not in CAUSAL or "position_ids" in words | keys:
+            continue
+        longer = copy.deepcopy(call)
+        longer.keywords.append(ast.keyword("position_ids", ast.Name("position_ids")))
+        old = code(module, method, call)
+        new = code(module, method, longer)
+        yield edit(f"tell_{called(call)}", method, [old], [new])
+
+
+def _tells(owner: Class) -> tuple[str, ...]:
+    """The mixin of a base model by which its layers are told where texts end."""
+    forward = owner.own.get("forward")
+    if forward is None or not {"attention_mask", "kwargs"} <= {*parameters(forward)}:
+        return ()
+    name = "TellsTexts" if "position_ids" in parameters(forward) else "TellsTextsOfKwargs"
+    fits = mixin("packed", name).fits(owner.own) and "inputs_embeds" in names(forward)
+    return (name,) if fits else ()
+
+
+def check() -> PartCheck:
+    from patchgen.verifying.parts.packed import PACKED
+
+    return PACKED
+
+
+PART = Part("packed", check, "texts in one row stay apart in recurrent layers", packed)
