@@ -32,7 +32,7 @@ from patchgen.syntax.same import (
     plain_texts,
     without_docstring,
 )
-from patchgen.syntax.trees import called_function
+from patchgen.syntax.trees import called_function, mentions
 
 _COPIED = 1.3
 
@@ -100,13 +100,14 @@ def _over_parent(
         return None
     above = ", ".join([words.names.of_parents_own(old.name), *bases])
     texts = {str(d.members["forward"].says) for d in (new, old) if "forward" in d.members}
-    if len(texts) > 1:
-        for one in _class(new).decorator_list:
-            # The converter drops what lets a kernel take the place of another `forward`.
-            name = ast.unparse(called_function(one)).rpartition(".")[2]
-            is_kernels = RULES.get(name, (None,))[0] in (Rule.KERNEL, Rule.EXPERTS)
-            if is_kernels and one not in decorators:
-                decorators.append(one)
+    # The converter drops what lets a kernel take the place of another `forward` or function.
+    dropped = [Rule.KERNEL, Rule.EXPERTS] if len(texts) > 1 else []
+    if new.name in doubts.definitions:
+        dropped = [Rule.KERNEL, Rule.EXPERTS, Rule.REGISTERS]
+    for one in _class(new).decorator_list:
+        name = ast.unparse(called_function(one)).rpartition(".")[2]
+        if RULES.get(name, (None,))[0] in dropped and one not in decorators:
+            decorators.append(one)
     head = [*(f"@{words.fork_code(one)}" for one in decorators), f"class {new.name}({above}):"]
     lines = [*head]
     places: list[tuple[int, str]] = []
@@ -157,7 +158,8 @@ def declare_member(
         return []
     whole = Words(words.names)
     text = [line for node in new.nodes for line in (*whole.statements([node], 4), "")][:-1]
-    overrides = old is None or not any(map(_says_super, new.nodes))
+    # `super()` in a member would be the parent's class in the declaration.
+    overrides = old is None or not any(mentions(node, "super") for node in new.nodes)
     choices: list[tuple[list[str], Words]] = [(text, whole)] if overrides else []
     mine = new.method
     theirs = old.method if old is not None else None
@@ -185,11 +187,6 @@ def declare_member(
     return best
 
 
-def _says_super(node: ast.stmt) -> bool:
-    """Whether `super()` in a member would be the parent's class in the declaration."""
-    return any(isinstance(n, ast.Name) and n.id == "super" for n in ast.walk(node))
-
-
 def _after_parent(new: Function, old: Function, words: Words) -> list[str] | None:
     """A method that does what the parent's does, and then more: `super()` and the rest."""
     if old.name != "__init__":
@@ -198,7 +195,7 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
     repeated = mine[: len(theirs)]
     more = mine[len(theirs) :]
     is_repeated = plain_texts(repeated) == plain_texts(theirs)
-    if not more or not is_repeated or any(map(_says_super, more)):
+    if not more or not is_repeated or any(mentions(node, "super") for node in more):
         return None
     # Where the parent's method returns early, nothing would come after that.
     if any(isinstance(node, ast.Return) for node in ast.walk(old)):

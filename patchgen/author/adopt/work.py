@@ -153,10 +153,13 @@ def _wider(doubts: Doubts, adopted: Adopted) -> Doubts:
             doubts = doubts.about(name, method)
     by_name = {definition.name: definition for definition in edited}
     for name in proof.differ:
-        doubts = doubts.lacking([name])
         differ = _differing(adopted, name)
         places = by_name[name].places if name in by_name else ()
         methods = [m for _, m in places if m in differ and (name, m) not in doubts.edits]
+        if not methods and name not in doubts.definitions:
+            # Its decorators may be all that differs.
+            doubts = doubts.lacking([name])
+            continue
         for method in methods or [""]:
             doubts = doubts.about(name, method)
     return doubts.lacking(proof.missing)

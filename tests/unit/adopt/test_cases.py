@@ -21,6 +21,7 @@ from patchgen.syntax.text import make_source
 
 CASES = sorted(Path(__file__).with_name("cases").iterdir())
 MODULE = "transformers.models.toy.modeling_toy"
+KERNELS = "def use_kernel_forward_from_hub(name): ...\n\n\ndef use_kernelized_func(function): ...\n"
 LAYERS = "from torch import nn\n\n\nclass GradientCheckpointingLayer(nn.Module):\n    pass\n"
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
 
@@ -52,7 +53,7 @@ def _adopted(case: Path, folder: Path) -> Adopted:
     utils = root / "transformers" / "utils.py"
     utils.write_text("def is_flash_attn_2_available():\n    return False\n", encoding="utf-8")
     kernels = root / "transformers" / "integrations.py"
-    kernels.write_text("def use_kernel_forward_from_hub(name):\n    pass\n", encoding="utf-8")
+    kernels.write_text(KERNELS, encoding="utf-8")
     layers = root / "transformers" / "modeling_layers.py"
     layers.write_text(LAYERS, encoding="utf-8")
     fork = read_fork(case / "fork.py", "fork.py", Settings())
