@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from patchgen.author.align.file import Cut
 from patchgen.author.rebase.code import Code
+from patchgen.compiler.edits.pattern import arguments
 from patchgen.compiler.edits.signature import read_parameters
 from patchgen.syntax.fragments import Fragment
 from patchgen.syntax.same import Function, is_documenting, plain_text
@@ -67,16 +68,18 @@ def with_parameters(theirs: Code, base: Function, ours: Function) -> Code | None
 def without_decorators(theirs: Code, base: Function, ours: Function) -> Code | None:
     """The new parent's method without the decorators that the declaration drops; None for a clash.
 
-    A decorator with the same arguments under another name is the same one.
+    A decorator with the same arguments under another name is the same one.  Upstream's new ones
+    stay.
     """
     function = theirs.function
     if function is None:
         return None
     before, mine, upstream = (_decorators(f) for f in (base, ours, function))
-    is_same = len(before) == len(upstream) and all(map(_is_renamed, before, upstream))
+    dropped = [new for new in upstream if any(_is_renamed(old, new) for old in before)]
+    is_same = len(before) == len(dropped) and all(map(_is_renamed, before, dropped))
     if mine or not is_same:
         return None
-    return theirs.changed(Cut((d.lineno, 0), ((d.end_lineno or 0) + 1, 0), "") for d in upstream)
+    return theirs.changed(Cut((d.lineno, 0), ((d.end_lineno or 0) + 1, 0), "") for d in dropped)
 
 
 def _decorators(function: Function) -> list[ast.expr]:
@@ -86,8 +89,8 @@ def _decorators(function: Function) -> list[ast.expr]:
 def _is_renamed(old: ast.expr, new: ast.expr) -> bool:
     if plain_text(old) == plain_text(new):
         return True
-    calls = [n for n in (old, new) if isinstance(n, ast.Call) and (n.args or n.keywords)]
-    said = [[*map(plain_text, call.args), *map(plain_text, call.keywords)] for call in calls]
+    calls = [n for n in (old, new) if isinstance(n, ast.Call) and arguments(n)]
+    said = [[*map(plain_text, arguments(call))] for call in calls]
     return len(said) == 2 and said[0] == said[1]
 
 

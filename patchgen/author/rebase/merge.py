@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from patchgen.author.adopt.classes import Signature, decorators_added
+from patchgen.author.adopt.classes import decorators_added
 from patchgen.author.align.drafts import Draft, drafts, is_made_up
 from patchgen.author.align.file import Cut
 from patchgen.author.align.suites import exchanged, head_texts, key, suites_of
@@ -41,17 +41,20 @@ from patchgen.author.rebase.settle import settled, with_shared
 from patchgen.compiler.edits.meant import Replacement
 from patchgen.compiler.edits.pattern import Match, Run, find
 from patchgen.compiler.edits.rewriting import replace_matches
-from patchgen.compiler.edits.signature import Changes, read_parameters
+from patchgen.compiler.edits.signature import Changes
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.bound import local_names, names_in, parameters
+from patchgen.syntax.bound import local_names, names_in
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.fragments import Fragment, find_syntax_error, parse_fragment
+from patchgen.syntax.fragments import find_syntax_error, parse_fragment
 from patchgen.syntax.same import Function, plain_text, plain_texts
 
 _FIELD = re.compile(r"{[^{}]*}")  # of an f-string
 _PLAIN = re.compile(r"(?<![\w.'\"])[a-zA-Z_]\w*")
 # What stands for an attribute of `self`, a variable and a keyword in a plain text.
-_WORD = re.compile(r"N:self;\.(\w+);|N:(\w+);|keyword\(arg='(\w+)'")
+_ATTRIBUTE, _VARIABLE, _KEYWORD = r"N:self;\.(\w+);", r"N:(\w+);", r"keyword\(arg='(\w+)'"
+_WORD = re.compile(f"{_ATTRIBUTE}|{_VARIABLE}|{_KEYWORD}")
+# An attribute of anything, and a string.
+_OTHER = re.compile(r"(?<=;)\.\w+(?=;)|(?<=S:)'\w+(?=';)")
 _KINDS = ("attribute", "variable", "keyword")
 _Masked = tuple[str, list[tuple[str, str]]]
 _LeftAndCame = tuple[Collection[str], Collection[str]]
@@ -70,11 +73,16 @@ _LeftAndCame = tuple[Collection[str], Collection[str]]
 
 @dataclass(frozen=True)
 class Renames:
-    """New names of a method's variables, of keywords that it passes on, of attributes of `self`."""
+    """New names of a method's variables, of keywords that it passes on, of attributes of `self`.
+
+    `others` are attributes of anything and strings, `.cache` and `'cache`, that are called as such
+    a variable or keyword.
+    """
 
     variables: Mapping[str, str] = field(default_factory=dict)
     keywords: Mapping[str, str] = field(default_factory=dict)
     attributes: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.variables or self.keywords or self.attributes)
@@ -101,6 +109,10 @@ class Renames:
                     cuts.append(_beginning(node, name, self.keywords[name]))
                 case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in self.attributes:
                     cuts.append(replacing(node, f"self.{self.attributes[name]}"))
+                case ast.Attribute(attr=name) if f".{name}" in self.others:
+                    cuts.append(_ending(node, f".{name}", self.others[f".{name}"]))
+                case ast.Constant(value=str(text)) if f"'{text}" in self.others:
+                    cuts.append(replacing(node, self.others[f"'{text}"] + "'"))
             waiting += ast.iter_child_nodes(node)
         return code.changed(cuts)
 
@@ -119,6 +131,11 @@ def _beginning(node: ast.arg | ast.keyword, old: str, new: str) -> Cut:
     return Cut(start, (node.lineno, node.col_offset + len(old.encode())), new)
 
 
+def _ending(node: ast.Attribute, old: str, new: str) -> Cut:
+    line, column = node.end_lineno or 0, node.end_col_offset or 0
+    return Cut((line, column - len(old.encode())), (line, column), new)
+
+
 def _by_one_name(three: Three) -> tuple[Three, Renames]:
     """The versions with the renames of both sides made in all, and those of upstream."""
     if three.functions is None:
@@ -129,7 +146,7 @@ def _by_one_name(three: Three) -> tuple[Three, Renames]:
     assert followed.functions is not None
     base, ours, theirs = followed.functions
     # What the declaration calls an attribute otherwise, it means otherwise.
-    mine = replace(_renames(base, ours, theirs), attributes={})
+    mine = replace(_renames(base, ours, theirs), attributes={}, others={})
     named = replace(
         followed, base=mine.made_in(followed.base), theirs=mine.made_in(followed.theirs)
     )
@@ -138,19 +155,27 @@ def _by_one_name(three: Three) -> tuple[Three, Renames]:
 
 def _renames(base: Function, side: Function, other: Function) -> Renames:
     """What `side` calls otherwise than `base`; `other` is the version that would have to follow."""
-    keywords = (_keywords(base) - _keywords(side), _keywords(side) - _keywords(base))
+    before_names, after_names = ({*_count(_KEYWORD, function)} for function in (base, side))
+    keywords = (before_names - after_names, after_names - before_names)
     variables = _changed_variables(base, side, other)
     attributes = _changed_attributes(base, side, other)
     every = (attributes, variables, keywords)
     if not any(left and came for left, came in every):
         return Renames()
-    all_left = [left for left, _ in every]
-    all_came = [came for _, came in every]
-    before = [_masked(spot.text, all_left) for spot in flow_of(base)]
-    after = [_masked(spot.text, all_came) for spot in flow_of(side)]
+    all_left, all_came = zip(*every, strict=True)
+    texts = [[spot.text for spot in flow_of(function)] for function in (base, side)]
+    before = [_masked(text, all_left) for text in texts[0]]
+    after = [_masked(text, all_came) for text in texts[1]]
     votes = Counter(_paired(before, after))
     votes.update(_renamed_parameters(base, side, *variables))
-    return Renames(*(_elected(votes, kind) for kind in ("variable", "keyword", "attribute")))
+    named = Renames(*(_elected(votes, kind) for kind in ("variable", "keyword", "attribute")))
+    was, now = ({*_OTHER.findall("".join(some))} for some in texts)
+    others: dict[str, str] = {}
+    for old, new in {**named.variables, **named.keywords}.items():
+        for mark in (".", "'"):
+            if mark + old in was - now and mark + new in now:
+                others[mark + old] = mark + new
+    return replace(named, others=others)
 
 
 def _paired(before: Sequence[_Masked], after: Sequence[_Masked]) -> Iterator[tuple[str, str, str]]:
@@ -165,8 +190,8 @@ def _paired(before: Sequence[_Masked], after: Sequence[_Masked]) -> Iterator[tup
 
 def _changed_variables(base: Function, side: Function, other: Function) -> _LeftAndCame:
     """The variables that only `base` has, and those that only `side` has."""
-    gone = local_names(base) - names_in([side]) - {*parameters(side)}
-    new = local_names(side) - names_in([base, other]) - {*parameters(base)}
+    gone = local_names(base) - names_in([side])
+    new = local_names(side) - names_in([base, other])
     return gone, new
 
 
@@ -175,22 +200,14 @@ def _changed_attributes(base: Function, side: Function, other: Function) -> _Lef
 
     What `other` reads more often than `base`, it may mean otherwise.
     """
-    before, after, others = map(_count_attributes, (base, side, other))
+    before, after, others = (_count(_ATTRIBUTE, function) for function in (base, side, other))
     left = {name for name in before.keys() - after.keys() if others[name] <= before[name]}
     return left, after.keys() - before.keys() - others.keys()
 
 
-def _count_attributes(function: Function) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for node in ast.walk(function):
-        match node:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                counts[name] += 1
-    return counts
-
-
-def _keywords(function: Function) -> set[str]:
-    return {n.arg for n in ast.walk(function) if isinstance(n, ast.keyword) and n.arg}
+def _count(pattern: str, function: Function) -> Counter[str]:
+    """How often each name stands where a pattern of plain texts has it."""
+    return Counter(re.findall(pattern, plain_text(function)))
 
 
 def _masked(text: str, names_of: Sequence[Collection[str]]) -> _Masked:
@@ -277,37 +294,31 @@ def _carried(three: Three) -> Code | Clash:
     if three.functions is None:
         return clash("upstream changed this, too", *(side.nodes for side in three.sides))
     base, ours, theirs = three.functions
-    signature = Signature.between(base, ours)
     decorators = decorators_added(base, ours)
     headed: Code | None = three.theirs
     if decorators is None:
         decorators = []
         headed = without_decorators(three.theirs, base, ours)
-    if signature is None and headed is not None:
-        signature = Signature({}, {})
-        headed = with_parameters(headed, base, ours)
-    if headed is None or headed.function is None or signature is None:
+    headed = with_parameters(headed, base, ours) if headed is not None else None
+    if headed is None or headed.function is None:
         return clash("no edit makes the head of the declaration", base.args, ours.args, theirs.args)
     noted = _as_noted(ours, base)
     changes = drafts(base, noted, there=headed.function, is_brief=False)
     if changes is None:
         return Clash("upstream changed the code that the declaration changes, or stands beside")
-    head = f"def _({signature.written((), ast.unparse)}):"
     above = [f"@{ast.unparse(decorator)}" for decorator in decorators]
     try:
-        return _made(replace(three, theirs=headed), changes, head, above)
+        return _made(replace(three, theirs=headed), changes, above)
     except (SyntaxError, PatchgenError):
         return Clash("the two changes cannot stand together")
 
 
-def _made(
-    three: Three, changes: Sequence[Draft], head: str, decorators: Sequence[str]
-) -> Code | Clash:
-    """The new parent's method with `changes`, as edits whose parameters are those of `head`."""
+def _made(three: Three, changes: Sequence[Draft], decorators: Sequence[str]) -> Code | Clash:
+    """The new parent's method with `changes`, as edits."""
     assert three.functions is not None
     base, _, theirs = three.functions
     comments = {line.strip() for line in three.base.text.split("\n")}
-    lines = [f"    {head}"]
+    lines = ["    def _():"]
     for draft in changes:
         lines += [f"        with {draft.word}:", _piece(three.ours, draft.new, comments)]
     if not changes:
@@ -316,9 +327,6 @@ def _made(
     # A function at the top of a file is written as if it stood in a class.
     margin = "" if theirs.col_offset else "    "
     method = parse_fragment(textwrap.indent(three.theirs.member, margin))
-    parameters = _changes_of(edit, base, theirs)
-    if isinstance(parameters, Clash):
-        return parameters
     withs = [node for node in getattr(edit.nodes[0], "body", ()) if isinstance(node, ast.With)]
     places: list[Replacement] = []
     replaced: list[ast.AST] = []
@@ -331,7 +339,7 @@ def _made(
         for node in match.nodes:
             replaced += [n for n in ast.walk(node) if isinstance(n, ast.stmt | ast.expr)]
     is_overlapping = len({*replaced}) < len(replaced)
-    result = replace_matches(method, places, parameters, Location("", 1, 1))
+    result = replace_matches(method, places, Changes(), Location("", 1, 1))
     if result is None or is_overlapping or find_syntax_error(result.text):
         return Clash("the two changes cannot stand together")
     for draft in changes:
@@ -416,32 +424,6 @@ def _branch(node: ast.stmt, inner: ast.stmt) -> tuple[object, ...]:
     """What a compound statement says, and in which of its suites another one is."""
     number = next((n for n, suite in enumerate(suites_of(node)) if inner in suite), -1)
     return type(node).__name__, head_texts(node), number
-
-
-def _changes_of(edit: Fragment, base: Function, theirs: Function) -> Changes | Clash:
-    """What the head of an edit changes in the signature of the new parent."""
-    (head,) = edit.nodes
-    assert isinstance(head, Function)
-    before, there = (
-        {
-            parameter.name: parameter.default and plain_text(parameter.default)
-            for parameter in read_parameters(f.args, edit)
-        }
-        for f in (base, theirs)
-    )
-    changes = Changes()
-    for parameter in read_parameters(head.args, edit):
-        name = parameter.name
-        hint = ast.unparse(parameter.arg.annotation or ast.Name(""))
-        if before.get(name, "") != there.get(name, ""):
-            return clash(f"both changed the parameter {name}", base.args, None, theirs.args)
-        if hint == "Old":
-            changes.removed.add(name)
-        elif hint:
-            changes.added.append(parameter)
-        else:
-            changes.changed[name] = parameter
-    return changes
 
 
 def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, there: Collection[str]) -> str:

@@ -324,7 +324,7 @@ def _without_unread(code: Code, folded: _Folded) -> Code:
     """The code without those of some bindings whose variable nothing reads."""
     assert code.function is not None
     inside = [*ast.walk(code.function)]
-    read = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    read = {n.id for n in names_within(code.function) if isinstance(n.ctx, ast.Load)}
     unread = {plain_text(n) for n in folded.bindings if not {*bound_names([n])} & read}
     nodes = [n for n in inside if isinstance(n, ast.Assign) and plain_text(n) in unread]
     return code.changed(_taken_out(nodes))

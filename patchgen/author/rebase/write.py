@@ -65,7 +65,7 @@ class Writer:
                 if ast.unparse(n.annotation).endswith("Hole")
             }
             variables = {k: v for k, v in renames.variables.items() if k not in holes}
-            results.append(Renames(variables, renames.keywords).made_in(code))
+            results.append(replace(renames, variables=variables, attributes={}).made_in(code))
         if [code.text for code in results] == [code.text for code in codes]:
             return None
         lines = "\n".join(code.member for code in results).split("\n")
