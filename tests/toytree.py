@@ -49,8 +49,10 @@ __all__ = ["A", "B"]
 def recorded_otherwise(tree: Tree, old: str, new: str) -> None:
     """The records say `new` where they said `old`, as if an earlier run had written them so."""
     lock = tree("patchgen.lock")
-    tree.edit("patchgen.lock", old, new)
-    records = [replace(record, flaw="") for record in read_lock(lock).values()]
+    records, names = [], ("modular_digest", "digest", "made_by", "settings", "own_digest")
+    for record in read_lock(lock).values():
+        texts = {name: getattr(record, name).replace(old, new) for name in names}
+        records.append(replace(record, **texts))
     lock.write_text(render_lock(records), encoding="utf-8")
 
 

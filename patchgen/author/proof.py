@@ -27,7 +27,7 @@ from patchgen import disk
 from patchgen.author.anatomy.code import names
 from patchgen.author.declare.registry import PARTS, find_part_checks
 from patchgen.author.declare.variant import Draft, flatten_draft
-from patchgen.project.lock import Record
+from patchgen.project.lock import Record, marks_of
 from patchgen.project.outcome import variant_diff
 from patchgen.verifying.case_runner import CaseRunner
 from patchgen.verifying.cases import select_cases
@@ -122,7 +122,7 @@ def prove(draft: Draft, home: Path) -> Proof:
     file = next(file for file in flat.files if file.kind == "modeling")
     output = home / PACKAGE / draft.alias / file.name
     place = output.relative_to(home).as_posix()
-    record = Record(place, draft.place.as_posix(), "", "", "", "", "", file.parents, ())
+    record = Record(place, draft.place.as_posix(), "", "", "", "", "", marks_of(file.parents))
     variant = describe_variant(record, home)
     try:
         importlib.import_module(variant.parent)

@@ -14,14 +14,14 @@ import hashlib
 import importlib.util
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen import disk
 from patchgen.project.cache import Cache
 from patchgen.project.config import Config
 from patchgen.project.files import STRICT, Modular, Project
-from patchgen.project.lock import Record, modules_read, read_lock
+from patchgen.project.lock import Record, modules_read, read_lock, shorten
 from patchgen.project.outcome import Outcome, digest_of_file
 from patchgen.project.places import LOCK, private_folder
 from patchgen.project.run import run
@@ -36,7 +36,7 @@ class Fitted:
     path: Path
     modular: str = ""
     made_by: str = ""
-    reads: tuple[tuple[str, str], ...] = ()
+    reads: Mapping[str, str] = field(default_factory=dict)
 
 
 @functools.cache
@@ -73,8 +73,8 @@ def _is_made_from(record: Record, project: Project) -> bool:
     """Whether each file of transformers that was read for the record is the same here."""
     env = project.environment()
     return all(
-        digest_of_file(env.path(module) or "") == digest
-        for module, digest in record.reads
+        shorten(digest_of_file(env.path(module) or "")) == digest
+        for module, digest in record.reads.items()
         if module.partition(".")[0] == "transformers"
     )
 

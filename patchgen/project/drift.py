@@ -8,17 +8,17 @@ that it uses and that changed.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.compiler.flat import UsedSymbol
 from patchgen.project.files import Project
-from patchgen.project.lock import Record
-from patchgen.project.outcome import Outcome, digest_of, unified
+from patchgen.project.lock import Record, shorten, split_marks
+from patchgen.project.outcome import Outcome, digest_of, digest_of_file, unified
 from patchgen.project.overrides import find_definition
 from patchgen.project.verdict import Report, Status
-from patchgen.syntax.errors import Problem
+from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment
 
 # No such module, no such definition: what was never recorded can be gone too.
@@ -76,26 +76,30 @@ def find_drift(
     old = replace(project, package_root=None).environment()
     if root is None:
         return ()
-    used: dict[str, set[UsedSymbol]] = {}
+    mine: dict[str, list[Record]] = {}
     for record in records.values():
-        used.setdefault(record.modular, set()).update(record.parents)
+        mine.setdefault(record.modular, []).append(record)
 
-    def is_of_release(used: UsedSymbol) -> bool:
-        module, _, name = used.symbol.rpartition(".")
-        # A module in the same file with and without `root` belongs to another package.  A statement
-        # without a name is recorded under its place, which says nothing in another release.
-        is_there = new.path(module) != old.path(module) or _is_left_out(used, new, root)
-        return name.isidentifier() and is_there
+    def is_of_release(module: str) -> bool:
+        # A module in the same file with and without `root` belongs to another package.
+        return new.path(module) != old.path(module) or _is_left_out(module, new, root)
 
     drifts = []
     for outcome in report.outcomes:
         # Without a record, nobody knows what the variant was made from.
         if outcome.modular.recorded:
-            recorded = used.get(outcome.modular.display_path, ())
-            symbols = sorted(symbol for symbol in recorded if is_of_release(symbol))
-            left_out = any(_is_left_out(symbol, new, root) for symbol in symbols)
-            changes = tuple(_changes(symbols, old, new, root))
-            drifts.append(_drift(outcome, report, changes, left_out))
+            left_out = False
+            changes: dict[str, Change] = {}
+            for record in mine.get(outcome.modular.display_path, ()):
+                for module in filter(is_of_release, record.parents):
+                    is_gone = _is_left_out(module, new, root)
+                    left_out |= is_gone
+                    for change in _changes(
+                        record, module, outcome, (old, None if is_gone else new)
+                    ):
+                        changes[change.symbol] = change
+            in_order = tuple(changes[symbol] for symbol in sorted(changes))
+            drifts.append(_drift(outcome, report, in_order, left_out))
     return tuple(drifts)
 
 
@@ -118,31 +122,52 @@ def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_o
 
 
 def _changes(
-    used: Sequence[UsedSymbol], old: Environment, new: Environment, root: Path
+    record: Record, module: str, outcome: Outcome, envs: tuple[Environment, Environment | None]
 ) -> Iterator[Change]:
-    """The definitions of `used` that the new release changes or lacks."""
-    for symbol in used:
-        after = None if _is_left_out(symbol, new, root) else text_of(symbol.symbol, new)
+    """The definitions of `module` that change, or are gone: `None` has no such module."""
+    old, new = envs
+    digest = digest_of_file(new.path(module) or "") if new else ""
+    if digest and record.reads.get(module) == shorten(digest):
+        return
+    found = find_recorded(record, module, old)
+    for symbol, before in found.items():
+        after = text_of(symbol, new) if new else None
         if after is None:
-            yield Change(symbol.symbol, True, "")
-            continue
-        if digest_of(after) == symbol.digest:
-            continue
-        before = text_of(symbol.symbol, old)
-        # A diff to another text than the recorded one would show too much.
-        is_recorded = before is not None and digest_of(before) == symbol.digest
-        names = f"{symbol.symbol} (recorded)", f"{symbol.symbol} (new)"
-        diff = unified(before or "", after, *names) if is_recorded else ""
-        yield Change(symbol.symbol, False, diff)
+            yield Change(symbol, True, "")
+        elif after != before:
+            names = f"{symbol} (recorded)", f"{symbol} (new)"
+            yield Change(symbol, False, unified(before, after, *names))
+    if len(found) < len(split_marks(record.parents[module])):
+        # The recorded text is not here.  What is used now tells, but no diff is to another text.
+        for used in (used for output in outcome.outputs for used in output.parents):
+            is_other = used.symbol.rpartition(".")[0] == module and used.symbol not in found
+            if is_other and not record.has(used) and used.symbol.rpartition(".")[2].isidentifier():
+                yield Change(used.symbol, False, "")
 
 
-def _is_left_out(symbol: UsedSymbol, new: Environment, root: Path) -> bool:
-    """Whether the tree at `root` is a whole package that lacks this module.
+def find_recorded(record: Record, module: str, env: Environment) -> dict[str, str]:
+    """The definitions of `module` that the output was made from, where `env` has that text."""
+    if env.path(module) is None:
+        return {}
+    try:
+        index = env.index(module, Location(module))
+    except PatchgenError:
+        return {}
+    found = {}
+    for name in sorted({name for block in index.blocks for name in block.defines}):
+        block = index.definition(name)
+        symbol = f"{module}.{name}"
+        if block and record.has(UsedSymbol(symbol, digest_of(block.text), "")):
+            found[symbol] = block.text
+    return found
+
+
+def _is_left_out(module: str, new: Environment, root: Path) -> bool:
+    """Whether the tree at `root` is a whole package that lacks `module`.
 
     The module would then be found in the installed release, and nothing would seem to have
     changed.  A tree without `__init__.py` is meant as a part of a package.
     """
-    module = symbol.symbol.rpartition(".")[0]
     path = new.path(module)
     is_whole = (root / module.partition(".")[0] / "__init__.py").is_file()
     return is_whole and not (path is not None and path.is_relative_to(root))

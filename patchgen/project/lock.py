@@ -1,9 +1,25 @@
 """Read and write patchgen.lock: what each output was made from.
 
-People read the file, and `check` says from it why an output is stale.  It is checked in; it is
-sorted and holds no times and no absolute paths.  It is one JSON object with a line for each output,
-and no other line changes when one is added: so git can merge two branches that add some, if
-`.gitattributes` has `patchgen.lock merge=union`.  The former form, of format 1, is still read.
+`check` says from it why an output is stale.  It is checked in; it is sorted and holds no times and
+no absolute paths.  It is one JSON object with a line for each output and for what outputs share:
+
+    "file:b18a": ["5.23.0", "transformers.modeling_utils", "0c3f..."]
+    "reads:a2c7": ["transformers.models.llama", {".modeling_llama": "b27c..."}]
+    "tools:71fe": ["patchgen 0.2.0, ruff ...", "ruff at line length 119", "6251..."]
+    "generated/llama/modeling_llama_loss.py": ["modular/llama/modular_llama_loss.py",
+        "94fd... 7f89... 104e...", "tools:71fe", "reads:a2c7", {"modeling_llama": "Jc0h..."}, "3d"]
+
+That is the modular file; the digests of it, of the output and of its diff; what is shared; and the
+definitions of each file that was read, by its last name.  What is shared stands under a digest of
+its text, and no line changes when another output is added.  So git merges two branches that add
+some, whatever releases they are for, if `.gitattributes` has `patchgen.lock merge=union`.
+
+A thousand outputs have twenty thousand definitions, and read as many files.  So a definition has a
+mark of four letters for its name and its text: `Record.has` knows again what was recorded, and from
+a parent's text follow the names.  The files that most outputs read, of transformers and torch, are
+listed for all outputs of a release together.  Digests are the first 96 bits of sha256: `check`
+compares with what it makes itself, so that nobody gains from two texts with one digest.  Formats 1
+and 2, which had all names and digests for each output, are still read.
 
 A record is about the run that first gave its output, and is written again only with another output:
 what `check` finds right, `convert` leaves alone.  A record can therefore not be compared with the
@@ -13,13 +29,14 @@ is noticed; `convert` then writes the record again.
 
 from __future__ import annotations
 
-import functools
+import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from patchgen import disk
 from patchgen.compiler.flat import UsedSymbol
@@ -27,12 +44,14 @@ from patchgen.compiler.settings import Settings
 from patchgen.project.files import Project, Selection, is_below
 from patchgen.project.outcome import Outcome, Output
 from patchgen.project.places import LOCK, is_own, lock_of, state_of
-from patchgen.project.versions import own_digest
+from patchgen.project.versions import own_digest, release_in
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import display_module
 
-FORMAT = 2
-SEAL = "record_sha256"
+FORMAT = 3
+SEAL = "record_sha256"  # of the former forms
+DIGEST, KEY, MARK = 24, 12, 4  # letters
+FIELDS = 6  # of the line of an output
 EDITED = "its record was edited by hand"
 ABOUT = (
     "Written by `patchgen convert`, read by `patchgen check` and `patchgen "
@@ -42,7 +61,7 @@ ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one output was made from.  Digests are sha256; `output` and `modular` are display paths.
+    """What one output was made from; `output` and `modular` are display paths.
 
     `flaw` says what is wrong with the entry in patchgen.lock; it is empty for one that patchgen
     wrote.
@@ -55,9 +74,11 @@ class Record:
     diff_digest: str
     made_by: str  # "patchgen 0.1.0, libcst 1.9.0, ruff 0.14.10, ..."
     settings: str
-    parents: tuple[UsedSymbol, ...]
-    # Every module that was read, with the digest of its file.
-    reads: tuple[tuple[str, str], ...] = ()
+    # Every module with a definition that was used, with the marks of all of them.
+    parents: Mapping[str, str] = field(default_factory=dict)
+    # Every module that was read, with the digest of its file; also those that other outputs of the
+    # release read of transformers and torch.
+    reads: Mapping[str, str] = field(default_factory=dict)
     own_digest: str = ""  # of patchgen's sources
     flaw: str = ""
 
@@ -67,42 +88,43 @@ class Record:
         Its sources may have changed since without an effect on the output: a comment, a definition
         that is overridden, the release of a tool.
         """
-        digests = self.digest, self.diff_digest
-        return not self.flaw and digests == (output.digest, output.diff_digest)
+        digests = shorten(output.digest), shorten(output.diff_digest)
+        return not self.flaw and digests == (self.digest, self.diff_digest)
+
+    def has(self, used: UsedSymbol) -> bool:
+        """Whether the output was made from this text of a definition."""
+        module = used.symbol.rpartition(".")[0]
+        return mark_of(used) in split_marks(self.parents.get(module, ""))
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedOutput:
-    """An output, the modular file that gives it, and the tools that made it."""
-
-    output: str
-    modular: str
-    made_by: str
+def shorten(digest: str) -> str:
+    """The part of a digest that is recorded."""
+    return digest[:DIGEST]
 
 
-_Entry = TypeVar("_Entry")
+def mark_of(used: UsedSymbol) -> str:
+    """What stands for a definition and its text."""
+    digest = hashlib.sha256(f"{used.symbol} {used.digest}".encode()).digest()
+    return base64.urlsafe_b64encode(digest)[:MARK].decode()
 
 
-class LazyRecords(Mapping[Path, Record]):
-    """The records of outputs by their paths, each read from its entry when it is first asked for.
-
-    The check of an unchanged copy of transformers asks for none of its hundreds.
-    """
-
-    def __init__(self, readers: Mapping[Path, Callable[[], Record]]) -> None:
-        self._readers = readers
-
-    def __getitem__(self, path: Path) -> Record:
-        return self._readers[path]()
-
-    def __iter__(self) -> Iterator[Path]:
-        return iter(self._readers)
-
-    def __len__(self) -> int:
-        return len(self._readers)
+def split_marks(marks: str) -> frozenset[str]:
+    """The marks that stand in one text."""
+    return frozenset(marks[first : first + MARK] for first in range(0, len(marks), MARK))
 
 
-def load_records(project: Project, selection: Selection | None = None) -> LazyRecords:
+def marks_of(parents: Iterable[UsedSymbol]) -> dict[str, str]:
+    """Modules with the marks of their definitions."""
+    marks: dict[str, set[str]] = {}
+    for used in parents:
+        module, _, name = used.symbol.rpartition(".")
+        # A statement without a name ("<import 2>") has one that counts the others above it.
+        if name.isidentifier():
+            marks.setdefault(module, set()).add(mark_of(used))
+    return {module: "".join(sorted(marks[module])) for module in sorted(marks)}
+
+
+def load_records(project: Project, selection: Selection | None = None) -> dict[Path, Record]:
     """The records of every place that a run may write to, by the paths of outputs.
 
     With `selection`, those of places where the run has no folder are left out.  With `--out`, the
@@ -111,14 +133,14 @@ def load_records(project: Project, selection: Selection | None = None) -> LazyRe
     roots = project.writable
     if project.out is not None:
         roots = () if is_own(project, project.out) else (project.out,)
-    readers: dict[Path, Callable[[], Record]] = {}
+    records: dict[Path, Record] = {}
     for root in roots:
         if selection is not None and not _is_touched(project, root, selection):
             continue
         base = base_of(project, root)
-        for name, reader in _read(lock_of(project, root), _record_later).items():
-            readers[base / name] = reader
-    return LazyRecords(readers)
+        for name, record in read_lock(lock_of(project, root)).items():
+            records[base / name] = record
+    return records
 
 
 def _is_touched(project: Project, root: Path, selection: Selection) -> bool:
@@ -144,23 +166,23 @@ def make_record(
     return Record(
         name,
         outcome.modular.display_path,
-        outcome.digest,
-        output.digest,
-        output.diff_digest,
+        shorten(outcome.digest),
+        shorten(output.digest),
+        shorten(output.diff_digest),
         made_by,
         describe(settings),
-        output.parents,
+        marks_of(output.parents),
         modules_read(outcome),
-        own_digest(),
+        shorten(own_digest()),
     )
 
 
-def modules_read(outcome: Outcome) -> tuple[tuple[str, str], ...]:
+def modules_read(outcome: Outcome) -> dict[str, str]:
     """Every module that `outcome` depends on, with the digest of its file, sorted."""
     # The modular file has a field of its own in the record.
     modular = str(outcome.modular.path)
     read = [read for read in outcome.reads if read.module and read.path != modular]
-    return tuple(sorted((display_module(module), digest) for _, digest, module in read))
+    return dict(sorted((display_module(module), shorten(digest)) for _, digest, module in read))
 
 
 def describe(settings: Settings) -> str:
@@ -178,43 +200,33 @@ def read_lock(path: Path) -> dict[str, Record]:
     Raises PatchgenError PG507 when the file cannot be understood, for example because of merge
     conflicts.
     """
-    return _read(path, _record)
-
-
-def parse_lock(text: str) -> dict[str, Record]:
-    """As `read_lock`, of the text of the file; none when it is empty."""
-    return _parse(text, _record) if text else {}
-
-
-def read_outputs(path: Path) -> tuple[RecordedOutput, ...]:
-    """The outputs that are recorded, as `read_lock` finds and refuses them.
-
-    What else was recorded is not looked at: that takes five times as long.
-    """
-    return tuple(_read(path, _recorded_output).values())
-
-
-def _read(path: Path, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str, _Entry]:
-    """What `read_entry` makes of each output, its entry, and what is wrong with the whole file."""
     try:
         text = disk.read_text(path, disk.RECORD)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise _not_understood(error) from error
-    return _parse(text, read_entry)
+    return _parse(text)
 
 
-def _parse(text: str, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str, _Entry]:
+def parse_lock(text: str) -> dict[str, Record]:
+    """As `read_lock`, of the text of the file; none when it is empty."""
+    return _parse(text) if text else {}
+
+
+def _parse(text: str) -> dict[str, Record]:
     repeated: list[str] = []
     try:
         # json takes the last of two equal keys without a word; a merge can leave both.
         data = json.loads(text, object_pairs_hook=lambda pairs: _keyed(pairs, repeated))
         fields = _fields(data)
         # An entry that somebody edited may be about anything, or say nothing.
-        outputs = [key for key in fields if key.endswith(".py") or SEAL in str(fields[key])]
-        flaw = _flaw(fields, outputs, repeated)
-        return {key: read_entry(key, fields[key], flaw) for key in outputs}
+        outputs = [key for key in fields if key.endswith(".py") or _is_entry(fields[key])]
+        shared = {key: value for key, value in fields.items() if _is_shared(key, value)}
+        flaw = _flaw(fields, [*outputs, *shared], repeated)
+        for release, module, digest in [v for k, v in shared.items() if k.startswith("file:")]:
+            shared.setdefault(release, {})[module] = digest
+        return {key: _record(key, fields[key], shared, flaw) for key in outputs}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _not_understood(error) from error
 
@@ -223,9 +235,9 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
     """The fields as the file has them now; in format 1, outputs were in a table of their own."""
     written = data["format"]
     # The type too: `true` and `1.0` are equal to 1.
-    if repr(written) not in ("1", str(FORMAT)):
+    if repr(written) not in ("1", "2", str(FORMAT)):
         raise ValueError(f"it has format {written}, this patchgen writes {FORMAT}")
-    return data if written == FORMAT else {**data.pop("outputs"), **data}
+    return {**data.pop("outputs"), **data} if written == 1 else data
 
 
 def _not_understood(error: Exception) -> PatchgenError:
@@ -249,14 +261,25 @@ def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
         unseen = next(text for text in texts if not text.isprintable())
         raise ValueError(f"{unseen!r} has an invisible character")
     if len(table) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated += [key for key in table if keys.count(key) > 1]
+        # Where two branches add a line that others share, git can leave it twice.
+        repeated += [key for key, value in pairs if table[key] != value]
     return table
 
 
-def _flaw(data: Mapping[str, Any], outputs: list[str], repeated: list[str]) -> str:
+def _is_entry(value: object) -> bool:
+    """Whether this says of something what an output was made from."""
+    return len(value) == FIELDS if isinstance(value, list) else SEAL in str(value)
+
+
+def _is_shared(key: str, value: object) -> bool:
+    """Whether this is a line that outputs share, as it was written."""
+    kind = key.partition(":")[0]
+    return kind in ("file", "reads", "tools") and key == _key(kind, value)
+
+
+def _flaw(data: Mapping[str, Any], known: list[str], repeated: list[str]) -> str:
     """What is wrong with the file as a whole, so that all records are written again."""
-    unknown = sorted(data.keys() - {"about", "format", *outputs})
+    unknown = sorted(data.keys() - {"about", "format", *known})
     if repeated:
         return f"{LOCK} has the key {repeated[0]!r} twice"
     if unknown:
@@ -266,82 +289,117 @@ def _flaw(data: Mapping[str, Any], outputs: list[str], repeated: list[str]) -> s
 
 def render_lock(records: Iterable[Record]) -> str:
     """The text of patchgen.lock."""
-    ordered = sorted(records, key=lambda record: record.output)
-    lines = [_line("about", ABOUT)]
-    lines += [_line(record.output, _entry(record)) for record in ordered]
+    lines: dict[str, Any] = {}
+    for record in records:
+        lines[record.output] = _entry(record, lines)
+    written = [("about", ABOUT), *sorted(lines.items())]
     # The last line has no comma, so it is never one that is added.
-    lines.append(_line("format", FORMAT))
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    written.append(("format", FORMAT))
+    texts = [json.dumps({key: value}, ensure_ascii=False)[1:-1] for key, value in written]
+    return "{\n" + ",\n".join(texts) + "\n}\n"
 
 
-def _line(key: str, value: object) -> str:
-    return json.dumps({key: value}, ensure_ascii=False)[1:-1]
+def _entry(record: Record, lines: dict[str, Any]) -> list[Any]:
+    """The line of one output, sealed; what it shares with others is added to `lines`."""
+
+    def share(kind: str, value: object) -> str:
+        key = _key(kind, value)
+        lines[key] = value
+        return key
+
+    own: dict[str, dict[str, str]] = {}
+    for module, digest in sorted(record.reads.items()):
+        if _READ_BY_MOST.match(module):
+            share("file", [release_in(record.made_by), module, digest])
+        else:
+            package = ".".join(module.split(".")[:3])
+            own.setdefault(package, {})[module.removeprefix(package)] = digest
+    modules = _by_name(own.items())
+    names = {module: name for name, module in modules.items()}
+    entry = [
+        record.modular,
+        f"{record.modular_digest} {record.digest} {record.diff_digest}",
+        share("tools", [record.made_by, record.settings, record.own_digest]),
+        " ".join(share("reads", [package, files]) for package, files in own.items()),
+        {names.get(module, module): marks for module, marks in record.parents.items()},
+    ]
+    # What was edited stays so until it is made anew.
+    return [*entry, "" if record.flaw else _digest([record.output, entry])[:KEY]]
 
 
-# The texts of an entry, and the fields of a record that hold them.
-_TEXTS = {
-    "modular": "modular",
-    "modular_sha256": "modular_digest",
-    "output_sha256": "digest",
-    "diff_sha256": "diff_digest",
-    "made_by": "made_by",
-    "settings": "settings",
-    "patchgen_sha256": "own_digest",
-}
+_READ_BY_MOST = re.compile(r"(transformers(?!\.models\.)|torch)\b")
 
 
-def _seal(output: str, entry: Mapping[str, Any]) -> str:
-    """The digest of everything that `entry` says of `output`, whatever the layout."""
-    sealed = {key: value for key, value in entry.items() if key != SEAL}
-    # With the name of the output, so that an entry cannot be moved to another one.
-    text = json.dumps([output, sealed], sort_keys=True, separators=(",", ":"))
+def _by_name(packages: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
+    """The modules of packages by their last names; of two with one name, the last one."""
+    modules = [f"{package}{rest}" for package, files in packages for rest in files]
+    return {module.rpartition(".")[2]: module for module in modules}
+
+
+def _digest(value: object) -> str:
+    """The digest of `value`, whatever its layout."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _entry(record: Record) -> dict[str, Any]:
-    """What the file holds of one output, sealed."""
-    # By path: an output takes many definitions from a few files.
-    parents: dict[str, dict[str, str]] = {}
-    for used in sorted(record.parents):
-        parents.setdefault(used.path, {})[used.symbol] = used.digest
-    entry = {
-        **{key: getattr(record, name) for key, name in _TEXTS.items()},
-        "parents": parents,
-        "reads": dict(record.reads),
-    }
-    # What was edited stays so until it is made anew.
-    return {**entry, SEAL: "" if record.flaw else _seal(record.output, entry)}
+def _key(kind: str, value: object) -> str:
+    """The key of a line that outputs share."""
+    return f"{kind}:{_digest(value)[:KEY]}"
 
 
-def _recorded_output(output: str, entry: Any, flaw: str) -> RecordedOutput:
-    fields = entry if isinstance(entry, dict) else {}
-    return RecordedOutput(output, str(fields.get("modular", "")), str(fields.get("made_by", "")))
-
-
-def _record_later(output: str, entry: Any, flaw: str) -> Callable[[], Record]:
-    return functools.cache(lambda: _record(output, entry, flaw))
-
-
-def _record(output: str, entry: Any, flaw: str) -> Record:
-    """The record of `output` from `entry`, without fields that cannot be read."""
-    entry = entry if isinstance(entry, dict) else {}
-    if entry.get(SEAL) != _seal(output, entry):
-        flaw = EDITED
-    texts = {name: str(entry.get(key, "")) for key, name in _TEXTS.items()}
+def _record(output: str, entry: Any, shared: Mapping[str, Any], flaw: str) -> Record:
+    """The record of `output` from `entry`, without what cannot be read."""
     try:
-        # Sorted as tuples, in the order of the fields: tens of thousands of values compare slowly.
-        used = sorted(
-            (symbol, str(digest), path)
-            for path, symbols in entry["parents"].items()
-            for symbol, digest in symbols.items()
-        )
-        reads = sorted((module, str(digest)) for module, digest in entry["reads"].items())
+        if isinstance(entry, list):
+            return _of_line(output, entry, shared, flaw)
+        return _of_table(output, entry, flaw)
     except (KeyError, AttributeError, TypeError, ValueError):
-        used, reads, flaw = [], [], EDITED
+        return Record(output, "", "", "", "", "", "", flaw=EDITED)
+
+
+def _of_line(output: str, entry: list[Any], shared: Mapping[str, Any], flaw: str) -> Record:
+    modular, digests, tools, reads, parents, seal = entry
+    modular_digest, digest, diff_digest = digests.split(" ")
+    # A merge can take a line away that only the other branch still needed: then less is known.
+    made_by, settings, own_digest = map(str, shared.get(tools, ("", "", "")))
+    own = [shared.get(key, ("", {})) for key in reads.split()]
+    modules = _by_name(own)
+    read = dict(shared.get(release_in(made_by), {}))
+    for package, files in own:
+        read |= {f"{package}{rest}": str(digest) for rest, digest in files.items()}
     return Record(
         output,
-        **texts,
-        parents=tuple(UsedSymbol(*fields) for fields in used),
-        reads=tuple(reads),
-        flaw=flaw,
+        str(modular),
+        modular_digest,
+        digest,
+        diff_digest,
+        made_by,
+        settings,
+        {modules.get(key, key): str(marks) for key, marks in parents.items()},
+        read,
+        own_digest,
+        flaw if seal == _digest([output, entry[:-1]])[:KEY] else EDITED,
+    )
+
+
+def _of_table(output: str, entry: dict[str, Any], flaw: str) -> Record:
+    """The record of an entry of format 1 or 2."""
+    sealed = {key: value for key, value in entry.items() if key != SEAL}
+    used = [
+        UsedSymbol(symbol, str(digest), path)
+        for path, symbols in entry["parents"].items()
+        for symbol, digest in symbols.items()
+    ]
+    return Record(
+        output,
+        str(entry["modular"]),
+        shorten(str(entry["modular_sha256"])),
+        shorten(str(entry["output_sha256"])),
+        shorten(str(entry["diff_sha256"])),
+        str(entry["made_by"]),
+        str(entry["settings"]),
+        marks_of(used),
+        {module: shorten(str(digest)) for module, digest in entry["reads"].items()},
+        shorten(str(entry["patchgen_sha256"])),
+        flaw if entry.get(SEAL) == _digest([output, sealed]) else EDITED,
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from patchgen import disk
 from patchgen.compiler.flat import is_generated
 from patchgen.project.files import SKIPPED, Modular, Project, Selection, discover, is_below
-from patchgen.project.lock import Record
+from patchgen.project.lock import Record, shorten
 from patchgen.project.outcome import Outcome, digest_of_file
 from patchgen.project.places import LOCK
 from patchgen.project.verdict import NOT_OURS, Status, Verdict
@@ -128,7 +128,8 @@ def _recorded_orphan(
     Its files may be removed unless one of them was edited.
     """
     files = [path for path in (output, output.with_suffix(".diff")) if path.exists()]
-    untouched = all(digest_of_file(path) in (record.digest, record.diff_digest) for path in files)
+    recorded = record.digest, record.diff_digest
+    untouched = all(shorten(digest_of_file(path)) in recorded for path in files)
     modular = project.home / record.modular
     left_out = modular.exists() and all(modular != other.path for other in selection.modulars)
     if left_out:

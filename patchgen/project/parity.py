@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen import disk
-from patchgen.project.lock import read_outputs
+from patchgen.project.lock import read_lock
 from patchgen.project.outcome import digest_of_file
 from patchgen.project.places import LOCK
 from patchgen.syntax.errors import Location, PatchgenError
@@ -26,7 +26,7 @@ Files = Mapping[str, str]  # digests by the paths of files, relative to the proj
 def files_of(home: Path, modular: str) -> Files:
     """The modular file and what is recorded of it, with the digests that the files have now."""
     names = [modular]
-    for record in read_outputs(home / LOCK):
+    for record in read_lock(home / LOCK).values():
         if record.modular == modular:
             names.append(record.output)
     return {name: digest_of_file(home / name) for name in names}

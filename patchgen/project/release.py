@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from patchgen.project.lock import shorten
 from patchgen.project.outcome import digest_of_file
 from patchgen.project.versions import release_in, release_of
 from patchgen.syntax.locate import Environment
@@ -23,7 +24,7 @@ def describe_another_release(
 ) -> str:
     """What is to be said of the file `output`, or "" where it fits the release of `env`.
 
-    `made_from` has the digests of the files of its `parents` as they were.
+    `made_from` has the digests of the files of its `parents` as they were recorded.
     """
     made_for = release_in(made_by)
     here = release_of("transformers", env)
@@ -33,7 +34,7 @@ def describe_another_release(
     others = [
         module
         for module in parents
-        if digest_of_file(env.path(module) or "") != made_from.get(module, "")
+        if shorten(digest_of_file(env.path(module) or "")) != made_from.get(module, "")
     ]
     if not others:
         return ""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from patchgen.compiler.flat import Note
 from patchgen.project.base import Change as BaseChange
-from patchgen.project.lock import Record, modules_read
+from patchgen.project.lock import Record, modules_read, shorten
 from patchgen.project.outcome import Outcome, Output
 from patchgen.project.overrides import OverrideReport
 from patchgen.project.parents import Parents
@@ -160,10 +160,14 @@ def reasons(
     changes = [f"{name} was edited by hand" for name in find_edited(record, output, present)]
     if record.is_about(output):
         return tuple(changes)  # The result is what was recorded: nothing but the files changed.
-    same_modular = record.modular_digest == outcome.digest
-    if not same_modular:
+    if record.modular_digest != shorten(outcome.digest):
         changes.append("the modular file changed")
-    changes += _changed_parents(record, output, same_modular)
+    before, after = record.reads, modules_read(outcome)
+    # The definitions of a file that is the same need no look.
+    same = {module for module in after if before.get(module) == after[module]}
+    changed = _changed_parents(record, output, same)
+    if changed:
+        changes.append(f"the parent changed: {named(changed)}")
     if record.settings != settings:
         changes.append(f"the settings changed: {record.settings} -> {settings}")
     tools = _changed_releases(record.made_by, made_by)
@@ -171,12 +175,9 @@ def reasons(
         changes.append(f"the tool changed: {', '.join(tools)}")
     if not changes:
         # All definitions are the same: it is a file that was only read, or patchgen's own code.
-        before = dict(record.reads)
-        after = dict(modules_read(outcome))
-        modules = [m for m in sorted({*before, *after}) if before.get(m) != after.get(m)]
-        if modules:
+        if modules := sorted(after.keys() - same):
             changes.append(f"the parent changed: {named(modules)}")
-        if record.own_digest != own_digest():
+        if record.own_digest != shorten(own_digest()):
             changes.append("patchgen itself changed")
     return tuple(changes)
 
@@ -189,26 +190,19 @@ def find_edited(
         return ()
     recorded = {output.name: record.digest, output.diff_name: record.diff_digest}
     # What is missing was not edited, and a verdict of its own says so.
-    return tuple(name for name in sorted(present) if present[name] not in ("", recorded[name]))
+    edited = (name for name in present if shorten(present[name]) not in ("", recorded[name]))
+    return tuple(sorted(edited))
 
 
-def _changed_parents(record: Record, output: Output, same_modular: bool) -> list[str]:
-    """The parents' definitions that changed."""
-    before = {used.symbol: used.digest for used in record.parents}
-    after = {used.symbol: used.digest for used in output.parents}
+def _changed_parents(record: Record, output: Output, same: Set[str]) -> list[str]:
+    """The definitions that have another text than was recorded; `same` are files that have not."""
     changed = []
-    for symbol in sorted(before.keys() & after.keys()):
-        if before[symbol] != after[symbol]:
-            changed.append(symbol)
-    # Another modular file uses other definitions, of which none need have changed.
-    if not changed and same_modular:
-        changed = sorted(before.keys() ^ after.keys())
-    # A statement without a name ("<import 2>") tells a reader little; where named ones changed too,
-    # it is left out.
-    with_names = [symbol for symbol in changed if not symbol.endswith(">")]
-    if not changed:
-        return []
-    return [f"the parent changed: {named(with_names or changed)}"]
+    for used in output.parents:
+        module, _, name = used.symbol.rpartition(".")
+        # A statement without a name ("<import 2>") tells a reader little, and is not recorded.
+        if name.isidentifier() and module not in same and not record.has(used):
+            changed.append(used.symbol)
+    return changed
 
 
 def named(symbols: Sequence[str]) -> str:

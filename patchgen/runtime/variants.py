@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgen import disk, gallery
 from patchgen.gallery.fitting import fit
 from patchgen.project.config import find_config
-from patchgen.project.lock import RecordedOutput, read_lock, read_outputs
+from patchgen.project.lock import Record, read_lock
 from patchgen.project.places import LOCK
 from patchgen.project.versions import release_in
 from patchgen.syntax.errors import did_you_mean
@@ -35,7 +35,7 @@ class Variant:
     home: Path  # the folder that `module` is imported from
     modular: str = ""  # its display path
     made_by: str = ""
-    _reads: tuple[tuple[str, str], ...] = ()  # of an installed one
+    _reads: Mapping[str, str] = field(default_factory=dict, compare=False)  # of an installed one
 
     @property
     def transformers(self) -> str:
@@ -47,12 +47,12 @@ class Variant:
         """Whether it is the gallery's, and no project's."""
         return self.module.startswith(gallery.__name__)
 
-    def made_from(self) -> dict[str, str]:
+    def made_from(self) -> Mapping[str, str]:
         """The modules that were read to make it, with the digests of their files as they were."""
         if self.is_installed:
-            return dict(self._reads)
+            return self._reads
         record = read_lock(self.home / LOCK).get(self.path.relative_to(self.home).as_posix())
-        return dict(record.reads) if record else {}
+        return record.reads if record else {}
 
     def text(self) -> str:
         """The module's source."""
@@ -109,7 +109,7 @@ def known_variants(start: Path) -> Iterator[Variant]:
     home = find_config([start]).home
     ours = [
         _recorded(record, home)
-        for record in read_outputs(home / LOCK)
+        for record in read_lock(home / LOCK).values()
         if _is_model(Path(record.output))
     ]
     yield from ours
@@ -117,7 +117,7 @@ def known_variants(start: Path) -> Iterator[Variant]:
     yield from (variant for variant in _installed() if variant.name not in hidden)
 
 
-def _recorded(record: RecordedOutput, home: Path) -> Variant:
+def _recorded(record: Record, home: Path) -> Variant:
     module = record.output.removesuffix(".py").replace("/", ".")
     return Variant(
         _name(record.output), module, home / record.output, home, record.modular, record.made_by

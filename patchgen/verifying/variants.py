@@ -17,7 +17,8 @@ from typing import Any
 from patchgen import disk
 from patchgen.author.declare.registry import PARTS
 from patchgen.project.config import find_config
-from patchgen.project.lock import Record, read_lock
+from patchgen.project.drift import find_recorded
+from patchgen.project.lock import Record, read_lock, shorten, split_marks
 from patchgen.project.places import LOCK
 from patchgen.project.release import describe_another_release
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
@@ -171,8 +172,13 @@ def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]
 
 def _models_of(record: Record) -> Counter[str]:
     """The modeling files of transformers with parents of the output, and how many each has."""
-    modules = (used.symbol.rpartition(".")[0] for used in record.parents)
-    return Counter(n for n in modules if n.startswith("transformers.models.") and ".modeling_" in n)
+    return Counter(
+        {
+            module: len(split_marks(marks))
+            for module, marks in record.parents.items()
+            if module.startswith("transformers.models.") and ".modeling_" in module
+        }
+    )
 
 
 def home_of(names: Iterable[str]) -> Path:
@@ -183,13 +189,17 @@ def home_of(names: Iterable[str]) -> Path:
 
 
 def describe_variant(record: Record, home: Path) -> Variant:
-    symbols = [used.symbol for used in record.parents]
     models = _models_of(record)
     if not models:
         what = "has no parent in transformers that it could be compared with"
         raise PatchgenError("PG917", Location(_name_of(record)), what)
-    code = (name.removeprefix(CODE) for name in symbols if name.startswith(CODE))
-    parts = {part for name in code if (part := _part_of(name))}
+    env = make_environment(home)
+    parts: set[str] = set()
+    for module in record.parents:
+        if module.startswith(CODE):
+            # Of a file that is another by now, nobody knows which definitions were used.
+            names = find_recorded(record, module, env) or [f"{module}."]
+            parts.update(filter(None, [_part_of(name.removeprefix(CODE)) for name in names]))
     output = home / record.output
     text = disk.text_of(output)
     return Variant(
@@ -201,9 +211,9 @@ def describe_variant(record: Record, home: Path) -> Variant:
         str(home),
         record.modular,
         changes_of(output, text, parts),
-        edited=disk.digest_of_data(output) != record.digest,
+        edited=shorten(disk.digest_of_data(output)) != record.digest,
         another_release=describe_another_release(
-            output.name, record.made_by, [*models], dict(record.reads), make_environment(home)
+            output.name, record.made_by, [*models], record.reads, env
         ),
         **_read_declared(home / record.modular, text),
     )

@@ -82,7 +82,7 @@ def in_record(tree, name):
 
 def in_recorded_modular(tree, name):
     lock = json.loads(tree.read("patchgen.lock"))
-    lock["generated/v1/modeling_v1.py"]["modular"] = name
+    lock["generated/v1/modeling_v1.py"][0] = name
     tree.write("patchgen.lock", json.dumps(lock))
 
 

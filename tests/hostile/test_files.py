@@ -17,7 +17,7 @@ from patchgen import disk
 from patchgen.cli import main
 from patchgen.cli.session import Request, open_session
 from patchgen.project.cache import Cache
-from patchgen.project.lock import read_lock, render_lock
+from patchgen.project.lock import read_lock, render_lock, shorten
 from patchgen.project.outcome import digest_of_file
 from patchgen.project.places import user_folder
 from patchgen.project.write import write_new
@@ -247,7 +247,7 @@ def forge(tree, output, **fields):
     """A record of `output` as patchgen would write it, about the file that is there."""
     lock = tree("patchgen.lock")
     records = list(read_lock(lock).values())
-    digest = disk.digest_of_data(tree(output))
+    digest = shorten(disk.digest_of_data(tree(output)))
     forged = {"modular": "modular/gone/modular_gone.py", "digest": digest, "diff_digest": ""}
     records.append(replace(records[0], output=output, **forged | fields))
     lock.write_text(render_lock(records), encoding="utf-8")

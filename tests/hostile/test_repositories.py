@@ -126,7 +126,7 @@ def in_records(tree, world):
         str(world.outside / "keep.py"),
         FILE,
     ):
-        lock[name] = record | {"modular": "modular/gone/modular_gone.py"}
+        lock[name] = ["modular/gone/modular_gone.py", *record[1:]]
     tree.write("patchgen.lock", json.dumps(lock))
 
 

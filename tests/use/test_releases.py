@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.project.lock import read_outputs
+from patchgen.project.lock import read_lock
 from patchgen.project.places import LOCK
 from patchgen.project.versions import release_in
 from tests.toytree import REPOSITORY, environment
@@ -85,7 +85,7 @@ def test_the_releases_that_pip_takes_are_those_that_are_tested() -> None:
     minors = [int(release.split(".")[1]) for release in TESTED]
     assert minors == list(range(minors[0], minors[-1] + 1))
     assert required == f"transformers>={TESTED[0]},<5.{minors[-1] + 1}"
-    made_for = {release_in(record.made_by) for record in read_outputs(REPOSITORY / LOCK)}
+    made_for = {release_in(record.made_by) for record in read_lock(REPOSITORY / LOCK).values()}
     assert made_for <= set(TESTED)
     page = (REPOSITORY / "docs/using.md").read_text(encoding="utf-8")
     assert ", ".join(TESTED[:-1]) + f" and {TESTED[-1]}" in " ".join(page.split())

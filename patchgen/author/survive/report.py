@@ -22,6 +22,7 @@ from patchgen.author.survive.survey import (
     states_of,
 )
 from patchgen.project.files import Modular
+from patchgen.project.lock import shorten
 from patchgen.project.outcome import Outcome, unified
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError, Problem
@@ -157,7 +158,8 @@ def rows_of(survey: Survey, on_disk: Mapping[str, Mapping[str, str]]) -> tuple[R
         recorded = on_disk.get(modular.display_path)
         fitting: list[str] = []
         for version, outcome in outcomes.items():
-            if not outcome.problems and digests_of(outcome) == recorded:
+            made = {name: shorten(digest) for name, digest in digests_of(outcome).items()}
+            if not outcome.problems and made == recorded:
                 fitting.append(version)
         row = Row(
             modular=modular,

@@ -20,12 +20,11 @@ from patchgen.cli import terminal
 from patchgen.cli.commands.survive import survey
 from patchgen.cli.options import FOLDER, download, names_or_paths, option, text_or_json
 from patchgen.cli.releases import named_release
-from patchgen.cli.report import print_json
+from patchgen.cli.report import plural, print_json
 from patchgen.cli.session import Request, named_modulars, open_authored
-from patchgen.project.drift import text_of as text_of_symbol
+from patchgen.project.drift import find_recorded
 from patchgen.project.files import Modular, Project, confine
-from patchgen.project.lock import Record, load_records
-from patchgen.project.outcome import digest_of
+from patchgen.project.lock import Record, load_records, split_marks
 from patchgen.project.overrides import accept_parents
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.syntax.locate import make_environment
@@ -163,19 +162,18 @@ def _require_recorded(
     modular: Modular, records: list[Record], tree: Tree, release: Release
 ) -> None:
     """Raise PG809 where the release is not the one that the outputs were made from."""
-    used = {symbol for record in records for symbol in record.parents}
-    wrong = sorted(
-        symbol.symbol
-        for symbol in used
-        if symbol.symbol.startswith("transformers.")
-        and symbol.symbol.rpartition(".")[2].isidentifier()
-        and digest_of(text_of_symbol(symbol.symbol, tree.environment) or "") != symbol.digest
-    )
+    wrong: dict[str, int] = {}
+    for record in records:
+        for module, marks in record.parents.items():
+            found = find_recorded(record, module, tree.environment)
+            count = len(split_marks(marks)) - len(found)
+            if count and module.startswith("transformers."):
+                wrong[module] = max(count, wrong.get(module, 0))
     if wrong:
-        names = ", ".join(name.rpartition(".")[2] for name in wrong[:3])
+        counts = [f"{plural(wrong[module], 'definition')} of {module}" for module in sorted(wrong)]
         what = (
-            f"was not made from transformers {release.version}: patchgen.lock has other digests "
-            f"for {names}" + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+            f"was not made from transformers {release.version}: patchgen.lock records other texts "
+            f"of {' and '.join(counts)}"
         )
         recorded = _recorded(records)
         hint = f"name the release with --from {recorded}" if recorded else ""

@@ -110,7 +110,8 @@ def test_fix_removes_orphans_with_their_diff_and_record(made, cli):
     assert cli("check", "--fix")[0] == 0
     assert not made(TWO).exists()
     assert not made("generated/two/modeling_two.diff").exists()
-    assert list(json.loads(made.read("patchgen.lock"))) == ["about", ONE, "format"]
+    keys = json.loads(made.read("patchgen.lock"))
+    assert [key for key in keys if key.endswith(".py")] == [ONE]
     assert cli("check")[0] == 0
 
 
