@@ -11,6 +11,7 @@ imported when it is first read.
 # Not imported from `typing`: with `python -m patchgen`, the current folder could have one.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from patchgen.cli.origins import explain_tracebacks as explain_tracebacks
     from patchgen.loading import load as load
     from patchgen.notebook import check as check
     from patchgen.notebook import convert as convert
@@ -30,6 +31,7 @@ _PLACES = {
     "convert": "patchgen.notebook",
     "check": "patchgen.notebook",
     "verify": "patchgen.notebook",
+    "explain_tracebacks": "patchgen.cli.origins",
     "export": "patchgen.runtime.export",
     "register": "patchgen.runtime.register",
     "unpatch": "patchgen.unpatching.unpatch",

@@ -1,7 +1,7 @@
 """`patchgen lsp`: what editors show of modular files.
 
     class LlamaMLP(llama.LlamaMLP):     flat file | diff | llama.LlamaMLP       lenses
-        @edit("forward")                go to definition: LlamaMLP.forward of transformers
+        @edit("forward")                LlamaMLP.forward: its text, and where it stands
         def clamp(self, gate: Hole):
             with old:
                 self.act_fn(gat)        PG303 nothing matches                   as you type
@@ -13,17 +13,24 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import copy
+import difflib
 import itertools
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from textwrap import dedent
 
+from click import ClickException
 from lsprotocol import types
 from pygls import uris
 from pygls.lsp.server import LanguageServer
+from pygls.workspace import TextDocument
 
 import patchgen
+from patchgen.cli.origins import find_origin, find_source
 from patchgen.cli.session import Request, open_project
 from patchgen.cli.stdin import staged
 from patchgen.compiler.flatten import Steps, link_file
@@ -32,8 +39,9 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.project.cache import Cache
 from patchgen.project.files import MODULAR, STRICT, make_modular
 from patchgen.project.flattening import flatten_group
+from patchgen.project.lock import load_records
 from patchgen.project.outcome import files_of
-from patchgen.syntax.blocks import first_line
+from patchgen.syntax.blocks import Block, first_line
 from patchgen.syntax.errors import PatchgenError, Problem
 from patchgen.syntax.same import Function
 from patchgen.syntax.shown import shown
@@ -110,23 +118,55 @@ def _diagnose(problem: Problem, path: str, lines: Sequence[str]) -> types.Diagno
 
 
 @server.feature(types.TEXT_DOCUMENT_DEFINITION)
-def go_to_parent(ls: LanguageServer, params: types.DefinitionParams) -> list[types.Location] | None:
-    """The parent's method for one that overrides or edits it; else the parent's class."""
+def go_to_parent(ls: LanguageServer, params: types.DefinitionParams) -> types.Location | None:
+    """The parent's method for one that overrides or edits it; else the parent's class.
+
+    In an output: the line of the modular file or of the parent that the line was made from.
+    """
     document = ls.workspace.get_text_document(params.text_document.uri)
-    steps = _link(Path(document.path), document.source)
-    line = params.position.line + 1
-    if steps is None:
+    found = _find_parent(document, params.position.line + 1)
+    return found[0] if found else _go_to_origin(Path(document.path), params.position.line + 1)
+
+
+def _go_to_origin(path: Path, line: int) -> types.Location | None:
+    project = open_project(Request((str(path),)))
+    record = load_records(project).get(path)
+    if record is None:
         return None
+    with suppress(PatchgenError, ClickException):
+        if origin := find_origin(project, record, path, line):
+            source = find_source(project, origin.path)
+            return _at(source, origin.line) if source else None
+    return None
+
+
+def _at(path: Path, line: int) -> types.Location:
+    start = types.Position(line - 1, 0)
+    return types.Location(uris.from_fs_path(str(path)) or "", types.Range(start, start))
+
+
+@server.feature(types.TEXT_DOCUMENT_HOVER)
+def show_parent(ls: LanguageServer, params: types.HoverParams) -> types.Hover | None:
+    """The text of the parent's method or class."""
+    document = ls.workspace.get_text_document(params.text_document.uri)
+    found = _find_parent(document, params.position.line + 1)
+    if found is None:
+        return None
+    text = f"```python\n{found[1]}\n```"
+    return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
+
+
+def _find_parent(document: TextDocument, line: int) -> tuple[types.Location, str] | None:
+    """What the class or method at `line` changes: where it stands, and its text."""
+    steps = _link(Path(document.path), document.source)
     for node in _classes(document.source):
-        if node.lineno <= line <= (node.end_lineno or 0):
-            names = [
-                _overridden(method)
-                for method in node.body
-                if isinstance(method, Function)
-                and first_line(method) <= line <= (method.end_lineno or 0)
-            ]
-            method = _find_in_parents(steps, node.name, names[0]) if names else []
-            return method or _find_in_parents(steps, node.name)
+        if steps and node.lineno <= line <= (node.end_lineno or 0):
+            for method in node.body:
+                is_here = first_line(method) <= line <= (method.end_lineno or 0)
+                if isinstance(method, Function) and is_here:
+                    found = _find_in_parents(steps, node.name, _overridden(method))
+                    return found or _find_in_parents(steps, node.name)
+            return _find_in_parents(steps, node.name)
     return None
 
 
@@ -147,26 +187,110 @@ def _overridden(method: Function) -> str:
     return method.name
 
 
-def _find_in_parents(steps: Steps | None, owner: str, member: str = "") -> list[types.Location]:
+def _find_in_parents(
+    steps: Steps | None, owner: str, member: str = ""
+) -> tuple[types.Location, str] | None:
     """Where the nearest parent of the class `owner` defines `member`, or stands itself."""
+    for path, block in _find_classes(steps, owner):
+        whole = parse_class(block.text)
+        for node in whole.body if member else [whole]:
+            if not member or getattr(node, "name", "") == member:
+                lines = block.text.split("\n")[first_line(node) - 1 : node.end_lineno]
+                return _at(path, block.first + node.lineno - 1), dedent("\n".join(lines))
+    return None
+
+
+def _find_classes(steps: Steps | None, owner: str) -> Iterator[tuple[Path, Block]]:
+    """The parents of the class `owner`, the nearest first."""
     if steps is None:
-        return []
+        return
     plan = steps.builder.naming.plan
     declaration = plan.declaration(Symbol(plan.modular.source.module, owner))
-    if declaration is None:
-        return []
-    for symbol in find_ancestors(declaration, steps.builder):
+    for symbol in find_ancestors(declaration, steps.builder) if declaration else ():
         block = steps.builder.index(symbol.module).definition(symbol.name)
         path = steps.builder.naming.bindings.env.path(symbol.module)
-        if block is None or path is None or block.kind != "class":
-            continue
-        members = parse_class(block.text).body if member else []
-        lines = [node.lineno for node in members if getattr(node, "name", "") == member]
-        if lines or not member:
-            start = types.Position(block.first - 1 + (lines[0] - 1 if lines else 0), 0)
-            uri = uris.from_fs_path(str(path)) or ""
-            return [types.Location(uri, types.Range(start, start))]
-    return []
+        if block and path and block.kind == "class":
+            yield path, block
+
+
+@server.feature(types.TEXT_DOCUMENT_COMPLETION)
+def complete(ls: LanguageServer, params: types.CompletionParams) -> list[types.CompletionItem]:
+    """The methods of the parents that the class does not have, where one is begun."""
+    document, row = ls.workspace.get_text_document(params.text_document.uri), params.position.line
+    lines = document.source.split("\n")
+    begun = re.fullmatch(r"(\s+)(?:def +)?(\w*)", lines[row])
+    if begun is None:
+        return []
+    # What is being written is no Python yet.
+    lines[row] = f"{begun[1]}pass"
+    text = "\n".join(lines)
+    steps = _link(Path(document.path), text)
+    methods: dict[str, Function] = {}
+    for owner in _classes(text):
+        if owner.lineno <= row + 1 <= (owner.end_lineno or 0):
+            for _, block in _find_classes(steps, owner.name):
+                nodes = [n for n in parse_class(block.text).body if isinstance(n, Function)]
+                methods = {node.name: node for node in nodes} | methods
+            for node in owner.body:
+                methods.pop(getattr(node, "name", ""), None)
+    at = types.Range(types.Position(row, len(begun[1])), params.position)
+    return [_offer(method, at) for _, method in sorted(methods.items())]
+
+
+def _offer(method: Function, at: types.Range) -> types.CompletionItem:
+    arguments = copy.deepcopy(method.args)
+    for node in ast.walk(arguments):
+        if isinstance(node, ast.arg):
+            node.annotation = None  # the modular file need not have its names
+    header = f"def {method.name}({ast.unparse(arguments)}):"
+    kind = types.CompletionItemKind.Method
+    edit = types.TextEdit(at, header)
+    word = f"def {method.name}"  # what editors compare with the text of the range
+    return types.CompletionItem(
+        method.name, None, kind, None, header, filter_text=word, text_edit=edit
+    )
+
+
+@server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+def outline(ls: LanguageServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+    """The classes of a modular file with their methods, and what each edit changes."""
+    document = ls.workspace.get_text_document(params.text_document.uri)
+    is_modular = MODULAR.fullmatch(Path(document.path).name)
+    return [_symbol(node) for node in _classes(document.source)] if is_modular else []
+
+
+def _symbol(node: ast.ClassDef | Function) -> types.DocumentSymbol:
+    first, last = (types.Position(line - 1, 0) for line in (first_line(node), node.end_lineno or 0))
+    at, detail = types.Range(first, last), ""
+    if isinstance(node, ast.ClassDef):
+        members = [_symbol(member) for member in node.body if isinstance(member, Function)]
+        detail = ", ".join(map(ast.unparse, node.bases))
+        kind = types.SymbolKind.Class
+    else:
+        members, kind = [], types.SymbolKind.Method
+        if _overridden(node) != node.name:
+            detail = f"edits {_overridden(node)}"
+    return types.DocumentSymbol(node.name, kind, at, at, detail, children=members)
+
+
+@server.feature(types.TEXT_DOCUMENT_CODE_ACTION)
+def fix(ls: LanguageServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+    """What a hint says that the writer may have meant, in the place of the word in question."""
+    uri = params.text_document.uri
+    lines = ls.workspace.get_text_document(uri).source.split("\n")
+    actions = []
+    for diagnostic in params.context.diagnostics:
+        meant = re.search(r"did you mean (.+)\?", diagnostic.message)
+        start = diagnostic.range.start
+        for name in meant[1].split(" or ") if meant else ():
+            words = {word[0]: word for word in re.finditer(r"\w+", lines[start.line])}
+            for near in difflib.get_close_matches(name, words.keys() - {name}, 1):
+                first, last = (types.Position(start.line, at) for at in words[near].span())
+                changes = {uri: [types.TextEdit(types.Range(first, last), name)]}
+                edit = types.WorkspaceEdit(changes)
+                title, kind = f"write {name}", types.CodeActionKind.QuickFix
+                actions.append(types.CodeAction(title, kind, [diagnostic], edit=edit))
+    return actions
 
 
 def _link(path: Path, text: str) -> Steps | None:
@@ -197,8 +321,9 @@ def show_lenses(ls: LanguageServer, params: types.CodeLensParams) -> list[types.
             if file.is_file():
                 lenses.append(_lens(0, title, uris.from_fs_path(str(file)) or "", 0))
     for node in _classes(document.source):
-        for parent in _find_in_parents(steps, node.name):
-            lenses.append(_lens(node.lineno - 1, "parent", parent.uri, parent.range.start.line))
+        if found := _find_in_parents(steps, node.name):
+            at = found[0]
+            lenses.append(_lens(node.lineno - 1, "parent", at.uri, at.range.start.line))
     return lenses
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import click
@@ -10,23 +11,23 @@ import click
 from patchgen.cli import terminal
 from patchgen.cli.commands.errors import about_code
 from patchgen.cli.options import complete_targets, package_root
+from patchgen.cli.origins import find_origin, find_source, map_traceback
 from patchgen.cli.report import plural
 from patchgen.cli.session import Request, find_variants, open_project
 from patchgen.compiler.plan.declare import ModulePlan
-from patchgen.project.files import MODULAR, Project, make_modular
-from patchgen.project.lock import Record, load_records
-from patchgen.project.outcome import digest_of, digest_of_file
-from patchgen.syntax.errors import Location, Refusals
+from patchgen.project.files import MODULAR, Project
+from patchgen.project.lock import load_records
 from patchgen.syntax.text import read_bytes, read_source
 
 
 @click.command()
-@click.argument("target", metavar="VARIANT|FILE[:LINE]|PGnnn", shell_complete=complete_targets)
+@click.argument("target", metavar="VARIANT|FILE[:LINE]|PGnnn|-", shell_complete=complete_targets)
 @package_root
 def explain(target: str, package_root: str | None) -> int:
     """For a VARIANT or its modular FILE: its plan, and the classes after each pass that changes
     them.  For FILE:LINE of an output: the line of the modular file or of the parent that it was
     made from.  For an error code: what it means and what to do; PG1 lists those that start with it.
+    For -: the traceback on stdin, with the line that each line of an output was made from.
 
     \b
     Example:
@@ -35,6 +36,9 @@ def explain(target: str, package_root: str | None) -> int:
     """
     if re.fullmatch(r"PG\d*", target, re.IGNORECASE):
         terminal.write(about_code(target))
+        return 0
+    if target == "-":
+        terminal.write(map_traceback(sys.stdin.read()))
         return 0
     match = re.fullmatch(r"(.+?):(\d+)(?::\d+)?", target)
     name, line = (match[1], int(match[2])) if match else (target, 0)
@@ -94,34 +98,12 @@ def _explain_lines(project: Project, path: Path, line: int) -> int:
         raise click.UsageError(f"{project.display_path(path)} {what}")
     if not line:
         raise click.UsageError(f"name a line of it, such as {record.output}:9")
-    origin = _find_origin(project, record, path, line)
+    origin = find_origin(project, record, path, line)
     if origin is None:
         terminal.say(f"{record.output}:{line}: a blank line, or written by patchgen itself")
         return 0
     terminal.say(f"{record.output}:{line} comes from {origin}")
-    for root in project.environment().roots:
-        if (source := root / origin.path).is_file():
-            lines = read_source(source, allow_bidi=True).lines
-            terminal.say(f"    {lines[origin.line - 1].rstrip()}")
-            break
+    if source := find_source(project, origin.path):
+        lines = read_source(source, allow_bidi=True).lines
+        terminal.say(f"    {lines[origin.line - 1].rstrip()}")
     return 0
-
-
-def _find_origin(project: Project, record: Record, path: Path, line: int) -> Location | None:
-    """Where a line of the output at `path` comes from; its modular file is read again."""
-    from patchgen.compiler.flatten import flatten
-
-    modular = make_modular(project, project.home / record.modular)
-    flattened = flatten(modular.path, project.environment(), project.config.settings)
-    if flattened.problems:
-        raise Refusals(flattened.problems)
-    for file in flattened.files:
-        if (file.name, digest_of(file.text)) == (path.name, digest_of_file(path)):
-            for origin in file.lines:
-                if origin.first <= line <= origin.last:
-                    return Location(origin.path, origin.line + line - origin.first, 1)
-            return None
-    why = "it was edited by hand"
-    if digest_of_file(path) == record.digest:
-        why = f"{record.modular} does not give it now"
-    raise click.ClickException(f"{record.output}: {why}; `patchgen convert` writes it anew")

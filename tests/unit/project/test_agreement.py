@@ -1,9 +1,12 @@
 """`check` is content if and only if `convert` has nothing to write: a CI may run either one."""
 
+import io
 import json
+import sys
 
 import pytest
 
+import patchgen
 from patchgen.cli import main
 from tests.toytree import recorded_otherwise, toy_project
 
@@ -56,7 +59,7 @@ OTHER = {
     "the lock gone": lambda tree: tree("patchgen.lock").unlink(),
     "a record": lambda tree: tree.edit("patchgen.lock", "ruff 0.14.10", "ruff 0.1.2"),
     "a key of the lock": lambda tree: tree.edit(
-        "patchgen.lock", '"format": 2', '"format": 2, "more": 2'
+        "patchgen.lock", '"format": 3', '"format": 3, "more": 2'
     ),
 }
 
@@ -134,6 +137,38 @@ def test_a_line_of_what_is_stale_is_not_explained(tree, capsys):
     assert main(["explain", f"{OUTPUT}:{line}"]) == 1
     why = f"{MODULAR} does not give it now; `patchgen convert` writes it anew"
     assert capsys.readouterr() == ("", f"Error: {OUTPUT}: {why}\n")
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "{elsewhere}", line 3, in <module>
+  File "{output}", line {line}, in f
+    return 1
+ValueError: no
+"""
+
+
+def test_a_traceback_is_explained(tree, capsys, monkeypatch):
+    line = tree.read(OUTPUT).split("\n").index("        return 1") + 1
+    text = TRACEBACK.format(elsewhere=tree("lib/toy.py"), output=tree(OUTPUT), line=line)
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    assert main(["explain", "-"]) == 0
+    expected = text.replace("in f\n", f"in f\n      made from {MODULAR}:6\n")
+    assert capsys.readouterr() == (expected, "")
+
+
+def test_an_uncaught_error_is_explained(tree, capsys, monkeypatch):
+    monkeypatch.setattr("sys.excepthook", sys.excepthook)
+    tree.edit(OUTPUT, "return 1", "return 1 / 0")
+    line = tree.read(OUTPUT).split("\n").index("        return 1 / 0") + 1
+    patchgen.explain_tracebacks()
+    code = compile("\n" * (line - 1) + "1 / 0", str(tree(OUTPUT)), "exec")
+    try:
+        exec(code)
+    except ZeroDivisionError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    said = capsys.readouterr().err
+    assert f"not known: {OUTPUT}: it was edited by hand" in said
+    assert said.endswith("ZeroDivisionError: division by zero\n")
 
 
 def reason(tree, capsys):
