@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -47,6 +48,18 @@ def load_into(
     warn_where_the_loss_is_inert(loaded_model, text)
     warn_where_adapters_miss_experts(loaded_model, text)
     return loaded
+
+
+def place_of(checkpoint: str) -> tuple[str, dict[str, str]]:
+    """The folder of a checkpoint, or its id on the Hub, and what `from_pretrained` needs beside it.
+
+    A checkpoint may be a GGUF file, or a folder that has one of them and no configuration.
+    """
+    path = Path(checkpoint)
+    packed = [path] if path.suffix == ".gguf" else [*path.glob("*.gguf")]
+    if len(packed) != 1 or (path / "config.json").exists():
+        return checkpoint, {}
+    return str(packed[0].parent), {"gguf_file": packed[0].name}
 
 
 def read_configuration(

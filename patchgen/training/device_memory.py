@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from patchgen.system import available_memory, peak_resident, reset_peak_resident
 
 GIB = 2**30
+FULL = "not enough memory|out of memory"  # of torch's allocator for the CPU
 CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
@@ -28,6 +30,13 @@ def free_memory(device: str) -> int | None:
         )
         limits.append(limit - used)
     return min((count for count in limits if count is not None), default=None)
+
+
+def is_of_memory(error: Exception) -> bool:
+    """Return whether the system or the device has no memory left."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and bool(re.search(FULL, str(error)))
 
 
 def reset_peak_memory(device: str) -> None:

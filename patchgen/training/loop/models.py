@@ -23,11 +23,11 @@ from transformers import (
 
 from patchgen.facts.sizes import SIZES
 from patchgen.runtime.classes import auto_entries
-from patchgen.runtime.load import model_types
+from patchgen.runtime.load import model_types, place_of
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import Variant, find_variant, known_variants
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean, one_line
-from patchgen.training.device_memory import GIB, free_memory
+from patchgen.training.device_memory import GIB, free_memory, is_of_memory
 from patchgen.training.loop.options import Options, needs, refuse
 from patchgen.training.loop.texts import TrainingData
 
@@ -67,7 +67,7 @@ def find_source(options: Options) -> Source:
         refuse("tiny", "", f"the sizes of {checkpoint} are what they are")
     kind = name
     if checkpoint:
-        kind = str(_read_configuration(checkpoint).get("model_type"))
+        kind = str(read_configuration(checkpoint).get("model_type"))
         takes = model_types(variant) if variant else {name}.intersection(CONFIG_MAPPING)
         if kind not in (takes or CONFIG_MAPPING):
             by = (
@@ -102,7 +102,7 @@ def _variant(name: str) -> Variant | None:
     except ValueError as error:
         if "several variants" in str(error):
             raise PatchgenError("PG811", Location(name), str(error)) from error
-    if not (name in CONFIG_MAPPING or os.path.isdir(name) or "/" in name):
+    if not (name in CONFIG_MAPPING or os.path.exists(name) or "/" in name):
         names = {variant.name for variant in known_variants(Path.cwd())} | set(CONFIG_MAPPING)
         what = "is no variant, no model type of transformers and no checkpoint"
         hint = "name a variant (`patchgen list`), a model type such as bert, or a checkpoint"
@@ -110,9 +110,10 @@ def _variant(name: str) -> Variant | None:
     return None
 
 
-def _read_configuration(checkpoint: str) -> Mapping[str, Any]:
+def read_configuration(checkpoint: str) -> Mapping[str, Any]:
+    folder, packed = place_of(checkpoint)
     try:
-        values: Mapping[str, Any] = PreTrainedConfig.get_config_dict(checkpoint)[0]
+        values: Mapping[str, Any] = PreTrainedConfig.get_config_dict(folder, **packed)[0]
     except (OSError, ValueError) as error:
         what = f"its configuration cannot be read: {one_line(error)}"
         raise PatchgenError("PG811", Location(checkpoint), what) from error
@@ -181,10 +182,10 @@ def build(source: Source, options: Options, data: TrainingData, seed: int) -> An
     set_seed(seed)
     dtype: torch.dtype = getattr(torch, options.dtype)
     if source.checkpoint:
-        model = _loaded(source, options, data, dtype)
+        model, _ = load_weights(source, options, data, _copies(options))
     else:
         config = configuration(source, options, data)
-        _check_memory(source, options, config, dtype)
+        check_memory(source, config, dtype, _copies(options))
         model = source.model_class._from_config(config, dtype=dtype)
     model = model.to(dtype)
     model.config.use_cache = False
@@ -193,27 +194,51 @@ def build(source: Source, options: Options, data: TrainingData, seed: int) -> An
     return _adapted(model, options) if options.lora_rank else model
 
 
-def _check_memory(source: Source, options: Options, config: Any, dtype: torch.dtype) -> None:
-    """Raise PG816 where not even the weights and their gradients fit."""
+def _copies(options: Options) -> int:
+    """Return how many tensors of the size of its weights a model needs at least."""
+    return 1 if options.lora_rank else 2
+
+
+def check_memory(
+    source: Source, config: Any, dtype: torch.dtype, copies: int, device: str = "cpu"
+) -> None:
+    """Raise PG816 where the weights do not fit so many times: with gradients, twice."""
     with torch.device("meta"):
         count = sum(each.numel() for each in source.model_class(config).parameters())
-    needed = count * dtype.itemsize * (1 if options.lora_rank else 2)
-    free = free_memory("cpu")
+    needed = count * dtype.itemsize * copies
+    free = free_memory(device)
     if free is not None and needed > free:
-        what = f"{count:,} parameters and their gradients take {needed / GIB:.1f} GiB, "
+        what = f"{count:,} parameters, with what is kept beside them, take {needed / GIB:.1f} GiB, "
         what += f"and {free / GIB:.1f} GiB are free"
-        hint = "--tiny, --config num_hidden_layers=4, or --lora_rank 8"
-        raise PatchgenError("PG816", Location(options.model), what, hint)
+        hint = "a smaller model; `patchgen train` also takes --tiny, "
+        hint += "--config num_hidden_layers=4 or --lora_rank 8"
+        at = Location(source.checkpoint or source.model_class.__name__)
+        raise PatchgenError("PG816", at, what, hint)
 
 
-def _loaded(source: Source, options: Options, data: TrainingData, dtype: torch.dtype) -> Any:
-    default = source.model_class.config_class()
+def load_weights(
+    source: Source, options: Options, data: TrainingData, copies: int = 1, device: str = "cpu"
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the model with the weights of its checkpoint, and the names of those that lack there.
+
+    Raises PatchgenError PG811 where it cannot be loaded, PG813 where the data does not fit the
+    model, and PG816 where the model does not fit into memory `copies` times.
+    """
+    model_class = source.model_class
+    default = model_class.config_class()
     changes = _changes(options, {**default.to_dict(), **default.attribute_map})
     changes |= _labelled(options, data.labels)
     where = Location(source.checkpoint)
+    dtype: torch.dtype = getattr(torch, options.dtype)
+    folder, packed = place_of(source.checkpoint)
+    asked = {"dtype": dtype, "output_loading_info": True, **packed, **changes}
     try:  # transformers logs which weights are missing, and which it does not take
-        model = source.model_class.from_pretrained(source.checkpoint, dtype=dtype, **changes)
+        config = default.from_pretrained(folder, **packed)
+        check_memory(source, config, dtype, copies, device)
+        model, about = model_class.from_pretrained(folder, **asked)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        if is_of_memory(error):
+            raise
         what = f"cannot be loaded: {one_line(error)}"
         raise PatchgenError("PG811", where, what) from error
     held = model.get_input_embeddings().weight.shape[0]
@@ -223,7 +248,7 @@ def _loaded(source: Source, options: Options, data: TrainingData, dtype: torch.d
     _check_positions(model.config, options)
     if model.config.pad_token_id is None:
         model.config.pad_token_id = data.tokenizer.pad_token_id
-    return model
+    return model, tuple(sorted(map(str, about["missing_keys"])))
 
 
 def _adapted(model: Any, options: Options) -> Any:

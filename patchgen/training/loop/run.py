@@ -23,6 +23,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from patchgen import disk
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.callback import VariantCallback, describe_environment
+from patchgen.training.device_memory import is_of_memory
 from patchgen.training.loop.checkpoints import (
     checkpoint_step,
     complete_checkpoints,
@@ -71,7 +72,6 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 DISK_FULL = (
     "No space left|File too large|Disk quota|os error 2[78]|PytorchStreamWriter|inline_container"
 )
-MEMORY_FULL = "not enough memory|out of memory"  # of torch's allocator for the CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +369,7 @@ def _stopped(error: Exception, folder: Path, engine: Engine) -> PatchgenError | 
         process = f"process {engine.launch.rank} of {engine.launch.world}"
         code, what = "PG836", f"{process} cannot go on without the others: {line}"
         hint = "the launcher's message on the first failed process says why"
-    elif _is_of_memory(error):
+    elif is_of_memory(error):
         code, what = "PG816", f"there is not enough memory: {line}"
         hint = "--auto_find_batch_size, --gradient_checkpointing, a smaller --length, "
         hint += "--dtype bfloat16, --lora_rank 8"
@@ -380,12 +380,6 @@ def _stopped(error: Exception, folder: Path, engine: Engine) -> PatchgenError | 
     else:
         return None
     return PatchgenError(code, Location(str(folder)), what, f"{hint}; {resume_hint(folder)}")
-
-
-def _is_of_memory(error: Exception) -> bool:
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and bool(re.search(MEMORY_FULL, str(error)))
 
 
 def _is_of_the_disk(error: BaseException | None) -> bool:

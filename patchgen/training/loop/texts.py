@@ -26,6 +26,7 @@ from transformers import (
 )
 
 from patchgen import disk
+from patchgen.runtime.load import place_of
 from patchgen.syntax.errors import Location, PatchgenError, one_line
 from patchgen.training.loop.options import Options, needs
 
@@ -108,7 +109,7 @@ def _apart(items: list[Any]) -> tuple[list[Any], list[Any]]:
 
 def load(options: Options) -> tuple[Mapping[str, Any], str]:
     """Return the splits of the data, and how messages call it."""
-    datasets = needs("datasets", "patchgen train")
+    datasets = needs("datasets", "--data")
     names = options.data or [str(path) for path in sorted(SHIPPED.glob("*.txt"))]
     source = ", ".join(options.data) or "the text that patchgen ships"
     paths = [Path(name) for name in names]
@@ -449,12 +450,14 @@ def load_tokenizer(name: str) -> Any:
 
     Raises PatchgenError PG813 where there is none, and PG812 where it cannot pad.
     """
+    folder, packed = place_of(name)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **packed)
     except (OSError, ValueError, KeyError):  # what transformers raises where it finds none
         tokenizer = ()
     if len(tokenizer) < 2:  # none, or one made of nothing but a name, without a vocabulary
-        raise PatchgenError("PG813", Location(f"--tokenizer {name}"), "is no tokenizer to be had")
+        hint = "`patchgen train` takes another by --tokenizer"
+        raise PatchgenError("PG813", Location(name), "has no tokenizer to be had", hint)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.pad_token_id is None:
