@@ -101,22 +101,45 @@ class Verification:
 def verify(
     *names: str,
     full: bool = False,
-    dtypes: Sequence[str] = DTYPES,
+    dtypes: Sequence[str] = (),
     mutants: int | None = 25,
     device: str | None = None,
     seed: int = 0,
+    checkpoint: str = "",
+    data: str = "",
+    steps: int = 10,
+    length: int = 128,
 ) -> Verification:
     """Compare variants with their parents, and return what was found.
 
     Without `full` a variant gets a minute of the processor.  `mutants` is how many errors are
     planted in the changed lines, None all of them.  Nothing is written.  Needs torch.
 
-    Raises PatchgenError: PG916 for a name of no variant, PG917 where nothing can be compared.
+    With `checkpoint` (a folder, a GGUF file, or an id on the Hub) and `data` (a text file), both
+    models have its weights: rows of `length` tokens are compared, and `steps` of training, in
+    float32 unless `dtypes` says bfloat16.  Needs accelerate and datasets too.
+
+    Raises PatchgenError: PG916 for a name of no variant, PG917 where nothing can be compared, and
+    PG811 to PG816 where a checkpoint or data cannot be read, or does not fit into memory.
     """
     chosen = find_variants(home_of(names), names)
-    plan = Plan(full, tuple(dtypes), True, mutants, None if full else SECONDS, seed)
     where = find_device(device)
     about = describe_run(f"patchgen verify {' '.join(names)}".rstrip(), where, chosen)
-    results = run_cases(chosen, Wanted(plan, where, Limits()))
+    if checkpoint:
+        from patchgen.training.real.found import as_page, results_of
+        from patchgen.training.real.run import fill, plan_runs
+
+        more = {"steps": steps, "length": length, "device": where, "seed": seed}
+        every = plan_runs(chosen, dtypes, checkpoint, data, **more)
+        stopped = fill(every)
+        page = as_page(every, about)
+        if stopped is not None:
+            stopped.add_note(page)
+            raise stopped
+        results = results_of(every)
+    else:
+        plan = Plan(full, tuple(dtypes) or DTYPES, True, mutants, None if full else SECONDS, seed)
+        results = run_cases(chosen, Wanted(plan, where, Limits()))
+        page = as_markdown(chosen, results, about)
     proofs = find_proofs([variant.name for variant in chosen], results)
-    return Verification(proofs, results, as_markdown(chosen, results, about))
+    return Verification(proofs, results, page)

@@ -316,7 +316,7 @@ def as_markdown(
     gpu = f"The kernels of {origin.device} ran."
     if origin.device == "cpu":
         gpu = "No GPU was here: this is the CPU's arithmetic."
-    lines = ["# Parity", "", f"{_made_by(origin, commands)}. {gpu}", "", _LEGEND, ""]
+    lines = ["# Parity", "", f"{format_origin(origin, commands)}. {gpu}", "", _LEGEND, ""]
     rows = []
     pages: list[str] = []
     for variant in variants:
@@ -337,7 +337,8 @@ def as_markdown(
     return "\n".join([*lines, *pages]) + "\n"
 
 
-def _made_by(origin: RunDescription, commands: Sequence[str]) -> str:
+def format_origin(origin: RunDescription, commands: Sequence[str] = ()) -> str:
+    """The command, and what it ran with."""
     versions = ", ".join(f"{name} {version}" for name, version in origin.versions)
     return f"{', '.join(f'`{command}`' for command in commands or (origin.command,))}, {versions}"
 
@@ -421,7 +422,7 @@ def write_report(
     pages = {
         FILE: json.dumps(as_data(ordered, origin, commands, about), indent=1) + "\n",
         "parity.md": as_markdown(reported, ordered, origin, every),
-        "mutants.md": format_mutants_page(reported, ordered, _made_by(origin, every)),
+        "mutants.md": format_mutants_page(reported, ordered, format_origin(origin, every)),
     }
     for name, text in pages.items():
         disk.write(folder / name, text, folder)

@@ -135,7 +135,7 @@ def run_work(
         at: str | None = None
         mutant: report.MutantResult | None = None
         fault = "the process died"
-        for answer in _answers(work, limits, stopped):
+        for answer in answers_of(_do_work, work, limits, stopped):
             match answer:
                 case {"todo": number}:
                     todo = number
@@ -181,10 +181,15 @@ def run_work(
         work = work.without(at)
 
 
-def _answers(work: Work, limits: Limits, stopped: threading.Event) -> Iterator[dict[str, Any]]:
-    """What a child answers; last a "fault" if it exceeded its limits, died or could not work."""
+def answers_of(
+    do: Callable[[Any, Connection], None], work: Any, limits: Limits, stopped: threading.Event
+) -> Iterator[dict[str, Any]]:
+    """What a child answers that does `work`; each answer names what it tells.
+
+    Last a "fault" if it exceeded its limits, died or could not work.
+    """
     ours, theirs = _SPAWN.Pipe(duplex=False)
-    child = _SPAWN.Process(target=_do_work, args=(work, theirs), daemon=True)
+    child = _SPAWN.Process(target=do, args=(work, theirs), daemon=True)
     child.start()
     theirs.close()  # else nobody would see that the child has closed it
     assert child.pid is not None
@@ -225,14 +230,19 @@ def _answers(work: Work, limits: Limits, stopped: threading.Event) -> Iterator[d
 # --- in the child
 
 
+def silence_child() -> None:
+    """Let nothing be seen of what models print."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    warnings.simplefilter("ignore")
+
+
 def _do_work(work: Work, answers: Connection) -> None:
     """Run the cases of `work`; each answer is a dictionary with a key for what it tells."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):  # models print
-        os.dup2(nowhere, stream)
+    silence_child()
     # The models are tiny: a second thread waits longer than it computes.
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    warnings.simplefilter("ignore")
     try:
         run_cases(work, lambda **answer: answers.send(answer))
     except Exception as error:  # of no case: of an import, or of what comes between two cases

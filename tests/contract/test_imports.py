@@ -217,7 +217,15 @@ TABLE = COMPILER | {
     },
     "gallery": {"syntax.errors", "disk", "project"},
     # The commands as functions.
-    "notebook": {"syntax.errors", "project", "author", "author.declare", "cli", "verifying"},
+    "notebook": {
+        "syntax.errors",
+        "project",
+        "author",
+        "author.declare",
+        "cli",
+        "training",
+        "verifying",
+    },
     "__main__": {"cli"},
 }
 # Looked at apart from the package that they stand in: what they import is less, or who imports them is more.

@@ -40,7 +40,10 @@ RUNS = {
 SLOW = {
     "export": [["export", "llama_loss", "--out", "{named}/exported"]],
     "memory": [["memory", "llama", "--tiny"]],
-    "verify": [["verify", "llama_loss", "--mutants", "none", "--dtype", "float32", "--out", "{named}/report"]],
+    "verify": [
+        ["verify", "llama_loss", "--mutants", "none", "--dtype", "float32", "--out", "{named}/report"],
+        ["verify", "llama_loss", "--checkpoint", "{named}/tiny", "--data", "{named}/program.py", "--length", "24"],
+    ],
     "train": [["train", "llama_loss", "--tiny", "--max_steps", "1", "--output_dir", "{named}/run"]],
     "rescue": [["rescue", "{named}/hub", "--out", "{named}/rescued", "--no-verify"]],
     "unpatch": [["unpatch", "--out", "{named}/patches", "--", "python", "{named}/program.py"]],
@@ -86,7 +89,7 @@ def test_every_command_has_a_line_and_a_test():
     assert RUNS.keys() | SLOW.keys() | {"lsp"} == TABLE.keys()
 
 
-def write_inputs(world):
+def write_inputs(world, argv=()):
     """A fork, a program that patches, and a folder of the Hub."""
     release = Path(find_spec("transformers").origin).parent
     fork = (release / "models/llama/modeling_llama.py").read_text(encoding="utf-8")
@@ -101,12 +104,16 @@ def write_inputs(world):
         (world.named / folder).mkdir()
     for name, text in files.items():
         (world.named / name).write_text(text, encoding="utf-8")
+    if "--checkpoint" in argv:
+        from tests.checkpoint import write_checkpoint  # needs torch
+
+        write_checkpoint(world.named / "tiny")
 
 
 @pytest.mark.parametrize("argv", CASES)
 @pytest.mark.usefixtures("own_generated")
 def test_a_command_does_what_its_line_says(argv, world, capfd):
-    write_inputs(world)
+    write_inputs(world, argv)
     if argv[0] in SLOW:  # these run models, and the toys of the project are none
         shutil.rmtree(world.project / "modular")
         assert watched(world, ["new", "--from-gallery", "llama_loss"], capfd).code == 0

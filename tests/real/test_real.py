@@ -77,3 +77,10 @@ def test_training_gives_the_same_curve_and_the_same_text():
 def test_the_model_of_transformers_is_not_the_variant():
     stock = AutoModel.from_pretrained(real.minilm())
     assert type(stock).__module__.startswith("transformers.")
+
+
+def test_verify_compares_on_the_checkpoint():
+    folder, packed = real.smollm2()
+    asked = {"data": str(real.REPOSITORY / "docs/tutorial.md"), "length": 64, "steps": 2}
+    found = patchgen.verify("llama_fast", checkpoint=str(folder / packed), **asked)
+    assert found.is_proven, found._repr_markdown_()

@@ -9,18 +9,20 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from patchgen.cli import terminal
 from patchgen.cli.options import (
     ABOVE_0,
+    FROM_1,
     NEW_FOLDER,
     jobs,
     names_or_paths,
     needs_models,
     option,
+    require,
     text_or_json,
 )
 from patchgen.cli.report import print_json, table
@@ -54,6 +56,10 @@ DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imp
 @option("--seconds S", "Processor time that a case may take.", type=ABOVE_0, default=60)
 @option("--megabytes MB", "Memory that a case may take.", type=ABOVE_0, default=3072)
 @option("-v --verbose", "Print every case as it ends.")
+@option("--checkpoint DIR|ID", "Compare with these weights, in place of tiny random ones.")
+@option("--data FILE", "The text that both are given, as in `train`; with --checkpoint.")
+@option("--steps N", "Of training both, with --checkpoint.", type=click.IntRange(0), default=10)
+@option("--length N", "Tokens of a row, with --checkpoint.", type=FROM_1, default=128)
 @needs_models()
 def verify(
     names: Sequence[str],
@@ -70,6 +76,10 @@ def verify(
     verbose: bool,
     seconds: float,
     megabytes: float,
+    checkpoint: str | None,
+    data: str | None,
+    steps: int,
+    length: int,
     fail_on: str | None = None,
 ) -> int:
     """Both models are tiny and have random weights.  The cases that tell most come first, and a
@@ -77,13 +87,24 @@ def verify(
     The report says which changed lines ran.  patchgen also plants small errors in those lines, to
     see that the comparison notices them.  This needs torch and transformers.
 
+    With --checkpoint and --data both have real weights and text: logits, drift by layer, steps of
+    training, and greedy text are compared.  This needs patchgen's extra "train".
+
     The first line of each variant is its verdict: proven, not proven with what has not run, or
     fails.  Exit code 1: a case failed.  4: none did, and something is not proven.
 
     \b
     Example:
       patchgen verify llama_loss --dtype float32 --out report
+      patchgen verify llama_loss --checkpoint SmolLM2-135M --data README.md
     """
+    if checkpoint or data:
+        if not (checkpoint and data) or everything or full or fail_on:
+            what = "--checkpoint and --data need each other, and no --all, --full or --fail-on"
+            raise click.UsageError(what)
+        require("accelerate datasets", "verify --checkpoint reads data, trains and", "train")
+        more = {"length": length, "steps": steps, "device": device, "seed": seed}
+        return _on_checkpoint(names, dtypes, checkpoint, data, report, form, more)
     from patchgen.verifying.report import describe_run, find_device, find_proofs
     from patchgen.verifying.run import Limits, Wanted
     from patchgen.verifying.run import verify as run
@@ -101,10 +122,55 @@ def verify(
     show.write_report(results)
     proofs = find_proofs([variant.name for variant in chosen], results)
     _show(chosen, results, proofs, about, form)
+    return _exit_code(results, proofs, fail_on)
+
+
+def _exit_code(
+    results: Sequence[Result], proofs: Mapping[str, Proof], fail_on: str | None = None
+) -> int:
     if has_failed(results, fail_on):
         return 1
     is_proven = all(proof.verdict == "proven" for proof in proofs.values())
     return 0 if is_proven else NOT_PROVEN
+
+
+def _on_checkpoint(
+    names: Sequence[str],
+    dtypes: Sequence[str],
+    checkpoint: str,
+    data: str,
+    report: str | None,
+    form: str,
+    more: dict[str, Any],
+) -> int:
+    """Compare on real weights and text, and show what is found, also where that ends early."""
+    from patchgen.training.real.found import report_data, results_of, write_real
+    from patchgen.training.real.run import fill, plan_runs
+    from patchgen.verifying.report import describe_run, find_device, find_proofs
+
+    chosen, _ = _choose(names, False)
+    more["device"] = find_device(more["device"])
+    about = describe_run("patchgen " + " ".join(_arguments()), more["device"], chosen)
+    every = plan_runs(chosen, dtypes, checkpoint, data, **more)
+    shown = form == "text" and sys.stderr.isatty()
+    stopped = fill(every, terminal.write_status if shown else lambda what: None)
+    results = results_of(every)
+    proofs = find_proofs([variant.name for variant in chosen], results)
+    missing = write_real(Path(report), every, about) if report else ""
+    if missing:
+        terminal.say(missing, err=True)
+    if form == "json":
+        _print_data(report_data(every, about))
+    else:
+        _say_verdicts(results, proofs)
+        for found in every:
+            terminal.say(f"\n{found.title}: {found.about}")
+            for heads, *rows in found.tables():
+                terminal.write(f"\n{table(heads, rows)}")
+            terminal.write_lines(map(repr, found.texts))
+    if stopped is not None:
+        raise stopped
+    return _exit_code(results, proofs)
 
 
 def _choose(names: Sequence[str], everything: bool) -> tuple[Sequence[Variant], Sequence[Variant]]:
@@ -199,13 +265,26 @@ def _show(
     about: RunDescription,
     form: str,
 ) -> None:
-    from patchgen.verifying.report import MORE, as_data, causes
+    from patchgen.verifying.report import MORE, as_data
 
     if form == "json":
-        data = as_data(results, about)
-        data["run"] = data.pop("command")
-        print_json("verify", data)
+        _print_data(as_data(results, about))
         return
+    _say_verdicts(results, proofs)
+    terminal.write(_table(chosen, results))
+    for result in results:
+        if result.case == MORE:
+            terminal.say(f"{result.variant}: {result.note}")
+
+
+def _print_data(data: dict[str, Any]) -> None:
+    data["run"] = data.pop("command")
+    print_json("verify", data)
+
+
+def _say_verdicts(results: Sequence[Result], proofs: Mapping[str, Proof]) -> None:
+    from patchgen.verifying.report import causes
+
     if sys.stderr.isatty():
         terminal.write_status("")
     for name, proof in proofs.items():
@@ -213,10 +292,6 @@ def _show(
     for cause, failed in causes(results):
         how_many = f"{len(failed)} cases fail of it, first" if len(failed) > 1 else "in"
         terminal.say(f"FAIL {cause}; {how_many} {failed[0].case}")
-    terminal.write(_table(chosen, results))
-    for result in results:
-        if result.case == MORE:
-            terminal.say(f"{result.variant}: {result.note}")
 
 
 def _arguments() -> list[str]:

@@ -1,0 +1,1 @@
+"""A variant beside its parent on a real checkpoint and real text."""
