@@ -43,15 +43,16 @@ from patchgen.weights.values import (
 )
 
 # A line that may make a module or a tensor: what it calls has a class's name, copies or registers.
-_CALL = r"(?:\b(?:[A-Z]\w*|cls|deepcopy|register_\w+|add_module|setattr)|\btype\(.*\))\("
-# A class with other bases may have other tensors; a record has none, nor has this base.
-_CLASS = rf"class \w+\((?!{CHECKPOINTED}\)|tuple\b|NamedTuple\))[^:]*"
+_REGISTER = r"register_(?!\w*hook\b)\w+"
+_CALL = rf"(?:\b(?:[A-Z]\w*|cls|deepcopy|{_REGISTER}|add_module|setattr)|\btype\(.*\))\("
+# A class with other bases may have other tensors; a record has none, nor has a tensor or this base.
+_CLASS = rf"class \w+\((?!(?:{CHECKPOINTED}|NamedTuple|(?:torch\.)?Tensor)\)|tuple\b)[^:]*"
 # What any function gives to `self` may be one too.
 _GIVEN = r"self\.\w+(?:: [^=]*)? = .*\("
 _MAKING = re.compile(rf"^ +(?! |raise )(?:{_GIVEN}|.*{_CALL}).*$|^{_CLASS}", re.MULTILINE)
-_FILLING = re.compile(r"^    def _init_weights\(.*?(?=^ {0,4}\S)", re.MULTILINE | re.DOTALL)
+_FILLING = re.compile(r"^    def _init_weights\(.*?(?=^ {0,4}\S|\Z)", re.MULTILINE | re.DOTALL)
 # No constructor calls it.
-_FORWARD = re.compile(r"^    def forward\(.*?(?=^ {0,4}[^\s)])", re.MULTILINE | re.DOTALL)
+_FORWARD = re.compile(r"^    def forward\(.*?(?=^ {0,4}[^\s)]|\Z)", re.MULTILINE | re.DOTALL)
 # By the names of classes, the modules and names of those that they stand for.
 Origins = Mapping[str, tuple[str, str]]
 # The name of a tensor in a model, and whether checkpoints have it.
@@ -102,9 +103,13 @@ def find_unset(
 
 def _may_leave_unset(text: str, base: str, env: Environment) -> bool:
     """Whether an output makes or fills something that its parent does not: most do neither."""
-    if _FILLING.findall(text) != _FILLING.findall(base):
+    # Most definitions are the same in both, and nothing is looked for in these.
+    definitions, theirs = Counter(text.split("\n\n\n")), Counter(base.split("\n\n\n"))
+    own = "\n".join((definitions - theirs).elements())
+    gone = "\n".join((theirs - definitions).elements())
+    if _FILLING.findall(own) != _FILLING.findall(gone):
         return True
-    made = _count_making(text) - _count_making(base)
+    made = _count_making(own) - _count_making(gone)
     # The heads that a file takes from there are written out where its models differ.
     if made and env.path(GENERIC_HEADS) is not None:
         made -= _count_making(env.source(GENERIC_HEADS, Location("")).text)
