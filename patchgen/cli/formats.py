@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 import patchgen
 from patchgen.project.verdict import Verdict
@@ -43,6 +42,9 @@ def _result_of(finding: Problem, base: str) -> dict[str, Any]:
 
 def as_junit(verdicts: Iterable[Verdict], findings: Sequence[Problem]) -> str:
     """A case for each output and each file with a finding; an error is a failure of its file."""
+    # Imported here: it loads what speaks HTTP.
+    from xml.sax.saxutils import escape, quoteattr
+
     files: dict[str, list[Problem]] = {verdict.display_path: [] for verdict in verdicts}
     for finding in findings:
         files.setdefault(finding.at.path, []).append(finding)
