@@ -37,6 +37,7 @@ from patchgen.syntax.trees import (
     list_arguments,
     list_suites,
     position_of,
+    short_name,
     walk,
 )
 
@@ -454,7 +455,7 @@ def _check_calls(index: ModuleIndex, node: ast.ClassDef, *, is_parent: bool) -> 
 
 def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Finding]:
     for decorator in node.decorator_list:
-        short = ast.unparse(called_function(decorator)).rpartition(".")[2]
+        short = short_name(decorator)
         if short not in RULES and short not in decorators:
             hint = "name it under `decorators` in the configuration, or leave it out"
             yield _find(decorator, f"the decorator {short} of a class that is merged", hint)

@@ -97,8 +97,8 @@ def compare_overrides(
     recorded: Records,
     env: Environment,
     *,
-    accept: bool = False,
-    whole: bool = False,
+    accept: bool,
+    whole: bool,
 ) -> OverrideReport:
     """Compare the overrides of `outcomes` with the records; with `accept`, stale ones are accepted.
 

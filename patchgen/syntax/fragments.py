@@ -11,9 +11,7 @@ import functools
 import warnings
 from dataclasses import dataclass, field
 
-from patchgen.syntax.trees import column_of, walk
-
-Positioned = ast.expr | ast.stmt | ast.arg | ast.keyword | ast.excepthandler
+from patchgen.syntax.trees import Positioned, column_of, slice_of, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +39,7 @@ class Fragment:
 
     def source(self, node: Positioned) -> str:
         """The text of `node`."""
-        start, end = self.span(node)
-        return self.text[start:end]
+        return slice_of(self.lines, node)
 
     def line_span(self, first: int, last: int) -> tuple[int, int]:
         """Where the whole lines `first` to `last` begin and end."""
@@ -77,6 +74,7 @@ def find_syntax_error(text: str) -> str | None:
     return None
 
 
+@functools.lru_cache(maxsize=8)
 def split_lines(text: str) -> tuple[str, ...]:
     """The lines of `text` with their ends; only `\\n` ends a line, as for Python's tokenizer."""
     *whole, rest = text.split("\n")

@@ -15,7 +15,7 @@ import hashlib
 import marshal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 _M = TypeVar("_M", bound=Callable[..., Any])
@@ -31,24 +31,18 @@ class _Memory:
     """The answers that are `known`, and those that were asked for or made."""
 
     known: Mapping[str, Any]
-    used: dict[str, Any] = field(default_factory=dict)
+    used: dict[str, Any]
 
 
 _CURRENT: list[_Memory] = []  # the innermost `keeping` last
 
 
 @contextmanager
-def keeping(
-    known: Mapping[str, Any], used: dict[str, Any] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Let `recall` find `known`; gives all answers that are asked for or made meanwhile.
-
-    They are added to those that are `used` already.
-    """
-    memory = _Memory(known, {} if used is None else used)
-    _CURRENT.append(memory)
+def keeping(known: Mapping[str, Any], used: dict[str, Any]) -> Iterator[None]:
+    """Let `recall` find `known`; all answers that are asked for or made meanwhile go to `used`."""
+    _CURRENT.append(_Memory(known, used))
     try:
-        yield memory.used
+        yield
     finally:
         _CURRENT.pop()
 

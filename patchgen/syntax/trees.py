@@ -27,6 +27,7 @@ _SUITES = {
     for kind in _FIELDS
 }
 
+Positioned = ast.expr | ast.stmt | ast.arg | ast.keyword | ast.excepthandler
 Position = tuple[int, int]  # line and byte column of a node, as `ast` counts them
 
 
@@ -160,6 +161,28 @@ def called_function(node: ast.expr) -> ast.expr:
     return node.func if isinstance(node, ast.Call) else node
 
 
+def dotted(node: ast.AST | None) -> str:
+    """`a.b.c` for such an expression, else `""`."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr):
+            inner = dotted(value)
+            return f"{inner}.{attr}" if inner else ""
+        case _:
+            return ""
+
+
+def short_name(decorator: ast.expr) -> str:
+    """The last name of a decorator: `b` of `@a.b(c)`."""
+    return ast.unparse(called_function(decorator)).rpartition(".")[2]
+
+
+def written_decorators(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The decorators as they are spelled, without the arguments of their calls."""
+    return {ast.unparse(called_function(decorator)) for decorator in node.decorator_list}
+
+
 # A block is asked about many times: by each step, and for each variant of its file.  It is parsed
 # again where many others were asked about in between, because trees take much memory.
 @functools.lru_cache(maxsize=2048)
@@ -191,6 +214,17 @@ def column_of(line: str, byte_column: int) -> int:
     if line.isascii():
         return byte_column
     return len(line.encode()[:byte_column].decode(errors="ignore"))
+
+
+def slice_of(lines: Sequence[str], node: Positioned) -> str:
+    """The source of `node`; `ast` counts columns in bytes."""
+    last_line = node.end_lineno or node.lineno
+    first, last = lines[node.lineno - 1], lines[last_line - 1]
+    start = column_of(first, node.col_offset)
+    end = column_of(last, node.end_col_offset or 0)
+    if node.lineno == last_line:
+        return first[start:end]
+    return first[start:] + "".join(lines[node.lineno : last_line - 1]) + last[:end]
 
 
 def find_name(lines: Sequence[str], node: ast.stmt) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.trees import column_of
+from patchgen.syntax.trees import slice_of
 from patchgen.upstream import tokens
 
 # A string or comment, which may hold anything, or the start of a line one level down that closes no
@@ -306,14 +306,3 @@ def _split_gap(lines: Sequence[str], indent: int) -> tuple[str, Sequence[str]]:
         # A blank line goes with the comment below it.
         cut = number if bare else cut
     return "".join(lines[:cut]), lines[cut:]
-
-
-def slice_of(lines: Sequence[str], node: ast.expr) -> str:
-    """The source of `node`; `ast` counts columns in bytes."""
-    last_line = node.end_lineno or node.lineno
-    first, last = lines[node.lineno - 1], lines[last_line - 1]
-    start = column_of(first, node.col_offset)
-    end = column_of(last, node.end_col_offset or 0)
-    if node.lineno == last_line:
-        return first[start:end]
-    return first[start:] + "".join(lines[node.lineno : last_line - 1]) + last[:end]

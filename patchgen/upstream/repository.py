@@ -101,9 +101,7 @@ class Result:
     problems: tuple[Problem, ...] = ()
 
 
-def flatten_repository(
-    paths: Sequence[Path], env: Environment, jobs: int = 1
-) -> Iterator[Flattened]:
+def flatten_repository(paths: Sequence[Path], env: Environment, jobs: int) -> Iterator[Flattened]:
     """What each of `paths` gives, in their order."""
     collecting = gc.isenabled()
     # There are no cycles to speak of, and a collection would walk all that is remembered.

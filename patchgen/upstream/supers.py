@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from patchgen.facts.modules import CHECKPOINTED
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.syntax.trees import column_of
-from patchgen.upstream.members import Body, Method, Statement, cut_body, slice_of
+from patchgen.syntax.trees import column_of, slice_of
+from patchgen.upstream.members import Body, Method, Statement, cut_body
 
 _PRE_TRAINED = "PreTrainedModel"
 _POST_INIT = "self.post_init("

@@ -185,7 +185,7 @@ def colon_after(text: str, start: int) -> int:
     return next(_outside(text, start, ":"))
 
 
-def bracket_span(text: str, start: int = 0) -> tuple[int, int] | None:
+def bracket_span(text: str, start: int) -> tuple[int, int] | None:
     """Where the first round bracket after `start` opens and closes; None if a colon comes first."""
     depth, opened = 0, -1
     for token in _BRACKET.finditer(text, start):

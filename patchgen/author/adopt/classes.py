@@ -32,7 +32,7 @@ from patchgen.syntax.same import (
     plain_texts,
     without_docstring,
 )
-from patchgen.syntax.trees import called_function, mentions
+from patchgen.syntax.trees import mentions, short_name
 
 _COPIED = 1.3
 
@@ -105,8 +105,7 @@ def _over_parent(
     if new.name in doubts.definitions:
         dropped = [Rule.KERNEL, Rule.EXPERTS, Rule.REGISTERS]
     for one in _class(new).decorator_list:
-        name = ast.unparse(called_function(one)).rpartition(".")[2]
-        if RULES.get(name, (None,))[0] in dropped and one not in decorators:
+        if RULES.get(short_name(one), (None,))[0] in dropped and one not in decorators:
             decorators.append(one)
     head = [*(f"@{words.fork_code(one)}" for one in decorators), f"class {new.name}({above}):"]
     lines = [*head]

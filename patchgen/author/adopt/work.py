@@ -22,7 +22,7 @@ from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.lines import code_lines
 from patchgen.syntax.same import Function, is_documenting
 from patchgen.syntax.text import make_source
-from patchgen.syntax.trees import called_function, statement_at
+from patchgen.syntax.trees import short_name, statement_at
 
 _MOST_ROUNDS = 12
 
@@ -95,7 +95,7 @@ def unknown_decorators(fork: File) -> tuple[str, ...]:
     """
     nodes = [fork.definitions[name].node for name in fork.classes]
     names = [
-        ast.unparse(called_function(decorator)).rpartition(".")[2]
+        short_name(decorator)
         for node in nodes
         if isinstance(node, ast.ClassDef)
         for decorator in node.decorator_list

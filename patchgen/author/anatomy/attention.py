@@ -15,19 +15,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from patchgen.author.anatomy.code import (
-    called,
-    dotted,
-    last,
-    method_of,
-    names,
-    parameters,
-    stored,
-    walk,
-)
+from patchgen.author.anatomy.code import called, last, method_of, names, stored, walk
 from patchgen.author.anatomy.module import LISTS, Class, Module
 from patchgen.author.anatomy.steps import Chain, Missed, chains
 from patchgen.facts.modules import BIDIRECTIONAL, CAUSAL
+from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import dotted
 
 MADE_BY_CONFIG = CAUSAL | BIDIRECTIONAL
 # Names that show whether an attention looks at the states of another sequence.

@@ -7,24 +7,14 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TypeVar
 
+from patchgen.syntax.trees import dotted
+
 _Node = TypeVar("_Node", bound=ast.AST)
 
 
 def called(node: ast.AST | None) -> str:
     """The dotted name that `node` calls, `""` if it is no call of a name."""
     return dotted(node.func) if isinstance(node, ast.Call) else ""
-
-
-def dotted(node: ast.AST | None) -> str:
-    """`a.b.c` for such an expression, else `""`."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=value, attr=attr):
-            inner = dotted(value)
-            return f"{inner}.{attr}" if inner else ""
-        case _:
-            return ""
 
 
 def last(name: str) -> str:
@@ -76,11 +66,6 @@ def names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
 def stored(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
     """The names that are bound inside."""
     return {node.id for node in walk(nodes, ast.Name) if isinstance(node.ctx, ast.Store)}
-
-
-def parameters(method: ast.FunctionDef) -> list[str]:
-    """The names of all parameters."""
-    return [arg.arg for arg in walk(method.args, ast.arg)]
 
 
 def parsed(text: str) -> ast.expr:

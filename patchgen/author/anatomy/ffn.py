@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchgen.author.anatomy.attention import Layers
-from patchgen.author.anatomy.code import called, dotted, last, parsed
+from patchgen.author.anatomy.code import called, last, parsed
 from patchgen.author.anatomy.module import Class
 from patchgen.compiler.edits.pattern import fit_expression
+from patchgen.syntax.trees import dotted
 
 # "halves" of one product, one above the other; the second layer of "split" is in another class.
 SHAPES = {

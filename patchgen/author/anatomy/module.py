@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from patchgen.author.anatomy.code import called, constant, dotted, last, nodes_inside, walk
+from patchgen.author.anatomy.code import called, constant, last, nodes_inside, walk
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import INSTALL_TRANSFORMERS, Environment
 from patchgen.syntax.text import Source, parse, read_source
-from patchgen.syntax.trees import assigned_values
+from patchgen.syntax.trees import assigned_values, dotted
 
 LISTS = ("ModuleList", "Sequential")
 ADDING = ("append", "insert", "extend")

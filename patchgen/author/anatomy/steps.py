@@ -18,17 +18,17 @@ from dataclasses import dataclass, field, replace
 from patchgen.author.anatomy.code import (
     called,
     constant,
-    dotted,
     last,
     method_of,
     names,
-    parameters,
     parsed,
     stored,
     walk,
 )
 from patchgen.author.anatomy.module import Class, Unfit
 from patchgen.compiler.edits.pattern import fit_expression, suites
+from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import dotted
 
 CHECKS = (ast.Raise, ast.Assert)
 BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)

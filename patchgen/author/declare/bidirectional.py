@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, constant, dotted, names, walk
+from patchgen.author.anatomy.code import called, constant, names, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, refusing
 from patchgen.facts.modules import CAUSAL
+from patchgen.syntax.trees import dotted
 
 if TYPE_CHECKING:
     from patchgen.verifying.parts.part_check import PartCheck

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import Layers
-from patchgen.author.anatomy.code import called, dotted, last, stored, walk
+from patchgen.author.anatomy.code import called, last, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.facts.modules import CACHES, CHECKPOINTED
+from patchgen.syntax.trees import dotted
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

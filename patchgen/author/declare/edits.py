@@ -16,9 +16,10 @@ from pathlib import Path
 
 import patchgen
 from patchgen import disk
-from patchgen.author.anatomy.code import constant, names, parameters, stored, walk
+from patchgen.author.anatomy.code import constant, names, stored, walk
 from patchgen.author.anatomy.module import Module
 from patchgen.compiler.edits.pattern import find
+from patchgen.syntax.bound import parameters
 from patchgen.syntax.trees import list_positional
 
 # A modular file imports these under the same names as the parent.

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import Layers, experts
-from patchgen.author.anatomy.code import called, constant, dotted, method_of, parameters, walk
+from patchgen.author.anatomy.code import called, constant, method_of, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import mixin
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, refusing
 from patchgen.facts.modules import CACHES
+from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import dotted
 
 if TYPE_CHECKING:
     from patchgen.verifying.parts.part_check import PartCheck
@@ -188,7 +190,7 @@ def _heads(module: Module, model: Class) -> Iterator[Declared]:
         if not over_positions and _mixes(methods) is None:
             continue
         init = owner.own.get("__init__")
-        if init is None or parameters(init) != ["self", "config"]:
+        if init is None or parameters(init) != ("self", "config"):
             what = f"{owner.name} reads whole rows, and is made of more than a configuration"
             raise Unfit(owner.node, what)
         yield Declared(owner.name, mixins=("KeepsPadding",))

@@ -19,21 +19,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import (
-    called,
-    constant,
-    dotted,
-    last,
-    method_of,
-    names,
-    parameters,
-    stored,
-    walk,
-)
+from patchgen.author.anatomy.code import called, constant, last, method_of, names, stored, walk
 from patchgen.author.anatomy.module import Class
 from patchgen.author.anatomy.steps import CHECKS, Chain, Factor, Term
 from patchgen.author.declare.edits import code, edit
 from patchgen.facts.modules import CAUSAL
+from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import dotted
 
 IMPORTED = ("ALL_ATTENTION_FUNCTIONS", "Callable", "sdpa_attention_forward")
 THREE_AXES = ("bmm", "baddbmm")  # (rows * heads, tokens, size)

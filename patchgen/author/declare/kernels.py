@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchgen import disk
-from patchgen.author.anatomy.code import called, constant, dotted, last, walk
+from patchgen.author.anatomy.code import called, constant, last, walk
 from patchgen.author.anatomy.ffn import network_of, returned
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import mixin
 from patchgen.author.declare.norm import norm
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, refusing
+from patchgen.syntax.trees import dotted
 
 if TYPE_CHECKING:
     from patchgen.verifying.parts.part_check import PartCheck

@@ -17,12 +17,14 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from patchgen.author.anatomy.code import called, dotted, names, parameters, stored
+from patchgen.author.anatomy.code import called, names, stored
 from patchgen.author.anatomy.module import Module, Unfit
 from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.loss import Head, heads
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
+from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import dotted
 
 if TYPE_CHECKING:
     from patchgen.verifying.parts.part_check import PartCheck

@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchgen.author.anatomy.code import called, dotted, last, names, parameters, stored, walk
+from patchgen.author.anatomy.code import called, last, names, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import mixins
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.compiler.edits.pattern import find
 from patchgen.facts.published import Setting
+from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import dotted
 
 if TYPE_CHECKING:
     from patchgen.verifying.parts.part_check import PartCheck

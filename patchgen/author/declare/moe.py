@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from patchgen import disk
 from patchgen.author.anatomy.attention import Layers, experts
-from patchgen.author.anatomy.code import called, dotted, last, parameters, walk
+from patchgen.author.anatomy.code import called, last, walk
 from patchgen.author.anatomy.ffn import FeedForward, feed_forwards, role_of
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import edit, init_lines
@@ -21,7 +21,8 @@ from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, NewModel, refusing
 from patchgen.compiler.edits.pattern import find
 from patchgen.facts.modules import CHECKPOINTED
-from patchgen.syntax.trees import list_positional
+from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import dotted, list_positional
 
 if TYPE_CHECKING:
     from patchgen.verifying.parts.part_check import PartCheck

@@ -15,12 +15,14 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from patchgen.author.anatomy.code import called, dotted, last, names, parameters, stored, walk
+from patchgen.author.anatomy.code import called, last, names, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import code, edit, mixin
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, refusing
 from patchgen.facts.modules import CACHES, CAUSAL
+from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import dotted
 
 if TYPE_CHECKING:
     from patchgen.verifying.parts.part_check import PartCheck

@@ -11,11 +11,13 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import Layers
-from patchgen.author.anatomy.code import called, dotted, last, method_of, parameters, stored, walk
+from patchgen.author.anatomy.code import called, last, method_of, stored, walk
 from patchgen.author.anatomy.module import LISTS, Class, Module, Unfit
 from patchgen.author.declare.edits import code, edit, init_lines
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, refusing
+from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import dotted
 
 if TYPE_CHECKING:
     from patchgen.verifying.parts.part_check import PartCheck

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import MADE_BY_CONFIG, Attentions, Interface
-from patchgen.author.anatomy.code import called, dotted, names, parameters, parsed, stored, walk
+from patchgen.author.anatomy.code import called, names, parsed, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.anatomy.steps import Chain, Missed, Term
 from patchgen.author.declare import interface
@@ -19,6 +19,8 @@ from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.compiler.edits.pattern import find
+from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import dotted
 
 if TYPE_CHECKING:
     from patchgen.verifying.parts.part_check import PartCheck

@@ -101,7 +101,7 @@ def find(pattern: Sequence[ast.stmt], method: ast.AST, holes: Collection[str] = 
 
 
 def find_statements(
-    pattern: Sequence[ast.stmt], places: Iterable[Sequence[ast.stmt]], holes: Collection[str] = ()
+    pattern: Sequence[ast.stmt], places: Iterable[Sequence[ast.stmt]], holes: Collection[str]
 ) -> Iterator[Match]:
     """Every run of statements in one of the suites `places` that the `pattern` fits."""
     nothing = Bound(dict.fromkeys(holes))
@@ -114,7 +114,7 @@ def find_statements(
 
 
 def find_expressions(
-    pattern: ast.expr, body: Sequence[ast.stmt], holes: Collection[str] = ()
+    pattern: ast.expr, body: Sequence[ast.stmt], holes: Collection[str]
 ) -> Iterator[Match]:
     """Every expression in `body` that `pattern` fits."""
     nothing = Bound(dict.fromkeys(holes))
@@ -125,7 +125,7 @@ def find_expressions(
 
 
 def fit_expression(
-    pattern: ast.expr, node: ast.expr, holes: Collection[str] = ()
+    pattern: ast.expr, node: ast.expr, holes: Collection[str]
 ) -> dict[str, ast.expr] | None:
     """What each hole of `pattern` stands for in `node`; None if that is no such expression."""
     bound = _fit(pattern, node, Bound(dict.fromkeys(holes)))

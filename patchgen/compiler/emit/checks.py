@@ -41,6 +41,7 @@ from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE, TAKING_N
 from patchgen.syntax import trees
 from patchgen.syntax.blocks import imports_of, references_in
 from patchgen.syntax.bound import bound_names, own_nodes, parameters
+from patchgen.syntax.fragments import split_lines
 
 # The name of a parent's method that is kept beside the one that calls it.
 KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")
@@ -90,12 +91,13 @@ class Ordered(NamedTuple):
 class Unanswered(NamedTuple):
     """A call that only the release can answer: of what is imported, or of a method of a base.
 
-    Without a method, `bases` is what is called; else the bases of `owner` outside of the text, as
-    spelled.  `members` are what `owner` does have; with none, it may be any base that lacks it.
+    `written` is the call as it stands in the text.  Without a method, `bases` is what is called;
+    else the bases of `owner` outside of the text, as spelled.  `members` are what `owner` does
+    have; with none, it may be any base that lacks it.
     """
 
     line: int
-    spelled: str
+    written: str
     bases: Sequence[str]
     owner: str = ""
     method: str = ""
@@ -211,8 +213,7 @@ def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Resul
     for call in inside.calls:
         # Of a dotted expression, the first name stands where it begins.
         is_certain = trees.position_of(call.func) in certain
-        # Spelling all calls takes long.
-        name = ast.unparse(call.func) if is_certain or defaults else ""
+        name = trees.dotted(call.func) if is_certain or defaults else ""
         default = defaults.get(name, "")
         if default in parsed.functions:
             yield from _check(part, call, parsed.functions[default], default)
@@ -225,7 +226,7 @@ def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Resul
             if init is not None:
                 yield from _check(part, call, init, f"{name}.__init__")
         elif parsed.bound[name.partition(".")[0]] == 1:
-            yield Unanswered(part.locate(call.lineno), ast.unparse(call), [name])
+            yield _ask(part, call, [name])
 
 
 def _find_defaults(part: Part) -> dict[str, str]:
@@ -257,7 +258,7 @@ def _find_init(node: ast.ClassDef, parsed: Parsed) -> Function | None:
     """The `__init__` that takes the arguments of a class that is called."""
     # Keywords name a metaclass, whose `__call__` decides; `__new__` has a signature of its own, and
     # a decorator may give another one.
-    if node.keywords or not _decorators(node) <= KEEPING_SIGNATURE:
+    if node.keywords or not trees.written_decorators(node) <= KEEPING_SIGNATURE:
         return None
     if parsed.method(node.name, "__new__") is not None:
         return None
@@ -266,7 +267,7 @@ def _find_init(node: ast.ClassDef, parsed: Parsed) -> Function | None:
 
 def _check_class(part: Part, item: Class, parsed: Parsed) -> Iterator[Result]:
     for call, method, path in item.calls:
-        if not path and "classmethod" in _decorators(method):  # `cls(config)`
+        if not path and "classmethod" in trees.written_decorators(method):  # `cls(config)`
             init = _find_init(item.node, parsed)
             if init is not None:
                 yield from _check(part, call, init, f"{item.node.name}.__init__")
@@ -275,7 +276,7 @@ def _check_class(part: Part, item: Class, parsed: Parsed) -> Iterator[Result]:
         owner, name = parsed.follow(item.node.name, path)
         if not owner and path[0] == SUPER and len(path) == 2:
             base = parsed.find_outside(item.node.name)
-            yield Unanswered(part.locate(call.lineno), ast.unparse(call), [base], "", path[1])
+            yield _ask(part, call, [base], "", path[1])
         if not owner or (not name and parsed.method(owner, "__call__")):
             continue
         callee = parsed.method(owner, name or "forward")
@@ -284,19 +285,26 @@ def _check_class(part: Part, item: Class, parsed: Parsed) -> Iterator[Result]:
             yield from _check(part, call, callee, f"{owner}.{name or 'forward'}", item, spelled)
         elif path[0] == SUPER:
             base = parsed.find_outside(owner)
-            yield Unanswered(part.locate(call.lineno), ast.unparse(call), [base], "", name)
+            yield _ask(part, call, [base], "", name)
         # `hasattr(self, "name")`, `setattr(self, "name", ...)`
         elif name and f'"{name}"' not in parsed.text and f"'{name}'" not in parsed.text:
             known = parsed.list_members(owner)
-            if known is not None and name not in known[0] | parsed.foreign | _ALWAYS_THERE:
+            if known is not None and name not in {*parsed.foreign, *_ALWAYS_THERE, *known[0]}:
                 members, outside = known
-                line = part.locate(call.lineno)
-                spelled = ast.unparse(call)
-                yield Unanswered(line, spelled, outside, owner, name, sorted(members))
+                yield _ask(part, call, outside, owner, name, sorted(members))
 
 
-def _decorators(node: Function | ast.ClassDef) -> set[str]:
-    return {ast.unparse(trees.called_function(decorator)) for decorator in node.decorator_list}
+def _ask(
+    part: Part,
+    call: ast.Call,
+    bases: Sequence[str],
+    owner: str = "",
+    method: str = "",
+    members: Sequence[str] = (),
+) -> Unanswered:
+    # To spell the call as messages do takes long: that is left to what finds a fault.
+    written = trees.slice_of(split_lines(part.text), call)
+    return Unanswered(part.locate(call.lineno), written, bases, owner, method, members)
 
 
 def _check(
@@ -310,7 +318,7 @@ def _check(
     """Check one call of `callee`, which stands in the class `owner`, as a call of `method`."""
     line = part.locate(call.lineno)
     signature = callee.args
-    is_bound = "." in name and "staticmethod" not in _decorators(callee)
+    is_bound = "." in name and "staticmethod" not in trees.written_decorators(callee)
     why = explain_misfit(call, callee, is_bound=is_bound)
     if why is None:
         return
@@ -373,7 +381,7 @@ def explain_misfit(call: ast.Call, callee: Function, *, is_bound: bool) -> str |
     `is_bound`: the first parameter is given, as that of a method.
     """
     # A decorator may give the function another signature, or take keywords of its own.
-    decorators = _decorators(callee) - {"classmethod", "staticmethod"}
+    decorators = trees.written_decorators(callee) - {"classmethod", "staticmethod"}
     if not decorators <= KEEPING_CALLS:
         return None
     signature, takes_any = callee.args, not decorators <= TAKING_NO_KEYWORDS
@@ -451,7 +459,7 @@ def _find_twice(swallowed: Swallowed, parsed: Parsed) -> Iterator[Finding]:
     """
     function, keyword = swallowed.function, swallowed.keyword
     # A decorator may take the keyword away.
-    if not _decorators(function) <= TAKING_NO_KEYWORDS:
+    if not trees.written_decorators(function) <= TAKING_NO_KEYWORDS:
         return
     owner = swallowed.callee.rpartition(".")[0]
     for part, inside in parsed.contents:
@@ -556,5 +564,5 @@ def list_questions(text: str, package: str = "") -> list[list[Any]]:
             # Nothing is known of what a call or a subscript derives from.
             is_known = len(bases) == len(found)
             if is_known and (call.owner or may_be_missing(bases[0][0])):
-                calls.append([call.line, call.spelled, bases, *call[3:]])
+                calls.append([call.line, call.written, bases, *call[3:]])
     return [imports, calls]

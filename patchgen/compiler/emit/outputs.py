@@ -40,7 +40,7 @@ from patchgen.syntax.errors import Location, Problem
 from patchgen.syntax.locate import display_module
 from patchgen.syntax.same import is_docstring
 from patchgen.syntax.text import require_compilable
-from patchgen.syntax.trees import parse_class, parse_once
+from patchgen.syntax.trees import find_class, parse_class
 
 # A line of a docstring that begins with `from` may add a word that is no package.
 _IMPORTED_PACKAGE = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
@@ -355,12 +355,10 @@ def read_member(text: str, owner: str, name: str) -> str:
     """The text of the statements that bind `name` in the body of the class `owner`, or ""."""
     lines = text.split("\n")
     member = ""
+    node = find_class(text, owner)
     # A property and its setter are one member, and so are the overloads of a method.
-    for node in parse_once(text).body:
-        if not isinstance(node, ast.ClassDef) or node.name != owner:
-            continue
-        for statement in node.body:
-            if name in bound_names([statement]):
-                own = lines[first_line(statement) - 1 : statement.end_lineno]
-                member += textwrap.dedent("\n".join(own) + "\n")
+    for statement in node.body if node else ():
+        if name in bound_names([statement]):
+            own = lines[first_line(statement) - 1 : statement.end_lineno]
+            member += textwrap.dedent("\n".join(own) + "\n")
     return member

@@ -25,13 +25,14 @@ from patchgen.facts.bases import WITHOUT_MODULES
 from patchgen.facts.decorators import ADDING_NOTHING
 from patchgen.syntax.blocks import Import, first_line, imports_of
 from patchgen.syntax.bound import bound_names
+from patchgen.syntax.kept import per_object
 from patchgen.syntax.trees import (
-    called_function,
     children,
     decorator_names,
     parse_once,
     statements_within,
     walk,
+    written_decorators,
 )
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -161,8 +162,7 @@ def _read_class(node: ast.ClassDef, body: Sequence[tuple[ast.stmt, Sequence[ast.
     binders: dict[str, list[ast.stmt]] = {}
     stored: dict[str, list[ast.expr | None]] = {}
     calls: list[tuple[ast.Call, Function, Path]] = []
-    decorators = {ast.unparse(called_function(decorator)) for decorator in node.decorator_list}
-    is_open = bool(node.keywords) or not decorators <= ADDING_NOTHING
+    is_open = bool(node.keywords) or not written_decorators(node) <= ADDING_NOTHING
     for statement, nodes in body:
         for name in dict.fromkeys(bound_names([statement])):
             binders.setdefault(name, []).append(statement)
@@ -369,6 +369,7 @@ class Parsed:
         is_attribute = holder in self.classes and not kind and path[-1] != _ELEMENT
         return (holder, path[-1]) if is_attribute else ("", "")
 
+    @per_object
     def list_members(self, owner: str) -> tuple[set[str], list[str]] | None:
         """What an object with the methods of `owner` has, and its bases outside of the text.
 

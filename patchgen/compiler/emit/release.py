@@ -24,8 +24,9 @@ from patchgen.facts.decorators import KEEPING_SIGNATURE
 from patchgen.syntax.blocks import Block, Import
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.kept import per_object
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.trees import called_function, decorator_names, parse_class, parse_once
+from patchgen.syntax.trees import decorator_names, parse_class, parse_once, written_decorators
 
 # A name of a module or a base, as (module, name).
 Base = tuple[str, str]
@@ -148,6 +149,7 @@ class Release:
     def lineages(self) -> Lineages:
         return self.outside.lineages
 
+    @per_object
     def list_members(self, base: Base) -> frozenset[str] | None:
         """The members of a class with those of its bases; None where one is unknown."""
         members: set[str] = set()
@@ -163,6 +165,7 @@ class Release:
             return None
         return frozenset(members)
 
+    @per_object
     def find_callee(self, callee: Base, method: str) -> Callee | None:
         """What a call of a function or class runs, or of a `method` of an object of a class."""
         try:
@@ -197,6 +200,7 @@ class Release:
                 return self.find_callee((module, made), symbol.name)
         return None
 
+    @per_object
     def _line(self, base: Base) -> tuple[Symbol, ...]:
         """What a name means, followed by its bases in the order of Python's MRO."""
         at = Location(base[0])
@@ -252,8 +256,7 @@ class Release:
 def _decorators_of(text: str) -> frozenset[str]:
     """The decorators of a class, and its keywords, which may name a metaclass."""
     node = parse_class(text)
-    decorators = map(called_function, node.decorator_list)
-    return frozenset(map(ast.unparse, [*decorators, *node.keywords]))
+    return frozenset({*written_decorators(node), *map(ast.unparse, node.keywords)})
 
 
 @functools.lru_cache(maxsize=256)
@@ -266,7 +269,7 @@ def _bind_members(text: str) -> dict[str, list[ast.stmt]]:
     return binders
 
 
-def find_base(expression: str, imports: Mapping[str, Import], package: str = "") -> Base | None:
+def find_base(expression: str, imports: Mapping[str, Import], package: str) -> Base | None:
     """The class that a base such as `nn.Module` names by what a module `imports`; else None."""
     first, _, rest = expression.partition(".")
     if expression == "object":

@@ -35,7 +35,7 @@ from patchgen.syntax.errors import Location, Problem, did_you_mean, find_near
 from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.text import count_words
+from patchgen.syntax.text import count_words, parse_text
 from patchgen.weights.unset import find_unset
 
 # Code that makes a model from a configuration, whose classes are not known.
@@ -201,33 +201,38 @@ def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[check
             home = find_home(name, env) if name else ""
             hint = f"import it from {home}" if home else hint
             yield checks.Finding(line, "PG411", what, hint, f"{module} {name}")
-    for line, spelled, bases, owner, name, near in calls:
-        call = ast.parse(spelled, mode="eval").body
-        assert isinstance(call, ast.Call)
+    for line, written, bases, owner, name, near in calls:
         inherited = [release.list_members(tuple(base)) for base in bases if owner]
         if owner and None not in inherited:
             members = {*near, *(each for names in inherited for each in names or ())}
             if name not in members:
-                what = f"{ast.unparse(call.func)}(...) finds no method: {owner} has no {name}"
+                called = ast.unparse(_read_call(written).func)
+                what = f"{called}(...) finds no method: {owner} has no {name}"
                 hint = did_you_mean(name, members) or "define it, or call what the release has"
                 yield checks.Finding(line, "PG412", what, hint, name)
         found = [callee for base in bases if (callee := release.find_callee(tuple(base), name))]
         # Of several bases that have it, Python takes the first.
         if len(found) == 1:
             function, is_bound = found[0]
+            call = _read_call(written)
             why = checks.explain_misfit(call, function, is_bound=is_bound)
             if why:
-                yield _describe_misfit(
-                    line, spelled, ".".join([*bases[0], name][1:]), function, why
-                )
+                yield _describe_misfit(line, call, ".".join([*bases[0], name][1:]), function, why)
+
+
+def _read_call(written: str) -> ast.Call:
+    # It may go over several lines.
+    (statement,) = parse_text(f"({written})", "").body
+    assert isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+    return statement.value
 
 
 def _describe_misfit(
-    line: int, spelled: str, callee: str, function: ast.FunctionDef | ast.AsyncFunctionDef, why: str
+    line: int, call: ast.Call, callee: str, function: Function, why: str
 ) -> checks.Finding:
     """A call of what the release has, with arguments that it does not take."""
     callee = callee.rstrip(".")
-    what = f"the call {spelled} does not fit: {callee} of this release {why}"
+    what = f"the call {ast.unparse(call)} does not fit: {callee} of this release {why}"
     hint = f"it takes ({', '.join(parameters(function))})"
     return checks.Finding(line, "PG406", what, hint, f"{callee} {why}")
 

@@ -69,7 +69,7 @@ def rename_in_text(
             yield TextChange(line, start, start + len(word.encode()), renamed[word])
 
 
-def find_naming_strings(tree: ast.Module, with_prose: bool = True) -> Iterator[Text]:
+def find_naming_strings(tree: ast.Module, with_prose: bool) -> Iterator[Text]:
     """The strings of `tree` in which a word that equals the name of a class names it."""
     compared: set[str] = set()
     for node in walk(tree):

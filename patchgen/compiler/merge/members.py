@@ -32,9 +32,9 @@ from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location
-from patchgen.syntax.fragments import Fragment, Positioned, parse_fragment, split_lines
+from patchgen.syntax.fragments import Fragment, parse_fragment, split_lines
 from patchgen.syntax.scopes import references
-from patchgen.syntax.trees import called_function, parse_once
+from patchgen.syntax.trees import Positioned, called_function, parse_once
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

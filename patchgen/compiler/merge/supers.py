@@ -37,7 +37,7 @@ from patchgen.facts.decorators import GIVEN_BY_STRICT
 from patchgen.syntax.bound import local_names
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.trees import called_function, decorator_names, find_name, list_positional, walk
+from patchgen.syntax.trees import decorator_names, find_name, list_positional, short_name, walk
 
 # These decorate the class's own method; a private copy of the parent's method does without.
 _NOT_OF_A_COPY = frozenset({"auto_docstring", "abstractmethod"})
@@ -305,7 +305,7 @@ def _find_obstacle(group: Sequence[Statement], name: str, is_kept: bool) -> str 
     for member in group:
         if len(member.names) > 1:
             return "it is bound together with other names"
-        if "cached_property" in _decorators_of(member.node):
+        if "cached_property" in map(short_name, getattr(member.node, "decorator_list", [])):
             return "its decorator stores under the name that it has"
         # Both the member and its copy would stay: the value would be computed for each of them.
         if is_kept and not isinstance(member.node, Function) and not _is_constant(member.node):
@@ -335,7 +335,7 @@ def _copy(member: Statement, name: str, private: str) -> Statement:
         # A property and its setter name each other in the class body.
         renamed = list(node.decorator_list)
         for decorator in node.decorator_list:
-            if _decorators_of(node, decorator) & _NOT_OF_A_COPY:
+            if short_name(decorator) in _NOT_OF_A_COPY:
                 last = decorator.end_lineno or decorator.lineno
                 changes.append(Splice(*code.line_span(decorator.lineno, last), ""))
     for part in renamed:
@@ -344,9 +344,3 @@ def _copy(member: Statement, name: str, private: str) -> Statement:
                 changes.append(Splice(*code.span(inner), private))
     text = splice(code.text, changes)
     return replace(member.with_text(text), names=(private,), leading="\n", hoisted=True)
-
-
-def _decorators_of(node: ast.stmt, *chosen: ast.expr) -> set[str]:
-    """The last names of the decorators of `node`, or of the `chosen`: `a.b(c)` gives `b`."""
-    decorators = chosen or getattr(node, "decorator_list", [])
-    return {ast.unparse(called_function(node)).rpartition(".")[2] for node in decorators}

@@ -28,7 +28,7 @@ from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import per_object
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.trees import called_function, parse_class, parse_once, walk
+from patchgen.syntax.trees import parse_class, parse_once, short_name, walk
 
 # What every class and every `super()` has.
 ALWAYS = frozenset(dir(type("", (), {}))) | frozenset(dir(super))
@@ -203,7 +203,8 @@ def _is_plain_class(text: str) -> bool:
     if any(_may_name_metaclass(keyword) for keyword in node.keywords):
         return False
     # A decorator may return another class altogether.
-    return all(decorator in ADDED_MEMBERS for decorator in _read_decorators(node))
+    # Whatever module it is reached by, and however it is called.
+    return all(short_name(decorator) in ADDED_MEMBERS for decorator in node.decorator_list)
 
 
 def _may_name_metaclass(keyword: ast.keyword) -> bool:
@@ -215,19 +216,13 @@ def _may_name_metaclass(keyword: ast.keyword) -> bool:
     return keyword.arg == "metaclass" and not is_harmless
 
 
-def _read_decorators(node: ast.ClassDef) -> list[str]:
-    """The names of the class decorators, whatever module they are reached by."""
-    written = [ast.unparse(called_function(decorator)) for decorator in node.decorator_list]
-    return [name.rpartition(".")[2] for name in written]
-
-
 @functools.lru_cache(maxsize=512)  # Every model has the same few bases, which are long.
 def _own_names(text: str) -> frozenset[str]:
     """What a class body binds and its methods set: `__init_subclass__` may set it on a class."""
     node = parse_class(text)
     names = {*bound_names(node.body), *_find_attributes_set(walk(node))}
-    for decorator in _read_decorators(node):
-        names.update(ADDED_MEMBERS.get(decorator, ()))
+    for decorator in node.decorator_list:
+        names.update(ADDED_MEMBERS.get(short_name(decorator), ()))
     return ALWAYS | names
 
 

@@ -104,6 +104,10 @@ CASES = [
         "    def forward(self): self.a(1, 2)",
         [],
     ),
+    (
+        "class A(Base):\n    def f(self):\n        self.mix(\n            'é',  # 1\n        )",
+        ["3 PG406 the call self.mix('é') does not fit: Base.mix of this release takes 0 pos"],
+    ),
     # Names but for a letter.
     (
         "class A:\n    _tp_plan = {'haed': 'rowwise', 'layers.*.head': 'colwise'}\n"
@@ -161,6 +165,18 @@ def test_case(text: str, expected: list[str], tmp_path: Path) -> None:
     assert len(said) == len(expected), said
     for message, words in zip(said, expected, strict=True):
         assert message.startswith(words)
+
+
+def test_what_the_base_asks_the_release_too(tmp_path: Path) -> None:
+    package = tmp_path / "transformers"
+    package.mkdir()
+    for name, content in RELEASE.items():
+        (package / name).write_text(content)
+    base = f"{HEAD}class A(Base):\n    def f(self): self.mix(1), self.miks()\n"
+    text = f"{HEAD}class A(Base):\n\n    def f(self): self.mix(1), self.miks(), self.mix(2, 3)\n"
+    env = make_environment(tmp_path, search=[])
+    (problem,) = validate(output(text, base=base), (), env, {"": AT})
+    assert problem.what.startswith("the call self.mix(2, 3) does not fit")
 
 
 CALLER = """
