@@ -76,10 +76,10 @@ def verify(
     verbose: bool,
     seconds: float,
     megabytes: float,
-    checkpoint: str | None,
-    data: str | None,
-    steps: int,
-    length: int,
+    checkpoint: str | None = None,
+    data: str | None = None,
+    steps: int = 10,
+    length: int = 128,
     fail_on: str | None = None,
 ) -> int:
     """Both models are tiny and have random weights.  The cases that tell most come first, and a
