@@ -1,13 +1,14 @@
 """A project of 1,000 modular files over all models, and what each command takes in it.
 
-    python benchmarks/scale.py [--files N] [--old PATCHGEN] [--roots DIR DIR] [--keep FOLDER]
+    python benchmarks/scale.py [--files N] [--old PATCHGEN] [--roots DIR DIR] [--together]
 
 The files are small variants of every model of the installed transformers, of the kinds of
 `tests/population/kinds.py`; of each ten, three take one class of the project, `modular/shared.py`.
 `--old` names the program of another release, which runs on the same files, less those that it
 refuses.  `--roots` names two trees of other releases for `check --package-root`.  Everything is
-timed from outside: whole processes with their children.  The table goes to stdout as Markdown,
-beside the aims.
+timed from outside: whole processes with their children.  With `--together`, both programs run at
+once: on a machine that is not idle, seconds of CPU tell more than others.  The table goes to stdout
+as Markdown, beside the aims; each figure goes to stderr when it is known.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +36,7 @@ from tests.population.kinds import Case, find_cases
 from tests.population.models import Model, find_models
 
 KINDS = ("function", "weights", "block", "middle", "parameter", "head")
-SPARE = 1.15  # files made for each that is wanted: some are refused
+SPARE = 1.08  # files made for each that is wanted: some are refused
 SHARED = "modular/shared.py"
 CLASS = '''"""What several variants of this project share."""
 
@@ -53,7 +55,8 @@ AIMS = {
     "check, nothing changed": "0.7 s",
     "check, one file changed": "1 s",
     "check and convert, the shared class changed, -j 2": "12 s",
-    "check --package-root, the second as a part of the first": "0.1",
+    "check --package-root, the same again": "0.1 of the first",
+    "check --package-root, another release": "0.1 of the first",
     "largest memory of all processes": "800 MB",
     "patchgen.lock": "500 kB",
     "git merge of two branches with 20 more variants each": "no conflict, check is green",
@@ -84,6 +87,11 @@ class Project:
     memory: float = 0.0
     rows: dict[str, str] = field(default_factory=dict)
 
+    def say(self, name: str, value: object) -> None:
+        """Fill a row of the table."""
+        self.rows[name] = str(value)
+        print(f"{self.home.name}: {name}: {value}", file=sys.stderr, flush=True)
+
     def run(self, *words: str, codes: Sequence[int] = (0,)) -> Sample:
         """What `patchgen` with these words takes; it must exit with one of `codes`."""
         env = {**os.environ, "PATCHGEN_CACHE_DIR": str(self.cache), "OMP_NUM_THREADS": "1"}
@@ -105,14 +113,19 @@ class Project:
         self.memory = max(self.memory, peak[0])
         return Sample(usage.ru_utime + usage.ru_stime, wall, peak[0], process.returncode)
 
-    def refused(self) -> list[Path]:
+    def settle(self) -> None:
+        """Remove the outputs of files that are gone, and commit."""
+        self.run("check", "-q", "--fix", "-j", "2", codes=(0, 1))
+        self.git("init", "-q", "-b", "main")
+        self.commit()
+
+    def refused(self) -> set[str]:
         """The modular files that the program refuses; the others are converted."""
         self.run("convert", "-q", "-j", "2", codes=(0, 1))
         env = {**os.environ, "PATCHGEN_CACHE_DIR": str(self.cache)}
         words = [self.program, "check", "-q", "--output-format", "text"]
         said = subprocess.run(words, cwd=self.home, env=env, capture_output=True, text=True).stdout
-        names = dict.fromkeys(re.findall(r"^(modular/\S+?\.py)[: ]", said, re.MULTILINE))
-        return [self.home / name for name in names]
+        return {*re.findall(r"^(modular/\S+?\.py)[: ]", said, re.MULTILINE)}
 
     def git(self, *words: str) -> int:
         """The exit code of git."""
@@ -175,93 +188,94 @@ def _text_of(model: Model, turn: int) -> str:
     return cases[0].text if cases else ""
 
 
-def make(home: Path, program: str, count: int) -> tuple[Project, list[tuple[str, str]]]:
-    """A project of `count` files that convert, in git, and spare ones for its branches."""
-    project = Project(home, program, home.with_name(f"{home.name}-cache"))
-    files = list(files_for(round(count * SPARE) + 3 * ADDED))
-    write(project, files)
-    (home / SHARED).write_text(CLASS, encoding="utf-8")
-    (home / "pyproject.toml").write_text(TABLE, encoding="utf-8")
-    (home / ".gitattributes").write_text("patchgen.lock merge=union\n", encoding="utf-8")
-    refused = set(project.refused())
-    good = [(name, text) for name, text in files if home / name not in refused]
-    for name, _ in [*good[count:], *((n, "") for n, _ in files if home / n in refused)]:
-        (home / name).unlink()
-    print(f"{len(refused)} of {len(files)} files are refused", file=sys.stderr)
-    project.run("check", "-q", "--fix", "-j", "2", codes=(0, 1))
-    project.git("init", "-q", "-b", "main")
-    project.commit()
-    return project, good[count:]
+def make(place: Path, programs: Sequence[str], count: int, pool: Executor) -> list[Project]:
+    """A project in git for each program; the first has `count` files, and spare ones lie beside it.
+
+    The others have those of its files that they convert.
+    """
+    files = dict(files_for(round(count * SPARE) + 2 * ADDED))
+    projects = []
+    for number, program in enumerate(programs):
+        home = place / f"project{number}"
+        projects.append(Project(home, program, place / f"cache{number}"))
+        write(home, files)
+        (home / SHARED).write_text(CLASS, encoding="utf-8")
+        (home / "pyproject.toml").write_text(TABLE, encoding="utf-8")
+        (home / ".gitattributes").write_text("patchgen.lock merge=union\n", encoding="utf-8")
+    refused = [*pool.map(Project.refused, projects)]
+    good = [name for name in files if name not in refused[0]]
+    write(place / "spare", {name: files[name] for name in good[count:]})
+    for project, names in zip(projects, refused, strict=True):
+        left = {*good[:count]} - names
+        for name in files.keys() - left:
+            (project.home / name).unlink()
+        project.say("modular files", len(left))
+        project.say("refused", len(names))
+    [*pool.map(Project.settle, projects)]
+    return projects
 
 
-def write(project: Project, files: Sequence[tuple[str, str]]) -> None:
+def write(home: Path, files: Mapping[str, str]) -> None:
     """Write modular files."""
-    for name, text in files:
-        path = project.home / name
+    for name, text in files.items():
+        path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 
-def copy(project: Project, home: Path, program: str) -> Project:
-    """The same modular files for another program, less those that it refuses."""
-    other = Project(home, program, home.with_name(f"{home.name}-cache"))
-    shutil.copytree(project.home / "modular", home / "modular")
-    for name in ("pyproject.toml", ".gitattributes"):
-        shutil.copy(project.home / name, home)
-    refused = other.refused()
-    for path in refused:
-        path.unlink()
-    print(f"the other program refuses {len(refused)}", file=sys.stderr)
-    other.run("check", "-q", "--fix", codes=(0, 1))
-    other.git("init", "-q", "-b", "main")
-    other.commit()
-    return other
-
-
-def measure(project: Project, roots: Sequence[str], spare: Sequence[tuple[str, str]]) -> None:
+def measure(project: Project, roots: Sequence[str]) -> None:
     """Fill the rows of a project."""
-    rows, home = project.rows, project.home
-    rows["modular files"] = str(len([*home.glob("modular/*/modular_*.py")]))
-    rows["that take the shared class"] = str(
-        sum("import Counted" in p.read_text() for p in home.glob("modular/*/modular_*.py"))
-    )
+    home = project.home
+    texts = [path.read_text() for path in home.glob("modular/*/modular_*.py")]
+    project.say("that take the shared class", sum("import Counted" in text for text in texts))
     project.run("check", "-q")
-    samples = [project.run("check", "-q") for _ in range(3)]
-    rows["check, nothing changed"] = str(sorted(samples, key=lambda s: s.cpu)[1])
+    project.say("check, nothing changed", median([project.run("check", "-q") for _ in range(3)]))
     one = sorted(home.glob("modular/*/modular_*.py"))[0]
     samples = []
     for number in range(3):
         one.write_text(f"{one.read_text()}\n# {number}\n")
         samples.append(project.run("check", "-q", codes=(0, 1)))
-    rows["check, one file changed"] = str(sorted(samples, key=lambda s: s.cpu)[1])
+    project.say("check, one file changed", median(samples))
     project.run("convert", "-q")
-    shared = home / SHARED
-    shared.write_text(CLASS.replace("unit = 1", "unit = 1000"))
+    project.say("patchgen.lock", f"{(home / 'patchgen.lock').stat().st_size / 1000:.0f} kB")
+    project.commit()
+    project.say("git merge of two branches with 20 more variants each", merge(project))
+    project.git("checkout", "-qf", "main")
+    (home / SHARED).write_text(CLASS.replace("unit = 1", "unit = 1000"))
     checked = project.run("check", "-q", "-j", "2", codes=(1,))
     converted = project.run("convert", "-q", "-j", "2")
     both = Sample(checked.cpu + converted.cpu, checked.wall + converted.wall, 0, 0)
-    rows["check and convert, the shared class changed, -j 2"] = f"{both} (check {checked})"
-    rows["patchgen.lock"] = f"{(home / 'patchgen.lock').stat().st_size / 1000:.0f} kB"
-    project.commit()
-    firsts = []
-    for number, root in enumerate(roots):
-        sample = project.run("check", "-q", "--package-root", root, codes=(0, 1))
-        firsts.append(sample.cpu)
-        rows[f"check --package-root, number {number + 1}"] = str(sample)
-    if len(firsts) == 2:
-        part = f"{firsts[1] / firsts[0]:.2f}"
-        rows["check --package-root, the second as a part of the first"] = part
-    rows["git merge of two branches with 20 more variants each"] = merge(project, spare)
-    rows["largest memory of all processes"] = f"{project.memory:.0f} MB"
+    project.say("check and convert, the shared class changed, -j 2", f"{both} (check {checked})")
+    if roots:
+        command = ("check", "-q", "-j", "2", "--package-root")
+        first = project.run(*command, roots[0], codes=(0, 1))
+        project.say("check --package-root", first)
+        names = ("the same again", "another release")
+        for name, root in zip(names, roots, strict=True):
+            sample = project.run(*command, root, codes=(0, 1))
+            part = f"{sample} ({sample.cpu / first.cpu:.2f})"
+            project.say(f"check --package-root, {name}", part)
+    project.say("largest memory of all processes", f"{project.memory:.0f} MB")
 
 
-def merge(project: Project, spare: Sequence[tuple[str, str]]) -> str:
+def median(samples: Sequence[Sample]) -> Sample:
+    """The sample in the middle, by seconds of CPU."""
+    return sorted(samples, key=lambda sample: sample.cpu)[len(samples) // 2]
+
+
+def merge(project: Project) -> str:
     """What git makes of two branches that add variants, and what `check` says afterwards."""
+    spare = sorted(project.home.with_name("spare").rglob("modular_*.py"))
     for branch, first in (("ours", 0), ("theirs", ADDED)):
         project.git("checkout", "-qf", "main")
         project.git("checkout", "-qb", branch)
-        write(project, spare[first : first + ADDED])
+        for path in spare[first : first + ADDED]:
+            copy = project.home / path.relative_to(project.home.with_name("spare"))
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
         project.run("convert", "-q", codes=(0, 1))
+        for name in project.refused():
+            (project.home / name).unlink()
         project.commit()
     merged = project.git("merge", "-q", "ours", "-m", "both")
     checked = project.run("check", "-q", codes=(0, 1)).code
@@ -315,27 +329,22 @@ def main() -> None:
     parser.add_argument("--old", default="", help="the program of another release")
     parser.add_argument("--roots", nargs=2, default=(), metavar="DIR")
     parser.add_argument("--edits", type=int, default=1000, help="edits in the language server")
-    parser.add_argument("--keep", type=Path, help="an empty folder that is not removed")
+    parser.add_argument("--together", action="store_true", help="run both programs at once")
     options = parser.parse_args()
-    place = options.keep or Path(tempfile.mkdtemp(prefix="patchgen-scale-"))
-    place.mkdir(parents=True, exist_ok=True)
+    place = Path(tempfile.mkdtemp(prefix="patchgen-scale-"))
+    programs = [str(Path(sys.executable).with_name("patchgen")), *filter(None, [options.old])]
     try:
-        program = str(Path(sys.executable).with_name("patchgen"))
-        project, spare = make(place / "project", program, options.files)
-        projects = [project]
-        if options.old:
-            projects.append(copy(project, place / "other", options.old))
-        for each in projects:
-            measure(each, options.roots, spare)
+        with ThreadPoolExecutor(len(programs) if options.together else 1) as pool:
+            projects = make(place, programs, options.files, pool)
+            [*pool.map(lambda project: measure(project, options.roots), projects)]
         if options.edits:
-            name = "memory of the language server after 1,000 edits"
-            project.rows[name] = asyncio.run(_edit(project, options.edits))
+            growth = asyncio.run(_edit(projects[0], options.edits))
+            projects[0].say("memory of the language server after 1,000 edits", growth)
     finally:
-        if options.keep is None:
-            shutil.rmtree(place)
+        shutil.rmtree(place)
     rows = [
         (name, AIMS.get(name, ""), *(each.rows.get(name, "") for each in projects))
-        for name in project.rows
+        for name in projects[0].rows
     ]
     heads = ("", "aim", "this", "the other")[: 2 + len(projects)]
     print(*table_lines(heads, rows), sep="\n")
