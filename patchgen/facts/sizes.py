@@ -67,6 +67,11 @@ MORE_SIZES = {
     "rotary_dim": 4,
     # Layers before the first mixture: by default more than the tiny model has.
     **dict.fromkeys(("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"), 1),
+    # Which layers see everything, look at images or have experts: some of three.
+    **dict.fromkeys(("fullatt_block_indexes", "global_attn_indexes", "full_attn_idxs"), [1]),
+    **dict.fromkeys(("cross_attention_layers", "look_ahead_layers"), [1]),
+    **dict.fromkeys(("window_block_indexes", "look_backward_layers"), [0, 2]),
+    **dict.fromkeys(("moe_layers", "deepstack_visual_indexes"), [1, 2]),
     # With three layers, no layer would be left to compute the keys that others share.
     "num_kv_shared_layers": 0,
     # What another model hands to the text model.

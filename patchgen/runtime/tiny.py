@@ -76,10 +76,35 @@ def _build_accepted(default: PreTrainedConfig, tiny: Changes, wanted: Changes) -
     refusals = []
     for concession in concessions:
         try:
-            return type(default)(**{**tiny, **concession, **wanted})
+            config = type(default)(**{**tiny, **concession, **wanted})
         except Exception as error:  # each configuration raises its own
             refusals.append(error)
+            continue
+        mixed = _mix_kinds(default, config)
+        try:
+            return type(default)(**{**mixed, **tiny, **concession, **wanted}) if mixed else config
+        except Exception:
+            return config
     raise refusals[0]
+
+
+def _mix_kinds(default: PreTrainedConfig, config: PreTrainedConfig) -> Changes:
+    """Lists of kinds of layers, of which `config` has too few layers: each fourth is global."""
+    mixed: Changes = {}
+    for name, value in _find_layer_lists(default):
+        own = getattr(config, name, None)
+        if isinstance(own, list) and _with_all_kinds(value, own) != own:
+            mixed[name] = _with_all_kinds(value, own)
+    return mixed
+
+
+def _with_all_kinds(every: list[Any], few: list[Any]) -> list[Any]:
+    """`few` entries of a list with one entry a layer; all kinds in turn, if some are lost."""
+    kinds = [*dict.fromkeys(every)]
+    are_kinds = all(isinstance(kind, str) for kind in kinds) or {*kinds} == {0, 1}
+    if not are_kinds or len(kinds) > len(few) or {*kinds} <= {*few}:
+        return few
+    return [kinds[place % len(kinds)] for place in range(len(few))]
 
 
 def _find_name(config: PreTrainedConfig, name: str, value: Any) -> Changes:
@@ -160,11 +185,15 @@ def _shrink_part(part: PreTrainedConfig, dropout: float) -> PreTrainedConfig:
 
 
 def _cut_layer_lists(default: PreTrainedConfig, kept: slice) -> Changes:
+    lists = _find_layer_lists(default)
+    return {name: _with_all_kinds(value, value[kept]) for name, value in lists}
+
+
+def _find_layer_lists(default: PreTrainedConfig) -> list[tuple[str, list[Any]]]:
+    """Lists with one entry a layer, by name."""
     layers = getattr(default, "num_hidden_layers", None)
     every = default.to_dict().items()
-    return {
-        n: value[kept] for n, value in every if isinstance(value, list) and len(value) == layers
-    }
+    return [(n, value) for n, value in every if isinstance(value, list) and len(value) == layers]
 
 
 def _find_sizes(default: PreTrainedConfig) -> Changes:
