@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +60,11 @@ class Read:
     values: Mapping[str, tuple[Any, ...]]  # by the name in the configuration
     lengths: tuple[int, ...] = ()  # integers in changed functions that a text may be longer than
     readers: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what reads each name
+    functions: tuple[str, ...] = ()  # at the top that contain a changed line
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset((*self.classes, *self.functions))
 
 
 def find_reads(
@@ -70,11 +75,13 @@ def find_reads(
     replaced: frozenset[int] = frozenset(),
 ) -> Read:
     """What `lines` of `text` read, and `replaced` lines of `parent`."""
-    changed = [node for node in ast.parse(text).body if _holds(node, lines)]
+    module = ast.parse(text)
+    changed = [node for node in module.body if _holds(node, lines)]
     theirs = [node for node in ast.parse(parent).body if _holds(node, replaced)]
+    given = _calls_of(changed, module)
     found: dict[str, list[Any]] = {}
     readers: dict[str, set[str]] = {}
-    for node in map(_Aliases().visit, (*changed, *theirs)):
+    for node in map(_Aliases().visit, (*changed, *theirs, *given)):
         for name, others in _reads(node):
             values = found.setdefault(name, [])
             readers.setdefault(name, set()).add(node.name)
@@ -90,7 +97,18 @@ def find_reads(
         {name: tuple(values) for name, values in found.items() if values},
         tuple(sorted(lengths))[:MOST_LENGTHS],
         {name: frozenset(names) for name, names in readers.items()},
+        tuple(node.name for node in changed if isinstance(node, ast.FunctionDef)),
     )
+
+
+def _calls_of(changed: Sequence[ast.stmt], module: ast.Module) -> Iterator[ast.ClassDef]:
+    """What classes give to changed functions: `scale(config.rope_parameters)`."""
+    names = {node.name for node in changed if isinstance(node, ast.FunctionDef)}
+    for owner in module.body if names else ():
+        for each in ast.walk(owner):
+            match owner, each:
+                case ast.ClassDef(name=name), ast.Call(func=ast.Name(id=called)) if called in names:
+                    yield ast.ClassDef(name, [], [], [ast.Expr(each)], [])
 
 
 def _numbers_in(function: ast.FunctionDef) -> set[int]:
@@ -316,7 +334,7 @@ def text_of(variant: Variant) -> str:
 @functools.cache
 def changed_heads(variant: Variant) -> tuple[str, ...]:
     """Heads that are changed, use a changed class that is no whole model, or alone reach one."""
-    changed = set(read_of(variant).classes)
+    changed = read_of(variant).names
     uses = _uses_of(variant)
     inner = {name for name in changed if not name.endswith("Model")}
     chosen = {find_head_of(variant, name) for name in changed}
@@ -367,7 +385,7 @@ def find_guards(variant: Variant) -> tuple[tuple[str, Setting], ...]:
 
     `self.mlp = SparseMLP(config) if layer_idx >= config.first_dense else MLP(config)`
     """
-    changed = set(read_of(variant).classes)
+    changed = read_of(variant).names
     uses = _uses_of(variant)
     defaults = defaults_of(variant)
     found: dict[tuple[str, str], tuple[str, Setting]] = {}

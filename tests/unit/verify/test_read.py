@@ -52,6 +52,20 @@ def test_integers_in_changed_functions_are_lengths():
     assert read(text, 3).lengths == (128, 1024)
 
 
+def test_what_is_given_to_a_changed_function_is_read():
+    text = (
+        "def scaled(rope, x):\n"
+        "    return x * rope\n"
+        "class A:\n"
+        "    def __init__(self, config):\n"
+        "        self.scale = scaled(config.tie_word_embeddings, config.size)\n"
+    )
+    found = read(text, 2, size=2)
+    assert found.values == {"tie_word_embeddings": (True, False), "size": (3,)}
+    assert (found.functions, found.classes) == (("scaled",), ())
+    assert found.readers["size"] == {"A"}
+
+
 def test_a_flag_leads_to_the_configuration():
     text = (
         "class A:\n"
