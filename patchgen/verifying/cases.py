@@ -9,6 +9,7 @@ new.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -82,6 +83,11 @@ TRAINING_CALLS: Mapping[str, tuple[Rows, tuple[str, ...]]] = {
     "with a hook at its head, ignoring a label": ("full", (_HOOKED, "ignore_index")),
     **{f"with {way}": ("right", (way,)) for way in sorted(OF_MODELS - {_HOOKED, BY_CONFIGURATION})},
     "as a tuple": ("right", ("a tuple",)),
+}
+# Arguments that a forward takes for ways to call it that are not about its first text.
+BESIDE_TEXT = {
+    arguments.BESIDE: "pixel_mask|bool_masked_pos|decoder_attention_mask",
+    arguments.LARGER: "interpolate_pos_encoding",
 }
 # By the ending of a head: what it may be trained for, and settings that no model has by default.
 _SEVERAL = {"problem_type": "multi_label_classification", "num_labels": 3}
@@ -160,7 +166,14 @@ class _Selection:
                     yield from self.numbers(dtype, (rows,), f"{{}} {called}", route)
             for rows in EVAL_ROWS:
                 yield compare_numbers(self.head, dtype, f"{rows} eval", Scenario(rows=rows))
-        to_train = (self.placed, self.guarded, self.ways_to_train, self.calls, self.interface)
+        to_train = (
+            self.placed,
+            self.seen,
+            self.guarded,
+            self.ways_to_train,
+            self.calls,
+            self.interface,
+        )
         to_set = (self.dropout, self.settings, self.lengths_and_heads, self.together)
         for select in (self.planted, *to_train, *to_set, self.usage, self.itself, self.declared):
             yield from select()
@@ -200,6 +213,15 @@ class _Selection:
         evaluated = Scenario(rows="left", ways=(way,))
         yield compare_numbers(head, "float64", f"left eval with {way}", evaluated)
         yield compare_numbers(head, "float64", f"left eval with {way}, both eager", evaluated, 2)
+
+    def seen(self) -> Iterator[Case]:
+        """Images that are padded, masked or larger, and a decoder's text that is padded."""
+        text = read.text_of(self.variant)
+        heads = (self.head, *self.variant.heads[1:2], *read.changed_heads(self.variant))
+        for way, names in BESIDE_TEXT.items():
+            for head in dict.fromkeys(heads) if re.search(names, text) else ():
+                scenario = self.training(ways=(way,))
+                yield compare_numbers(head, "float64", f"with {way}", scenario)
 
     def guarded(self) -> Iterator[Case]:
         """Configurations without which a changed class is never made, once for each head."""

@@ -115,6 +115,8 @@ MORE_OUTPUTS = "all outputs that it has"
 WHOLE_ENCODER = "an encoder without padding"  # every query sees all of its states
 TWO_STREAMS = "tokens that are predicted in another order"  # XLNet's
 FEW = "logits and labels of the last tokens alone"
+BESIDE = "masks beside that of the text"  # of images, patches and a decoder's text
+LARGER = "images larger than those of the positions"
 # The arguments that the forward has to take for a way.
 _TAKEN = {
     "types of tokens": "token_type_ids",
@@ -123,6 +125,7 @@ _TAKEN = {
     "mask of ones": "attention_mask",
     TWO_STREAMS: "target_mapping",
     FEW: "logits_to_keep",
+    LARGER: "interpolate_pos_encoding",
 }
 # The arguments that have to be given for a way, and what is missing where they are not.
 _GIVEN = {
@@ -132,6 +135,7 @@ _GIVEN = {
     **dict.fromkeys(("ignore_index", "shift_labels", FEW), ("labels", "label for each token")),
     "num_items_in_batch": ("labels", "label"),
     WHOLE_ENCODER: ("encoder_attention_mask", "encoder's mask"),
+    LARGER: ("pixel_values", "image"),
 }
 OPTIONS: Mapping[str, dict[str, Any]] = {
     "num_items_in_batch": {"num_items_in_batch": ITEMS},
@@ -141,7 +145,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
 USUAL = ("output_attentions", "output_hidden_states")
 # What stands in the text, and what methods and tokens call it: `inputs.placed` puts it there.
 PLACED = {"images": "image", "videos": "video", "sounds": "audio"}
-OF_ARGUMENTS = frozenset({*_TAKEN, *_GIVEN, AS_TUPLE, MORE_OUTPUTS, *PLACED})
+OF_ARGUMENTS = frozenset({*_TAKEN, *_GIVEN, AS_TUPLE, MORE_OUTPUTS, BESIDE, *PLACED})
 
 
 def apply_argument_styles(
@@ -165,13 +169,45 @@ def apply_argument_styles(
             drawn = replace(drawn, options={**drawn.options, **dict.fromkeys(asked, True)})
         elif way == WHOLE_ENCODER:
             del drawn.given[name]
+        elif way == BESIDE:
+            drawn = _masked(drawn, takes(model_class), config)
         elif way in OF_ARGUMENTS and way not in PLACED:
             drawn = _of_text(way, drawn, config)
     return drawn
 
 
+def _masked(drawn: Inputs, names: frozenset[str], config: PreTrainedConfig) -> Inputs:
+    """Masks of images, of their patches, and of a decoder's text; no two rows are alike."""
+    given, real = dict(drawn.given), drawn.real
+    answer = given.get("labels", given.get("decoder_input_ids"))
+    if "decoder_attention_mask" in names and answer is not None and answer.dim() == 2:
+        length = answer.shape[1]
+        kept = torch.arange(length) < length - 2 * torch.arange(len(answer))[:, None]
+        given["decoder_attention_mask"] = kept.long()
+        real = (*real[:-1], kept)
+    image = given.get("pixel_values")
+    if image is not None and "pixel_mask" in names:
+        column = torch.arange(image.shape[-1]) / image.shape[-1]
+        shown = column < 1 - torch.arange(len(image))[:, None] / 4
+        given["pixel_mask"] = shown[:, None, :].expand(-1, image.shape[-2], -1).long()
+    patch = getattr(config, "patch_size", None)
+    if image is not None and "bool_masked_pos" in names and isinstance(patch, int):
+        frames = getattr(config, "num_frames", 1) // getattr(config, "tubelet_size", 1)
+        patches = frames * (image.shape[-2] // patch) * (image.shape[-1] // patch)
+        hidden = torch.arange(patches) < patches // 3
+        given["bool_masked_pos"] = torch.stack([hidden.roll(row) for row in range(len(image))])
+    if given.keys() == drawn.given.keys():
+        raise CannotBuild("its forward takes no other mask")
+    return replace(drawn, given=given, real=real)
+
+
 def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:
     given = dict(drawn.given)
+    if way == LARGER:  # twice as wide
+        image = given["pixel_values"]
+        given["pixel_values"] = torch.cat([image, image.flip(-1)], -1)
+        options = {**drawn.options, _TAKEN[LARGER]: True}
+        return replace(drawn, given=given, options=options)
     if "input_ids" not in given or given["input_ids"].dim() != 2:
         raise CannotBuild("there is no text")
     ids = given["input_ids"]

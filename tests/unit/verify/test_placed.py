@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.runtime.tiny import tiny_config
-from patchgen.verifying.inputs.arguments import CannotBuild
+from patchgen.verifying.inputs.arguments import BESIDE, LARGER, CannotBuild
 from patchgen.verifying.inputs.dummy import make_inputs
 from patchgen.verifying.models.build import build_parent
 from patchgen.verifying.observe.step import observe_step
@@ -50,6 +50,31 @@ def test_each_feature_has_a_placeholder(model, head, kind):
 def test_a_model_of_text_has_no_place_for_an_image():
     with pytest.raises(CannotBuild, match="puts no image into its text"):
         observed(module_of("llama"), "LlamaForCausalLM", Scenario(ways=("images",)))
+
+
+# By the mask: which outputs it changes.
+MASKS = [
+    ("dinov2", "Dinov2Model", "bool_masked_pos", "last_hidden_state"),
+    ("bart", "BartForConditionalGeneration", "decoder_attention_mask", "loss"),
+    ("vilt", "ViltModel", "pixel_mask", "pooler_output"),
+]
+
+
+@pytest.mark.parametrize(("model", "head", "mask", "changed"), MASKS, ids=[m[2] for m in MASKS])
+def test_other_masks_than_that_of_the_text_are_given(model, head, mask, changed):
+    (without, plain), (inputs, masked) = (
+        observed(module_of(model), head, Scenario(ways=ways)) for ways in ((), (BESIDE,))
+    )
+    assert mask not in without.given and not inputs.given[mask].bool().all()
+    assert not torch.allclose(plain[changed], masked[changed])
+
+
+def test_positions_of_a_larger_image_are_stretched():
+    inputs, found = observed(module_of("vit"), "ViTModel", Scenario(ways=(LARGER,)))
+    _, plain = observed(module_of("vit"), "ViTModel", Scenario())
+    assert inputs.options["interpolate_pos_encoding"]
+    name = "last_hidden_state"
+    assert found[name].shape[1] == 2 * plain[name].shape[1] - 1  # of the class there is one
 
 
 def no_image_sees_ahead(get_ids):
