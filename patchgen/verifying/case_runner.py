@@ -7,17 +7,18 @@ says little; the first module that gives other outputs for equal inputs says all
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.utils._pytree import tree_flatten_with_path
+from torch import Tensor, nn
+from torch.utils._pytree import keystr, tree_flatten_with_path
 from transformers import PreTrainedModel
 
 from patchgen.runtime.checkpointing import ChangedInPlace
@@ -159,16 +160,28 @@ def say_error(error: Exception, *, in_short: bool = False) -> str:
 
 def _find_cause(case: Case, pair: Pair) -> str:
     """What many cases fail of: the module that computes something else, in words."""
-    if case.kind not in ("numbers", "weights"):
-        return ""
+    context = CheckContext(pair, case)
     route = pair.weights_route if case.kind == "weights" else pair.route(case.route)
-    try:
-        models = pair.models(route, getattr(torch, case.dtype), case.scenario.dropout)
-        return _say_ties(*models) or _say_where(
-            *models, pair, replace(case.scenario, checkpointing=None)
-        )
-    except Exception:  # a model raises what it likes, and the verdict has words of its own
-        return ""
+    scenario = replace(case.scenario, checkpointing=None)
+    inputs = pair.inputs(scenario, context.dtype)
+    run: Run
+    with ExitStack() as stack:
+        if case.kind in ("numbers", "weights"):
+            run = functools.partial(observe_step, inputs=inputs, scenario=scenario)
+        elif case.kind == "cache":
+            route = stack.enter_context(interface.reading(context))
+            static = case.detail == "static"
+            run = functools.partial(interface.read_in_pieces, inputs=inputs, static=static)
+        elif case.kind == "generated":
+            run = functools.partial(interface.generate_as_asked, context)
+        else:
+            return ""
+        try:
+            models = pair.models(route, context.dtype, scenario.dropout)
+            is_exact = route.parent == route.variant
+            return _say_ties(*models) or _say_where(models, run, pair, is_exact=is_exact)
+        except Exception:  # a model raises what it likes, and the verdict has words of its own
+            return ""
 
 
 def _say_ties(*models: PreTrainedModel) -> str:
@@ -190,23 +203,84 @@ def _say_ties(*models: PreTrainedModel) -> str:
 # Relative to the largest entry: far above what sums round, and below any error.
 CLOSE = {torch.float64: 1e-8, torch.float32: 1e-3}
 COARSE = 5e-2
-# Floating tensors by where they stand, and masks as what is visible.
-Placed = dict[str, Tensor]
+PLAIN = (bool, int, float, str)  # what is equal or not
+Run = Callable[[PreTrainedModel], object]
 
 
-def _say_where(parent: PreTrainedModel, variant: PreTrainedModel, pair: Pair, scenario: Any) -> str:
-    """The first module of both that computes other outputs from equal inputs, in words."""
-    inputs = pair.inputs(scenario, variant.dtype)
-    close = CLOSE.get(variant.dtype, COARSE)
-    their_calls = _record_calls(parent, inputs, scenario)
-    our_calls = _record_calls(variant, inputs, scenario)
-    for name, (given, out) in our_calls.items():
-        if name not in their_calls:
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What a module was given and what it gave, as `_flat` has it."""
+
+    names: tuple[str, ...]  # of the parameters of its forward
+    given: dict[str, Any]
+    out: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compare:
+    """Compares calls of the same module in two models."""
+
+    close: float
+    # Both sides have the same attention: no mask is not a mask, and no weights are not weights.
+    is_exact: bool
+
+    def find_given(self, ours: _Call, theirs: _Call) -> str | None:
+        """The name of what is given otherwise, or not at all to one of both."""
+        if self.is_exact and ours.names == theirs.names:
+            every = {**ours.given, **theirs.given}
+            for name in ours.given.keys() ^ theirs.given.keys():
+                if every[name] is not None:
+                    return name
+        return self.find_gap(ours.given, theirs.given)
+
+    def find_gap(self, ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:
+        """The name of what is not the same, of what both have; None if nothing is."""
+        common = [name for name in ours if name in theirs]
+        for name in common:
+            if not self._is_same(ours[name], theirs[name]):
+                return name
+        pairs = [(ours[n], theirs[n]) for n in common if _is_floating(ours[n])]
+        if not pairs:  # under other names
+            values = (filter(_is_floating, each.values()) for each in (ours, theirs))
+            pairs = list(zip(*values, strict=False))
+        # Nothing in common is no evidence, unless neither side has anything.
+        has_evidence = pairs or not any(map(_is_floating, (*ours.values(), *theirs.values())))
+        is_same = has_evidence and all(self._is_same(*pair) for pair in pairs)
+        return None if is_same else ""
+
+    def _is_same(self, one: Any, two: Any) -> bool:
+        if not (isinstance(one, Tensor) and isinstance(two, Tensor)):
+            return not self.is_exact or (one is None) == (two is None) and _are_equal(one, two)
+        if not _is_floating(two):
+            return one.shape != two.shape or one.equal(two)  # of another form, it may say the same
+        top = float(two.abs().max()) if two.numel() else 0.0
+        bounds: Any = {"rtol": 0, "atol": self.close * top, "equal_nan": True}
+        return one.shape == two.shape and torch.allclose(one.double(), two.double(), **bounds)
+
+
+def _are_equal(one: Any, two: Any) -> bool:
+    return not (isinstance(one, PLAIN) and isinstance(two, PLAIN)) or one == two
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _say_where(models: Sequence[PreTrainedModel], run: Run, pair: Pair, *, is_exact: bool) -> str:
+    """The first module of both that computes other outputs from equal inputs, in words.
+
+    Inputs and outputs are floats, masks, integers such as positions, flags, and what is not given.
+    The module may give another module something else, and compute nothing wrong itself.
+    """
+    their_calls, our_calls = (_record_calls(model, run) for model in models)
+    compare = _Compare(CLOSE.get(models[1].dtype, COARSE), is_exact)
+    for (name, number), call in our_calls.items():
+        theirs = their_calls.get((name, number))
+        if theirs is None or compare.find_given(call, theirs) is not None:
             continue
-        their_given, their_out = their_calls[name]
-        if not _are_close(given, their_given, close) or _are_close(out, their_out, close):
+        if compare.find_gap(call.out, theirs.out) is None:
             continue
-        of_class = type(variant.get_submodule(name)).__name__
+        of_class = type(models[1].get_submodule(name)).__name__
         at = f" (`{name.rpartition('.')[2]}`)" if name else ""
         what = f"`{of_class}`{at} gives other values than the parent's for equal inputs"
         return f"{what}{_say_how_to_declare(of_class, pair)}"
@@ -220,63 +294,40 @@ def _say_how_to_declare(of_class: str, pair: Pair) -> str:
     return f'; if that is meant, declare it: {DIFFERS} = {{"{of_class}": "why"}}'
 
 
-def _record_calls(
-    model: PreTrainedModel, inputs: Any, scenario: Any
-) -> dict[str, tuple[Placed, Placed]]:
-    calls: dict[str, tuple[Placed, Placed]] = {}
+def _record_calls(model: PreTrainedModel, run: Run) -> dict[tuple[str, int], _Call]:
+    """The calls of each module, by its name and their number, in the order in which they end."""
+    begun: dict[str, list[_Call]] = {}
+    ended: dict[tuple[str, int], _Call] = {}
 
-    def note(name: str, module: Any, given: Any, named: Any, out: Any) -> None:
-        if name not in calls:
-            calls[name] = _placed((given, named)), _placed(out)
+    def begin(name: str, module: nn.Module, given: Any, named: Any) -> None:
+        form = inspect.signature(module.forward)
+        bound = form.bind(*given, **named)
+        bound.apply_defaults()
+        # Now: it may change in place what it is given.
+        call = _Call((*form.parameters,), _flat(bound.arguments), {})
+        begun.setdefault(name, []).append(call)
+
+    def end(name: str, module: nn.Module, given: Any, named: Any, out: Any) -> None:
+        calls = begun[name]
+        ended[name, len(calls)] = replace(calls[-1], out=_flat({"": out}))
 
     with ExitStack() as stack:
         for name, module in model.named_modules():
-            hook = functools.partial(note, name)
-            stack.callback(module.register_forward_hook(hook, with_kwargs=True).remove)
-        observe_step(model, inputs, scenario)
-    return calls
+            hooks = functools.partial(begin, name), functools.partial(end, name)
+            stack.callback(module.register_forward_pre_hook(hooks[0], with_kwargs=True).remove)
+            stack.callback(module.register_forward_hook(hooks[1], with_kwargs=True).remove)
+        run(model)
+    return ended
 
 
-def _placed(values: Any) -> Placed:
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    """Tensors, flags and None by where they stand; masks of the attention as what is visible."""
     leaves, _ = tree_flatten_with_path(values)
-    placed: Placed = {}
-    for path, tensor in leaves:
-        if not isinstance(tensor, Tensor):
-            continue
-        is_floating = tensor.is_floating_point()
-        if not is_floating and tensor.dtype != torch.bool:
-            continue
-        # Masks of the attention are compared by what they show.
-        is_mask = tensor.dim() == 4 and tensor.shape[1] == 1
-        placed[str(path)] = tensor > -1e4 if is_mask else tensor.clone()
-    return placed
-
-
-def _are_close(ours: Placed, theirs: Placed, close: float) -> bool:
-    """Whether what both have is the same; masks are compared where both have one of a form."""
-    our_masks, first = _masks_and_others(ours)
-    their_masks, second = _masks_and_others(theirs)
-    for mask, other in zip(our_masks, their_masks, strict=False):
-        if mask.shape == other.shape and not mask.equal(other):
-            return False
-    pairs = [(first[path], second[path]) for path in first if path in second]
-    if not pairs:
-        pairs = list(zip(first.values(), second.values(), strict=False))
-    for one, two in pairs:
-        top = float(two.abs().max()) if two.numel() else 0.0
-        bounds: Any = {"rtol": 0, "atol": close * top, "equal_nan": True}
-        if one.shape != two.shape or not torch.allclose(one.double(), two.double(), **bounds):
-            return False
-    # Nothing in common is no evidence, unless neither side has anything.
-    return bool(pairs) or not (first or second)
-
-
-def _masks_and_others(placed: Placed) -> tuple[list[Tensor], dict[str, Tensor]]:
-    masks: list[Tensor] = []
-    others: dict[str, Tensor] = {}
-    for path, tensor in placed.items():
-        if tensor.dtype == torch.bool:
-            masks.append(tensor)
-        else:
-            others[path] = tensor
-    return masks, others
+    flat: dict[str, Any] = {}
+    for path, value in leaves:
+        if isinstance(value, Tensor):
+            is_mask = _is_floating(value) and value.dim() == 4 and value.shape[1] == 1
+            flat[keystr(path)] = value > -1e4 if is_mask else value.clone()
+        elif value is None or isinstance(value, PLAIN):
+            flat[keystr(path)] = value
+    return flat

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -190,8 +190,7 @@ def check_cache(context: CheckContext) -> Verdict:
     inputs = pair.inputs(context.case.scenario, context.dtype)
     if inputs.given.keys() - TEXT or "input_ids" not in inputs.given:
         raise NothingToCompare("it reads more than text")
-    with attending(how, pair) if how else nullcontext((pair.routes[0], None)) as under:
-        route = replace(under[0], bound=REORDERED)
+    with reading(context) as route:
         try:
             parent, variant = pair.models(route, context.dtype)
         except ValueError as error:
@@ -203,6 +202,14 @@ def check_cache(context: CheckContext) -> Verdict:
     if gaps is None:
         return Verdict("FAIL", "it gives no cache, and the parent does")
     return decide(context, gaps, route, "what the whole text gives")
+
+
+@contextmanager
+def reading(context: CheckContext) -> Iterator[Route]:
+    """The route along which a cache is read, by the case's attention."""
+    pair, how = context.pair, context.case.attention
+    with attending(how, pair) if how else nullcontext((pair.routes[0], None)) as under:
+        yield replace(under[0], bound=REORDERED)
 
 
 def _pieces_for(
@@ -255,6 +262,14 @@ def _in_chunks(
     return differences({"logits": whole[real]}, {"logits": torch.cat(parts, 1)[real]})
 
 
+def read_in_pieces(model: PreTrainedModel, inputs: Inputs, *, static: bool) -> None:
+    """A text by a cache, a token at a time, and several where the model can."""
+    several, single = CUTS
+    _in_chunks(model, inputs, single, static=static)
+    with suppress(Exception):  # each has its own
+        _in_chunks(model, inputs, several, static=static)
+
+
 def check_generation(context: CheckContext) -> Verdict:
     """Check that both generate the same tokens, by the method that the case's detail names."""
     pair, route = context.pair, context.pair.routes[0]
@@ -262,12 +277,14 @@ def check_generation(context: CheckContext) -> Verdict:
         raise NothingToCompare("it generates no text")
     if not (pair.is_causal or pair.config().is_encoder_decoder):
         raise NothingToCompare("it is an encoder here")
-    given = pair.inputs(context.case.scenario, torch.float32).given
-    made = []
-    for model in pair.models(route, torch.float32):
-        torch.manual_seed(0)
-        made.append(generate(model, given, NEW_TOKENS, **WAYS[context.case.detail]))
+    made = [generate_as_asked(context, model) for model in pair.models(route, torch.float32)]
     (theirs, logits), (ours, our_logits) = made
     if not torch.equal(ours, theirs):
         return Verdict("FAIL", "other tokens than the parent's")
     return decide(context, differences({"logits": logits}, {"logits": our_logits}), route)
+
+
+def generate_as_asked(context: CheckContext, model: PreTrainedModel) -> tuple[Tensor, Tensor]:
+    given = context.pair.inputs(context.case.scenario, torch.float32).given
+    torch.manual_seed(0)
+    return generate(model, given, NEW_TOKENS, **WAYS[context.case.detail])

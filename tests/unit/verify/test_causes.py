@@ -1,0 +1,71 @@
+"""What counts as given otherwise: floats, masks, positions, flags, and what is not given at all."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from torch import nn
+
+from patchgen.verifying.case_runner import _Compare, _record_calls
+
+NAMES = ("x", "mask", "places", "causal", "kwargs")
+X, MASK = torch.ones(2, 3), torch.zeros(1, 1, 3, 3)
+PLACES = torch.arange(3)[None]
+GIVEN = {"x": X, "mask": MASK, "places": PLACES, "causal": True}
+OTHERS = {
+    "x": X + 1,
+    "mask": MASK.index_fill(3, torch.tensor([2]), -1e9),
+    "places": PLACES + 1,
+    "causal": False,
+}
+
+
+class Layer(nn.Module):
+    def forward(self, x, mask=None, places=None, causal=True, **kwargs):
+        x.add_(1)
+        return x * (2 if mask is None else 3)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = Layer()
+
+    def forward(self, given):
+        return self.layer(**{**given, "x": given["x"].clone()})
+
+
+def call(given):
+    return _record_calls(Model(), lambda model: model(given))["layer", 1]
+
+
+def found(ours, theirs, *, is_exact=True):
+    return _Compare(1e-8, is_exact).find_given(call(ours), call(theirs))
+
+
+def test_the_same_is_the_same_also_what_a_layer_changes_in_place():
+    assert found(GIVEN, GIVEN) is None
+    assert found({"x": X}, {"x": X, "mask": None}) is None
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_value_is_named(name):
+    assert name in found({**GIVEN, name: OTHERS[name]}, GIVEN)
+
+
+@pytest.mark.parametrize("name", ["mask", "places"])
+def test_none_is_another_value_than_a_tensor(name):
+    less = {key: value for key, value in GIVEN.items() if key != name}
+    for given in (less, {**GIVEN, name: None}):
+        assert name in found(given, GIVEN) and name in found(GIVEN, given)
+
+
+def test_a_keyword_that_is_lost_is_named():
+    more = {**GIVEN, "cache_position": PLACES}
+    assert "cache_position" in found(GIVEN, more)
+
+
+def test_another_attention_may_need_no_mask():
+    assert found({**GIVEN, "mask": None}, GIVEN, is_exact=False) is None
+    assert found({**GIVEN, "places": PLACES + 1}, GIVEN, is_exact=False) is not None
