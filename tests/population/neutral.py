@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,16 @@ SOUNDS = r"(input_features|input_values|audio_values)\b"
 
 
 def make_variant(model: Model, home: Path) -> Variant:
-    folder, name = model.path.parent.name, f"{model.name}_neutral"
+    return write_variant(model, home, f"{model.name}_neutral", _with_nothing)
+
+
+def write_variant(model: Model, home: Path, name: str, change: Callable[[str], str]) -> Variant:
+    """The variant that has the text of `model` with `change`, and its diff beside it."""
+    folder = model.path.parent.name
     path = home / "neutral" / folder / f"modeling_{name}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     plain = f"{_absolute(model)}{FOOTER}"
-    text = _with_nothing(plain)
+    text = change(plain)
     path.write_text(text)
     lines = difflib.unified_diff(plain.split("\n"), text.split("\n"), lineterm="")
     path.with_suffix(".diff").write_text("\n".join(lines))
