@@ -224,29 +224,24 @@ class _Compare:
     # Both sides have the same attention: no mask is not a mask, and no weights are not weights.
     is_exact: bool
 
-    def find_given(self, ours: _Call, theirs: _Call) -> str | None:
-        """The name of what is given otherwise, or not at all to one of both."""
+    def is_given_alike(self, ours: _Call, theirs: _Call) -> bool:
+        """Whether both are given the same, and neither something that the other is not."""
         if self.is_exact and ours.names == theirs.names:
             every = {**ours.given, **theirs.given}
-            for name in ours.given.keys() ^ theirs.given.keys():
-                if every[name] is not None:
-                    return name
-        return self.find_gap(ours.given, theirs.given)
+            if any(every[name] is not None for name in ours.given.keys() ^ theirs.given.keys()):
+                return False
+        return self.are_alike(ours.given, theirs.given)
 
-    def find_gap(self, ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:
-        """The name of what is not the same, of what both have; None if nothing is."""
+    def are_alike(self, ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
+        """Whether what both have is the same."""
         common = [name for name in ours if name in theirs]
-        for name in common:
-            if not self._is_same(ours[name], theirs[name]):
-                return name
-        pairs = [(ours[n], theirs[n]) for n in common if _is_floating(ours[n])]
-        if not pairs:  # under other names
-            values = (filter(_is_floating, each.values()) for each in (ours, theirs))
-            pairs = list(zip(*values, strict=False))
+        pairs = [(ours[name], theirs[name]) for name in common]
+        floats = [[*filter(_is_floating, each.values())] for each in (ours, theirs)]
+        if not any(_is_floating(one) for one, _ in pairs):  # under other names
+            pairs += zip(*floats, strict=False)
         # Nothing in common is no evidence, unless neither side has anything.
-        has_evidence = pairs or not any(map(_is_floating, (*ours.values(), *theirs.values())))
-        is_same = has_evidence and all(self._is_same(*pair) for pair in pairs)
-        return None if is_same else ""
+        has_evidence = any(_is_floating(one) for one, _ in pairs) or not any(floats)
+        return has_evidence and all(self._is_same(one, two) for one, two in pairs)
 
     def _is_same(self, one: Any, two: Any) -> bool:
         if not (isinstance(one, Tensor) and isinstance(two, Tensor)):
@@ -276,9 +271,9 @@ def _say_where(models: Sequence[PreTrainedModel], run: Run, pair: Pair, *, is_ex
     compare = _Compare(CLOSE.get(models[1].dtype, COARSE), is_exact)
     for (name, number), call in our_calls.items():
         theirs = their_calls.get((name, number))
-        if theirs is None or compare.find_given(call, theirs) is not None:
+        if theirs is None or not compare.is_given_alike(call, theirs):
             continue
-        if compare.find_gap(call.out, theirs.out) is None:
+        if compare.are_alike(call.out, theirs.out):
             continue
         of_class = type(models[1].get_submodule(name)).__name__
         at = f" (`{name.rpartition('.')[2]}`)" if name else ""

@@ -278,12 +278,13 @@ def find_towers(text: str) -> tuple[str, ...]:
 
 
 def _listed(text: str) -> list[str]:
-    """The names in `__all__`, the last statement of a modeling module: parsing all takes long."""
+    """The models in `__all__`, the last statement of a modeling module: parsing all takes long."""
     _, assigned, rest = f"\n{text}".rpartition("\n__all__ = ")
     if not assigned:
         return []
     first, *_ = ast.parse(f"__all__ = {rest}").body
-    return list(ast.literal_eval(first.value)) if isinstance(first, ast.Assign) else []
+    names = ast.literal_eval(first.value) if isinstance(first, ast.Assign) else ()
+    return [name for name in names if f"\nclass {name}(nn.Module)" not in text]  # no model
 
 
 # A class trained as a language model shows most of a variant.  A decoder's head on an encoder comes

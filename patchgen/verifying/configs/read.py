@@ -46,7 +46,9 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "num_key_value_heads": (4, 1),
     "head_dim": (16,),
     "sliding_window": (5,),
+    "pad_token_id": (1,),  # zero is no offset of positions
 }
+PADDING = re.compile(r"\bpadding_idx\b")  # the token of padding, where a module is given it
 DECODING = ("is_decoder", "add_cross_attention")  # the latter needs the former
 # A number of heads that is no power of two.
 OTHER_SIZES = {"hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 3}
@@ -82,7 +84,8 @@ def find_reads(
     found: dict[str, list[Any]] = {}
     readers: dict[str, set[str]] = {}
     for node in map(_Aliases().visit, (*changed, *theirs, *given)):
-        for name, others in _reads(node):
+        by_padding = [("pad_token_id", _Others())] if PADDING.search(ast.unparse(node)) else []
+        for name, others in (*_reads(node), *by_padding):
             values = found.setdefault(name, [])
             readers.setdefault(name, set()).add(node.name)
             default = defaults.get(name.rpartition(".")[2], others.default)
@@ -276,7 +279,7 @@ def _values(name: str, default: Any, others: _Others) -> Iterator[Any]:
 ELSEWHERE = re.compile(
     r"^_|^(output_\w+|return_dict|use_cache|is_encoder_decoder|is_decoder"
     r"|problem_type|num_labels|model_type|dtype)$"
-    r"|drop|_types$|_token_id$|_pdrop$|^init"
+    r"|drop|_types$|(?<!pad)_token_id$|_pdrop$|^init"
 )
 
 

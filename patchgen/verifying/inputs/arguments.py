@@ -177,28 +177,31 @@ def apply_argument_styles(
 
 
 def _masked(drawn: Inputs, names: frozenset[str], config: PreTrainedConfig) -> Inputs:
-    """Masks of images, of their patches, and of a decoder's text; no two rows are alike."""
+    """Masks of images, of their patches, and of the text that a decoder reads."""
     given, real = dict(drawn.given), drawn.real
     answer = given.get("labels", given.get("decoder_input_ids"))
     if "decoder_attention_mask" in names and answer is not None and answer.dim() == 2:
-        length = answer.shape[1]
-        kept = torch.arange(length) < length - 2 * torch.arange(len(answer))[:, None]
-        given["decoder_attention_mask"] = kept.long()
-        real = (*real[:-1], kept)
+        shown = _shortened(*answer.shape)
+        given["decoder_attention_mask"] = shown.long()
+        real = (*real[:-1], shown)
     image = given.get("pixel_values")
-    if image is not None and "pixel_mask" in names:
-        column = torch.arange(image.shape[-1]) / image.shape[-1]
-        shown = column < 1 - torch.arange(len(image))[:, None] / 4
-        given["pixel_mask"] = shown[:, None, :].expand(-1, image.shape[-2], -1).long()
     patch = getattr(config, "patch_size", None)
-    if image is not None and "bool_masked_pos" in names and isinstance(patch, int):
-        frames = getattr(config, "num_frames", 1) // getattr(config, "tubelet_size", 1)
-        patches = frames * (image.shape[-2] // patch) * (image.shape[-1] // patch)
-        hidden = torch.arange(patches) < patches // 3
-        given["bool_masked_pos"] = torch.stack([hidden.roll(row) for row in range(len(image))])
+    if image is not None and image.dim() == 4:
+        rows, _, height, width = image.shape
+        if "pixel_mask" in names:
+            columns = _shortened(rows, width)[:, None]
+            given["pixel_mask"] = columns.expand(-1, height, -1).long()
+        if "bool_masked_pos" in names and isinstance(patch, int):
+            patches = (height // patch) * (width // patch)
+            given["bool_masked_pos"] = ~_shortened(rows, patches)
     if given.keys() == drawn.given.keys():
         raise CannotBuild("its forward takes no other mask")
     return replace(drawn, given=given, real=real)
+
+
+def _shortened(rows: int, length: int) -> Tensor:
+    """(rows, length): each row shows a quarter less than the one before it, the first one all."""
+    return torch.arange(length) < length - length // 4 * torch.arange(rows)[:, None]
 
 
 def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:

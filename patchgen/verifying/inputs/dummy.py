@@ -132,6 +132,9 @@ def _text(
     is_pooled = is_pooled or hasattr(model_class, "get_text_features")
     if is_pooled:
         text = replace(text, input_ids=_ended(text, config))
+    pad = getattr(config, "pad_token_id", None)
+    if isinstance(pad, int) and pad:
+        text = replace(text, input_ids=text.input_ids.masked_fill(~text.real, pad))
     given = {"input_ids": text.input_ids}
     if config.sub_configs:
         given |= given_with(text, placed, model_class, config)

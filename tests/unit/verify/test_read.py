@@ -66,6 +66,11 @@ def test_what_is_given_to_a_changed_function_is_read():
     assert found.readers["size"] == {"A"}
 
 
+def test_the_token_of_padding_is_another_one_where_something_depends_on_it():
+    text = "class A:\n    def f(self, x, padding_idx):\n        return x + padding_idx\n"
+    assert read(text, 3).values == {"pad_token_id": (1,)}
+
+
 def test_a_flag_leads_to_the_configuration():
     text = (
         "class A:\n"
