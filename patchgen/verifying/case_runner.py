@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -203,6 +204,7 @@ def _say_ties(*models: PreTrainedModel) -> str:
 # Relative to the largest entry: far above what sums round, and below any error.
 CLOSE = {torch.float64: 1e-8, torch.float32: 1e-3}
 COARSE = 5e-2
+HIDDEN = -1e4  # a score below it
 PLAIN = (bool, int, float, str)  # what is equal or not
 Run = Callable[[PreTrainedModel], object]
 
@@ -248,7 +250,7 @@ class _Compare:
             return not self.is_exact or (one is None) == (two is None) and _are_equal(one, two)
         if not _is_floating(two):
             return one.shape != two.shape or one.equal(two)  # of another form, it may say the same
-        top = float(two.abs().max()) if two.numel() else 0.0
+        top = float(two.nan_to_num().abs().max()) if two.numel() else 0.0
         bounds: Any = {"rtol": 0, "atol": self.close * top, "equal_nan": True}
         return one.shape == two.shape and torch.allclose(one.double(), two.double(), **bounds)
 
@@ -316,13 +318,19 @@ def _record_calls(model: PreTrainedModel, run: Run) -> dict[tuple[str, int], _Ca
 
 
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    """Tensors, flags and None by where they stand; masks of the attention as what is visible."""
+    """Tensors, flags and None by where they stand; masks of the attention as what is visible.
+
+    What is hidden in a mask with a bias is no number: it would be the largest one.
+    """
     leaves, _ = tree_flatten_with_path(values)
     flat: dict[str, Any] = {}
     for path, value in leaves:
-        if isinstance(value, Tensor):
-            is_mask = _is_floating(value) and value.dim() == 4 and value.shape[1] == 1
-            flat[keystr(path)] = value > -1e4 if is_mask else value.clone()
+        if _is_floating(value):
+            is_mask = value.dim() == 4 and value.shape[1] == 1
+            shown = value > HIDDEN
+            flat[keystr(path)] = shown if is_mask else value.where(shown, math.nan)
+        elif isinstance(value, Tensor):
+            flat[keystr(path)] = value.clone()
         elif value is None or isinstance(value, PLAIN):
             flat[keystr(path)] = value
     return flat

@@ -46,6 +46,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "num_key_value_heads": (4, 1),
     "head_dim": (16,),
     "sliding_window": (5,),
+    "time_step_limit": ((0.3, 0.8),),
     "pad_token_id": (1,),  # zero is no offset of positions
 }
 PADDING = re.compile(r"\bpadding_idx\b")  # the token of padding, where a module is given it
@@ -80,16 +81,13 @@ def find_reads(
     module = ast.parse(text)
     changed = [node for node in module.body if _holds(node, lines)]
     theirs = [node for node in ast.parse(parent).body if _holds(node, replaced)]
-    given = _calls_of(changed, module)
     found: dict[str, list[Any]] = {}
     readers: dict[str, set[str]] = {}
-    for node in map(_Aliases().visit, (*changed, *theirs, *given)):
-        by_padding = [("pad_token_id", _Others())] if PADDING.search(ast.unparse(node)) else []
-        for name, others in (*_reads(node), *by_padding):
-            values = found.setdefault(name, [])
-            readers.setdefault(name, set()).add(node.name)
-            default = defaults.get(name.rpartition(".")[2], others.default)
-            values.extend(v for v in _values(name, default, others) if v not in values)
+    for reader, name, others in _find_readers((*changed, *theirs), module):
+        values = found.setdefault(name, [])
+        readers.setdefault(name, set()).add(reader)
+        default = defaults.get(name.rpartition(".")[2], others.default)
+        values.extend(v for v in _values(name, default, others) if v not in values)
     lengths: set[int] = set()
     for node in changed:
         for function in ast.walk(node):
@@ -104,14 +102,27 @@ def find_reads(
     )
 
 
-def _calls_of(changed: Sequence[ast.stmt], module: ast.Module) -> Iterator[ast.ClassDef]:
-    """What classes give to changed functions: `scale(config.rope_parameters)`."""
-    names = {node.name for node in changed if isinstance(node, ast.FunctionDef)}
-    for owner in module.body if names else ():
-        for each in ast.walk(owner):
-            match owner, each:
-                case ast.ClassDef(name=name), ast.Call(func=ast.Name(id=called)) if called in names:
-                    yield ast.ClassDef(name, [], [], [ast.Expr(each)], [])
+def _find_readers(
+    changed: Sequence[ast.stmt], module: ast.Module
+) -> Iterator[tuple[str, str, _Others]]:
+    """What reads each name: a changed definition, or a class that gives it to a changed function.
+
+    `scale(config.rope_parameters)`, `scan(x, limit=self.limit)`
+    """
+    functions = {node.name for node in changed if isinstance(node, ast.FunctionDef)}
+    for node in map(_Aliases().visit, changed):
+        for name, others in _reads(node):
+            yield node.name, name, others
+        if PADDING.search(ast.unparse(node)):
+            yield node.name, "pad_token_id", _Others()
+    for owner in module.body if functions else ():
+        calls = [each for each in ast.walk(owner) if isinstance(each, ast.Call)]
+        flags = _flags_of(owner)
+        for call in calls:
+            if isinstance(owner, ast.ClassDef) and ast.unparse(call.func) in functions:
+                for each in ast.walk(call):
+                    if (config := _of_config(each) or flags.get(_bound(each))) is not None:
+                        yield owner.name, config[0], _Others(config[1], is_tested=False)
 
 
 def _numbers_in(function: ast.FunctionDef) -> set[int]:
