@@ -273,6 +273,7 @@ def _parent_as_variant(pair: Pair, *, blank: bool = False) -> PreTrainedModel:
     for name in ("initializer_range", "init_std"):
         if hasattr(config, name):
             setattr(config, name, RANGE)
+    on_meta(pair.parent_class, config)  # raises where it cannot be built
     set_seed(SEED)
     parent = pair.parent_class(config)
     with torch.no_grad():
