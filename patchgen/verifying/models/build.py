@@ -101,8 +101,12 @@ def build_both(
     """Parent and variant from the checkpoint of `master`, along `route`, in eval mode."""
     asked = {**route.parent, **_in_float64(master, variant_class)}
     with disk.scratch() as folder, silence_progress():
-        master.save_pretrained(folder)
-        parent = load_strictly(type(master), folder, dtype=master.dtype, **asked)
+        try:
+            master.save_pretrained(folder)
+            parent = load_strictly(type(master), folder, dtype=master.dtype, **asked)
+        except Exception as error:  # of a configuration that refuses what a case changes
+            what = describe_error(error)
+            raise CannotBuild(f"the parent itself is not saved and loaded: {what}") from error
     return parent.eval(), build_variant(master, variant_class, build, route)
 
 
