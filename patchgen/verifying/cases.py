@@ -70,6 +70,7 @@ CALLS: Mapping[str, Scenario] = {
     "in two streams": Scenario("right", train=True, ways=(arguments.TWO_STREAMS,)),
     # In eval mode dropout must do nothing, whatever its rate.
     "eval, dropout set": Scenario(rows="left", dropout=DROPOUT),
+    "full eval, dropout set": Scenario(dropout=DROPOUT),  # of images, which have no padding
     "one token": Scenario(length=1, labels=False),
     "long, padded": Scenario(rows="left", length=LONG),
 }

@@ -167,6 +167,7 @@ SPARE = 6  # places of a static cache that stay empty
 CUTS = ((4, 2, 1, 0), (4, 3, 2, 1, 0))
 TEXT = {"input_ids", "attention_mask", "decoder_input_ids"}
 TEXT |= {"encoder_hidden_states", "encoder_attention_mask"}
+MORE_CACHES = ("cache_params",)  # of state spaces
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {"do_sample": False},
     "sampled": {"do_sample": True, "top_k": 20},
@@ -188,7 +189,8 @@ def check_cache(context: CheckContext) -> Verdict:
     if how == "flash" and (static or not pair.variant_class._supports_flash_attn):
         raise NothingToCompare("it does not take FlashAttention here")
     inputs = pair.inputs(context.case.scenario, context.dtype)
-    if inputs.given.keys() - TEXT or "input_ids" not in inputs.given:
+    text = "decoder_input_ids" if config.is_encoder_decoder else "input_ids"
+    if text not in inputs.given or (inputs.given.keys() - TEXT and text == "input_ids"):
         raise NothingToCompare("it reads more than text")
     with reading(context) as route:
         try:
@@ -241,6 +243,7 @@ def _in_chunks(
     parts: list[Tensor] = []
     first = 0
     cache: Any = StaticCache(config=model.config, max_cache_len=length + SPARE) if static else None
+    taken = next((each for each in MORE_CACHES if each in takes(type(model))), "past_key_values")
 
     def read(first: int, last: int, **asked: Any) -> tuple[Tensor, Any]:
         seen = {} if mask is None else {"attention_mask": mask[:, :last]}
@@ -248,13 +251,13 @@ def _in_chunks(
             seen["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, first:last]
         out = model(**given, **{name: ids[:, first:last]}, **seen, return_dict=True, **asked)
         logits = next(out[each] for each in ("logits", "last_hidden_state") if each in out)
-        return logits, getattr(out, "past_key_values", None)
+        return logits, getattr(out, taken, None)
 
     model.eval()
     with torch.no_grad(), compute_in_float64():
         whole, _ = read(0, length, use_cache=False)
         for last in (length - piece for piece in pieces):
-            logits, cache = read(first, last, past_key_values=cache, use_cache=True)
+            logits, cache = read(first, last, **{taken: cache}, use_cache=True)
             if cache is None:
                 return None
             parts.append(logits)

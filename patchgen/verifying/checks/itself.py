@@ -392,6 +392,17 @@ def _evaluated(context: CheckContext) -> Both:
     return {"loss": wanted["loss"]}, {"loss": ours["loss"]}
 
 
+def _after_evaluation(context: CheckContext) -> Both:
+    """A training step with dropout is the same after an evaluation."""
+    scenario = Scenario(train=True, dropout=0.2)
+    pair = context.pair
+    _, model = pair.models(pair.routes[0], context.dtype, 0.2, fresh=True)
+    inputs = context.inputs(scenario)
+    before = observe_step(model, inputs, scenario)
+    run(model, inputs.given)
+    return before, observe_step(model, inputs, scenario)
+
+
 def _unlabelled(context: CheckContext) -> Verdict:
     """The loss of a batch in which no label counts is the parent's, which most say is NaN."""
     pair = context.pair
@@ -541,6 +552,7 @@ WAYS: Mapping[str, tuple[Way, Bound]] = {
     "twice as many labels": (partial(_counted, 2), REORDERED),
     "without its padding": (_trimmed, REORDERED),
     "evaluated without losses of routers": (_evaluated, REORDERED),
+    "trained after an evaluation": (_after_evaluation, EQUAL),
     "no label": (_unlabelled, EQUAL),
     "a tuple": (_as_tuple, EQUAL),
     "states by configuration": (_states_by_configuration, EQUAL),
