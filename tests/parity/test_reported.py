@@ -16,7 +16,7 @@ TEXTS = {model.name: model for model in find_models()}
 SAMPLE = (
     "esm: positions count padding",
     "dinov2: the mask of patches keeps what it should hide",
-    "whisper: positions of a cached text begin anew",
+    "gemma3: images are read from left to right",
 )
 
 
