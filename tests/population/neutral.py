@@ -57,10 +57,10 @@ def _absolute(model: Model) -> str:
     """The text of the file with the names of packages written out."""
 
     def whole(found: re.Match[str]) -> str:
-        above = model.module.split(".")[: -len(found[1])]
-        return f"from {'.'.join([*above, *filter(None, [found[2]])])} import"
+        above = model.module.split(".")[: -len(found[2])]
+        return f"{found[1]}from {'.'.join([*above, *filter(None, [found[3]])])} import"
 
-    return re.sub(r"^from (\.+)([\w.]*) import", whole, model.text, flags=re.M)
+    return re.sub(r"^( *)from (\.+)([\w.]*) import", whole, model.text, flags=re.M)
 
 
 def _with_nothing(text: str) -> str:
