@@ -236,27 +236,34 @@ class _Compare:
 
     def are_alike(self, ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
         """Whether what both have is the same."""
-        common = [name for name in ours if name in theirs]
-        pairs = [(ours[name], theirs[name]) for name in common]
-        floats = [[*filter(_is_floating, each.values())] for each in (ours, theirs)]
-        if not any(_is_floating(one) for one, _ in pairs):  # under other names
-            pairs += zip(*floats, strict=False)
-        # Nothing in common is no evidence, unless neither side has anything.
-        has_evidence = any(_is_floating(one) for one, _ in pairs) or not any(floats)
-        return has_evidence and all(self._is_same(one, two) for one, two in pairs)
+        our_floats = list(filter(_is_floating, ours.values()))
+        their_floats = list(filter(_is_floating, theirs.values()))
+        pairs = [(ours[name], theirs[name]) for name in ours if name in theirs]
+        has_floats = any(_is_floating(one) for one, _ in pairs)
+        if not has_floats:  # under other names
+            pairs += zip(our_floats, their_floats, strict=False)
+            # Nothing in common is no evidence, unless neither side has anything.
+            if bool(our_floats) != bool(their_floats):
+                return False
+        return all(self._is_same(one, two) for one, two in pairs)
 
     def _is_same(self, one: Any, two: Any) -> bool:
-        if not (isinstance(one, Tensor) and isinstance(two, Tensor)):
-            return not self.is_exact or (one is None) == (two is None) and _are_equal(one, two)
-        if not _is_floating(two):
-            return one.shape != two.shape or one.equal(two)  # of another form, it may say the same
-        top = float(two.nan_to_num().abs().max()) if two.numel() else 0.0
-        bounds: Any = {"rtol": 0, "atol": self.close * top, "equal_nan": True}
-        return one.shape == two.shape and torch.allclose(one.double(), two.double(), **bounds)
+        if not isinstance(one, Tensor) or not isinstance(two, Tensor):
+            return not self.is_exact or _are_equal(one, two)
+        is_floating = _is_floating(two)
+        if one.shape != two.shape:
+            return not is_floating  # of another form, it may say the same
+        if not is_floating:
+            return one.equal(two)
+        sizes = two.nan_to_num().abs()
+        bound = self.close * float(sizes.max()) if sizes.numel() else 0.0
+        return torch.allclose(one.double(), two.double(), rtol=0, atol=bound, equal_nan=True)
 
 
 def _are_equal(one: Any, two: Any) -> bool:
-    return not (isinstance(one, PLAIN) and isinstance(two, PLAIN)) or one == two
+    if isinstance(one, PLAIN) and isinstance(two, PLAIN):
+        return one == two
+    return (one is None) == (two is None)
 
 
 def _is_floating(value: Any) -> bool:

@@ -265,7 +265,10 @@ class Pair:
         """The second of two texts in a row does not see the first."""
         parent, _ = self.models(self.routes[0], torch.float32)
         packed = self.inputs(Scenario(rows="packed", labels=False), torch.float32)
-        return isolates_packed_texts(parent, packed)
+        try:
+            return isolates_packed_texts(parent, packed)
+        except Exception:  # each has its own: the parent itself does not run so
+            return False
 
 
 def _fields_of(kind: type[PreTrainedConfig]) -> frozenset[str]:
