@@ -187,7 +187,10 @@ def build(source: Source, options: Options, data: TrainingData, seed: int) -> An
         config = configuration(source, options, data)
         check_memory(source, config, dtype, _copies(options))
         model = source.model_class._from_config(config, dtype=dtype)
-    model = model.to(dtype)
+    for (
+        parameter
+    ) in model.parameters():  # buffers keep theirs: the angles of positions need float32
+        parameter.data = parameter.data.to(dtype)
     model.config.use_cache = False
     if options.packing == "isolated":
         check_isolation(model, len(data.tokenizer))
