@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from safetensors import SafetensorError
 from transformers import (
     CONFIG_MAPPING,
@@ -235,6 +236,10 @@ def load_weights(
     dtype: torch.dtype = getattr(torch, options.dtype)
     folder, packed = place_of(source.checkpoint)
     asked = {"dtype": dtype, "output_loading_info": True, **packed, **changes}
+    if packed and hasattr(
+        transformers, "GgufConfig"
+    ):  # else they may stay packed, and cannot learn
+        asked["quantization_config"] = transformers.GgufConfig(dequantize=True)
     try:  # transformers logs which weights are missing, and which it does not take
         config = default.from_pretrained(folder, **packed)
         check_memory(source, config, dtype, copies, device)
