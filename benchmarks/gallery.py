@@ -27,6 +27,8 @@ from pathlib import Path
 
 from convert import REPOSITORY, YARDSTICK, Row, Sample, measure
 
+from patchgen.project.lock import read_lock
+
 ONE = "modular/mpnet/modular_mpnet_checkpoint.py"
 CHANGED = 5  # parents
 TARGETS = {"all variants, cold": "3 G", "one variant, cold": "0.4 s", "a second release": "2 G"}
@@ -34,13 +36,11 @@ TARGETS = {"all variants, cold": "3 G", "one variant, cold": "0.4 s", "a second 
 
 def find_parents(installed: Path) -> list[Path]:
     """The modeling files of transformers that outputs of the gallery are made from."""
-    lock = json.loads((REPOSITORY / "patchgen.lock").read_text())
-    records = [lock[name] for name in lock if name.endswith(".py")]
     found: set[Path] = set()
-    for record in records:
-        for path in record["parents"]:
-            if Path(path).name.startswith("modeling_") and path.startswith("transformers/models/"):
-                found.add(installed.parent / path)
+    for record in read_lock(REPOSITORY / "patchgen.lock").values():
+        for module in record.parents:
+            if module.startswith("transformers.models.") and ".modeling_" in module:
+                found.add(installed.parent / f"{module.replace('.', '/')}.py")
     return sorted(found)
 
 

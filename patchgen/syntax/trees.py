@@ -255,3 +255,12 @@ def find_class(text: str, name: str) -> ast.ClassDef | None:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return node
     return None
+
+
+def find_method(text: str, name: str) -> ast.FunctionDef | None:
+    """The method `name` in `text`, which is that of a class, or of the method alone."""
+    for statement in parse_once(text).body:
+        for node in [statement, *getattr(statement, "body", [])]:
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                return node
+    return None

@@ -493,14 +493,6 @@ def _hands_on(call: ast.Call, function: Function) -> bool:
     return function.args.kwarg is not None and function.args.kwarg.arg in stars
 
 
-def find_method(text: str, method: str) -> Function | None:
-    """The parent's `method` in `text`."""
-    for node in trees.walk(trees.parse_once(text)):
-        if isinstance(node, Function) and node.name == method:
-            return node
-    return None
-
-
 def find_parameters(function: Function | None) -> dict[str, bool]:
     """The parameters of a parent's method, each with whether it is read."""
     if function is None:

@@ -36,6 +36,7 @@ from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import is_same_code
 from patchgen.syntax.text import count_words, parse_text
+from patchgen.syntax.trees import find_method
 from patchgen.weights.unset import find_unset
 
 # Code that makes a model from a configuration, whose classes are not known.
@@ -299,7 +300,7 @@ def _find_swallowed(
             is_its = override.name in (call.callee, owner) and override.passed is None
             if not is_its or key in reported:
                 continue
-            parents = checks.find_parameters(checks.find_method(override.text, method))
+            parents = checks.find_parameters(find_method(override.text, method))
             is_used = parents.get(call.keyword, False)
             if not is_used or checks.passes_on(call.function, call.keyword, parsed):
                 continue
@@ -350,7 +351,7 @@ def _find_renamed(
 def _find_both(parsed: Parsed, override: Override) -> tuple[Function | None, Function | None]:
     """The function of an override, and the parent's that it takes the place of."""
     owner, _, name = override.name.rpartition(".")
-    parent = checks.find_method(override.text, name)
+    parent = find_method(override.text, name)
     if not owner:
         return parsed.functions.get(name), parent
     return parsed.method(owner, name) if owner in parsed.classes else None, parent

@@ -110,14 +110,6 @@ def add_method(text: str, method: str) -> str:
     return "\n".join([*above, *new, *lines[end:]])
 
 
-def find_method(text: str, name: str) -> ast.FunctionDef | None:
-    """The method `name` of the class in `text`."""
-    for node in parse_class(text).body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return node
-    return None
-
-
 def list_pretrained(blocks: Collection[FlatBlock]) -> list[FlatBlock]:
     """What the models of a file have as a base: classes over a model that the file imports."""
     own = {block.name for block in blocks}

@@ -40,7 +40,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
-from patchgen.compiler.link.footer import add_method, find_method
+from patchgen.compiler.link.footer import add_method
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.models import (
     ASKED,
@@ -54,7 +54,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.facts.decorators import KERNELIZED
 from patchgen.facts.modules import GENERIC_HEADS
 from patchgen.syntax.errors import PatchgenError
-from patchgen.syntax.trees import names_within, parse_class, walk
+from patchgen.syntax.trees import find_method, names_within, parse_class, walk
 
 _SUPER_CALL = "super().__init__(config)"
 _HEAD_MODEL = "AutoModel.from_config(config)"

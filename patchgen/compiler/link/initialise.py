@@ -35,14 +35,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
-from patchgen.compiler.link.footer import add_method, find_method, list_pretrained
+from patchgen.compiler.link.footer import add_method, list_pretrained
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import references_in
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.trees import names_within, parse_class, walk
+from patchgen.syntax.trees import find_method, names_within, parse_class, walk
 from patchgen.weights.machine import Machine, TooLongError
 from patchgen.weights.values import (
     UNKNOWN,
