@@ -43,9 +43,8 @@ from patchgen.project.lock import load_records
 from patchgen.project.outcome import files_of
 from patchgen.syntax.blocks import Block, first_line
 from patchgen.syntax.errors import PatchgenError, Problem
-from patchgen.syntax.same import Function
 from patchgen.syntax.shown import shown
-from patchgen.syntax.trees import parse_class
+from patchgen.syntax.trees import Function, parse_class
 
 OPEN = "patchgen.open"
 _PAUSE = 0.3  # seconds without a key, after which the text is read

@@ -32,6 +32,7 @@ from patchgen.syntax.exports import is_list_of_strings
 from patchgen.syntax.reads import is_private
 from patchgen.syntax.text import parse, require_compilable
 from patchgen.syntax.trees import (
+    Function,
     called_function,
     find_class,
     list_arguments,
@@ -245,9 +246,7 @@ class _Suite:
     def _is_modular(self) -> bool:
         return self.index.source.module.rpartition(".")[2].startswith("modular_")
 
-    def _check_definition(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    ) -> Iterator[Finding]:
+    def _check_definition(self, node: Function | ast.ClassDef) -> Iterator[Finding]:
         for decorator in map(called_function, node.decorator_list):
             # What it does with the definition is not followed.
             if isinstance(decorator, ast.Name) and self.index.definition(decorator.id):

@@ -22,8 +22,8 @@ import re
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.fragments import Fragment, split_lines
-from patchgen.syntax.same import Function, is_same_code
-from patchgen.syntax.trees import parse_once, walk
+from patchgen.syntax.same import is_same_code
+from patchgen.syntax.trees import Function, parse_once, walk
 
 # Parsing takes time.
 _SPACED = re.compile(r"^ *(?:(?:async )?def\b|\)).*:\n\n", re.MULTILINE)

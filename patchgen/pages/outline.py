@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.trees import Function
 
 _TELLING = 40  # characters
 _HEADS = ("def ", "class ", "async def ", "@")
@@ -46,7 +47,7 @@ def read_outline(text: str) -> Outline:
     def visit(node: ast.AST, owner: str) -> None:
         for child in ast.iter_child_nodes(node):
             inner = owner
-            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(child, ast.ClassDef | Function):
                 inner = f"{owner}.{child.name}" if owner else child.name
                 first = first_line(child)
                 last = child.end_lineno or child.lineno

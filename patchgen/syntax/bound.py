@@ -13,11 +13,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
-from patchgen.syntax.trees import children, list_defaults, list_parameters, walk
+from patchgen.syntax.trees import Function, children, list_defaults, list_parameters, walk
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+FunctionNode = Function | ast.Lambda
 ComprehensionNode = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+ScopeNode = Function | ast.Lambda | ast.ClassDef
 
 # The kinds of nodes that bind names, or around which they are bound.  Nearly every node of a file
 # is of another kind, and one look into a set passes it by.

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_by, list_body
-from patchgen.syntax.trees import children, list_parameters, list_positional
+from patchgen.syntax.trees import Function, children, list_parameters, list_positional
 
 TypeParameter = ast.AST  # ast.type_param, from Python 3.12 on
 # The kinds of nodes that `_Walker` has a rule for.  All others, which are most, only have children.
@@ -55,7 +55,7 @@ class Occurrence:
 
 
 def occurrences(
-    function: ast.FunctionDef | ast.AsyncFunctionDef,
+    function: Function,
 ) -> tuple[Occurrence, ...]:
     """The names in the parameters and the body of `function`, each with the scope that binds it.
 
@@ -181,7 +181,7 @@ class _Walker:
             scope.declared_nonlocal.update(node.names)
         self.found += [(name, node, scope, True) for name in node.names]
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
+    def _function(self, node: Function, scope: Scope) -> None:
         """Record a definition: all but the body is evaluated in the scope around it."""
         arguments = node.args
         self._visit_all([*node.decorator_list, *arguments.defaults, *arguments.kw_defaults], scope)

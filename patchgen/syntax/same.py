@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from patchgen.facts.decorators import DOCUMENTING
+from patchgen.syntax.trees import Function
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 NOT_COMPARED = frozenset({"ctx", "kind", "type_comment"})
 """Fields of nodes that say how a name is used or how a string is written, and not what runs."""
 

@@ -18,7 +18,7 @@ from typing import Any
 from patchgen.syntax import bound
 from patchgen.syntax.annotations import quoted_annotations
 from patchgen.syntax.reads import Reference, Scope, mangle
-from patchgen.syntax.trees import Position, children, list_parameters
+from patchgen.syntax.trees import Function, Position, children, list_parameters
 
 # A read, the scope it is in, what the body of a class has bound by then, and its reference.
 _Read = tuple[str, Scope | None, frozenset[str], Callable[..., Reference]]
@@ -132,7 +132,7 @@ class _Walker:
         for deeper in quoted_annotations(annotation):
             self._visit_quoted(deeper)
 
-    def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def _visit_function(self, node: Function) -> None:
         """Visit a function: parts of it belong to the scope around it."""
         self._visit_all(bound.outer_expressions(node))
         outer = self._scope

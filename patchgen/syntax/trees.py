@@ -27,6 +27,7 @@ _SUITES = {
     for kind in _FIELDS
 }
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 Positioned = ast.expr | ast.stmt | ast.arg | ast.keyword | ast.excepthandler
 Position = tuple[int, int]  # line and byte column of a node, as `ast` counts them
 
@@ -178,7 +179,7 @@ def short_name(decorator: ast.expr) -> str:
     return ast.unparse(called_function(decorator)).rpartition(".")[2]
 
 
-def written_decorators(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+def written_decorators(node: ast.ClassDef | Function) -> set[str]:
     """The decorators as they are spelled, without the arguments of their calls."""
     return {ast.unparse(called_function(decorator)) for decorator in node.decorator_list}
 

@@ -18,9 +18,9 @@ from patchgen.compiler.language import check_code, check_statements
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Import, first_line, index, is_main
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.same import Function, is_documenting
+from patchgen.syntax.same import is_documenting
 from patchgen.syntax.text import make_source
-from patchgen.syntax.trees import names_within, walk
+from patchgen.syntax.trees import Function, names_within, walk
 
 # What these do depends on their text, or may be to a class.
 _ANYTHING = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "delattr"})

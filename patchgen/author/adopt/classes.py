@@ -25,14 +25,8 @@ from patchgen.facts.decorators import RULES, Rule
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, local_names
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.same import (
-    Function,
-    is_documenting,
-    plain_text,
-    plain_texts,
-    without_docstring,
-)
-from patchgen.syntax.trees import mentions, short_name
+from patchgen.syntax.same import is_documenting, plain_text, plain_texts, without_docstring
+from patchgen.syntax.trees import Function, mentions, short_name
 
 _COPIED = 1.3
 

@@ -25,10 +25,10 @@ from patchgen.author.adopt.forked import BUILTINS
 from patchgen.author.align.file import File
 from patchgen.syntax.bound import bound_by, bound_names, own_nodes, parameters
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.same import Function, is_documenting
+from patchgen.syntax.same import is_documenting
 from patchgen.syntax.scopes import references
 from patchgen.syntax.text import make_source, parse, read_source
-from patchgen.syntax.trees import list_positional, names_within
+from patchgen.syntax.trees import Function, list_positional, names_within
 
 
 @dataclass(frozen=True)

@@ -55,9 +55,10 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_by
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.reads import Reference, is_private
-from patchgen.syntax.same import Function, plain_text
+from patchgen.syntax.same import plain_text
 from patchgen.syntax.scopes import references
 from patchgen.syntax.text import make_source, read_source
+from patchgen.syntax.trees import Function
 
 ANOTHER_RELEASE = "name the release that the patch was written for: --release X"
 _BEFORE = "write the class or function anew, without what it was before the patch"

@@ -16,9 +16,9 @@ from patchgen.author.modular_text import flatten_text, output_name
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.bound import bound_by, bound_names, names_in
 from patchgen.syntax.errors import Problem
-from patchgen.syntax.same import Function, is_documenting, plain_text
+from patchgen.syntax.same import is_documenting, plain_text
 from patchgen.syntax.text import make_source
-from patchgen.syntax.trees import names_within
+from patchgen.syntax.trees import Function, names_within
 
 _IMPORTING = ast.Import | ast.ImportFrom | ast.Pass | ast.If | ast.Try
 _DOCUMENTATION = re.compile(r"DOCSTRING|_FOR_DOC$|_ARCHIVE_|^_EXPECTED|^_CHECKPOINT")

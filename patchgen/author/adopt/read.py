@@ -15,8 +15,8 @@ from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import format_texts
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError, Problem
-from patchgen.syntax.same import Function
 from patchgen.syntax.text import make_source, parse, read_source
+from patchgen.syntax.trees import Function
 
 _MADE = re.compile(rf"^# {re.escape(BANNER)} (\S+)\. Do not edit", re.MULTILINE)
 

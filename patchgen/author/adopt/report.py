@@ -14,8 +14,8 @@ from patchgen.author.adopt.parents import Candidate
 from patchgen.author.adopt.work import Adopted, unknown_decorators
 from patchgen.author.align.file import File, read_file
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.same import Function
 from patchgen.syntax.text import make_source
+from patchgen.syntax.trees import Function
 
 # What a changed place may cost beside the lines that its diff adds, and what a file may.
 A_PLACE, A_FILE = 6, 6

@@ -20,9 +20,9 @@ from patchgen.facts.decorators import RULES
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.lines import code_lines
-from patchgen.syntax.same import Function, is_documenting
+from patchgen.syntax.same import is_documenting
 from patchgen.syntax.text import make_source
-from patchgen.syntax.trees import short_name, statement_at
+from patchgen.syntax.trees import Function, short_name, statement_at
 
 _MOST_ROUNDS = 12
 

@@ -28,7 +28,7 @@ from patchgen.compiler.edits.pattern import (
     find,
     suites,
 )
-from patchgen.syntax.same import Function
+from patchgen.syntax.trees import Function
 
 _WIDTH = 96
 # Longer runs of statements are not looked at to find a place.

@@ -10,9 +10,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from patchgen.syntax.reads import Reference
-from patchgen.syntax.same import Function, only_function, plain_text, plain_texts
+from patchgen.syntax.same import only_function, plain_text, plain_texts
 from patchgen.syntax.scopes import references
 from patchgen.syntax.text import Source, make_source, parse
+from patchgen.syntax.trees import Function
 
 _RELATIVE = re.compile(r"from\s+\.+[\w.]*\s+import")
 

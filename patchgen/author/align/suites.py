@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal, TypeVar
 
-from patchgen.syntax.same import Function, without_docstring
-from patchgen.syntax.trees import names_within
+from patchgen.syntax.same import without_docstring
+from patchgen.syntax.trees import Function, names_within
 
 # Compound statements as suites that hold others; what else they say is their head.
 _SUITES = ("body", "orelse", "finalbody")

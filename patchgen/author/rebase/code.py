@@ -15,7 +15,8 @@ from patchgen.author.align.file import Cut, File, with_cuts
 from patchgen.author.align.suites import heads_of, key, own_names, suites_of
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, parameters
-from patchgen.syntax.same import Function, only_function, plain_text, plain_texts, without_docstring
+from patchgen.syntax.same import only_function, plain_text, plain_texts, without_docstring
+from patchgen.syntax.trees import Function
 
 _CLASS = "class _:\n"
 

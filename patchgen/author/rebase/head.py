@@ -17,7 +17,8 @@ from patchgen.author.rebase.code import Code
 from patchgen.compiler.edits.pattern import arguments
 from patchgen.compiler.edits.signature import read_parameters
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.same import Function, is_documenting, plain_text
+from patchgen.syntax.same import is_documenting, plain_text
+from patchgen.syntax.trees import Function
 
 _STARS = ("", "*", "", "**")  # by kind
 

@@ -21,7 +21,8 @@ from patchgen.author.align.file import Definition
 from patchgen.author.align.suites import measure_similarity, suites_of
 from patchgen.author.rebase.code import Clash, Code, Flow, Spot, Three, assigned, binder, flow_of
 from patchgen.author.rebase.releases import Tree
-from patchgen.syntax.same import Function, plain_text
+from patchgen.syntax.same import plain_text
+from patchgen.syntax.trees import Function
 
 _ENOUGH = 0.5
 _WORD = re.compile(r"\w+")

@@ -46,7 +46,8 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import local_names, names_in
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.fragments import find_syntax_error, parse_fragment
-from patchgen.syntax.same import Function, plain_text, plain_texts
+from patchgen.syntax.same import plain_text, plain_texts
+from patchgen.syntax.trees import Function
 
 _FIELD = re.compile(r"{[^{}]*}")  # of an f-string
 _PLAIN = re.compile(r"(?<![\w.'\"])[a-zA-Z_]\w*")

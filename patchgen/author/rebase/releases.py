@@ -33,8 +33,8 @@ from patchgen.compiler.settings import Settings
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.same import Function
 from patchgen.syntax.text import make_source
+from patchgen.syntax.trees import Function
 
 Kind = Literal["edit", "override", "attribute"]
 

@@ -32,8 +32,8 @@ from patchgen.author.rebase.code import (
 from patchgen.compiler.edits.pattern import expressions, suites
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, names_in
-from patchgen.syntax.same import Function, plain_text, plain_texts
-from patchgen.syntax.trees import names_within
+from patchgen.syntax.same import plain_text, plain_texts
+from patchgen.syntax.trees import Function, names_within
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)

@@ -23,8 +23,9 @@ from patchgen.author.rebase.releases import Declared, Parent, Tree
 from patchgen.compiler.settings import Settings
 from patchgen.formatting.format import format_texts
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.same import Function, is_docstring
+from patchgen.syntax.same import is_docstring
 from patchgen.syntax.text import make_source
+from patchgen.syntax.trees import Function
 
 MARK = "# rebase:"
 

@@ -23,8 +23,7 @@ from patchgen.compiler.edits.signature import Parameter, read_parameters
 from patchgen.compiler.merge.members import ClassBody, Statement
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.same import Function
-from patchgen.syntax.trees import Positioned, called_function, walk
+from patchgen.syntax.trees import Function, Positioned, called_function, walk
 
 MARKERS = "patchgen.edits"
 

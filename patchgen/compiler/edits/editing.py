@@ -34,8 +34,8 @@ from patchgen.syntax.bound import bound_names, names_in, parameters
 from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.fragments import Fragment, find_syntax_error
 from patchgen.syntax.kept import recall
-from patchgen.syntax.same import Function, is_same_code
-from patchgen.syntax.trees import Positioned, list_parameters, names_within, walk
+from patchgen.syntax.same import is_same_code
+from patchgen.syntax.trees import Function, Positioned, list_parameters, names_within, walk
 
 # How alike code has to be to be shown, and how much of it is.
 _ENOUGH = 0.45

@@ -21,7 +21,7 @@ from patchgen.compiler.edits.declared import EditDeclaration
 from patchgen.compiler.edits.meant import Replaced
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.meanings import occurrences
-from patchgen.syntax.same import Function
+from patchgen.syntax.trees import Function
 
 _BUILTINS = frozenset(dir(builtins))
 _RENAME = "give {} under `with new:` another name"

@@ -16,8 +16,7 @@ from typing import Any
 from patchgen.compiler.edits import pattern
 from patchgen.compiler.edits.signature import Changes, change_arguments
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.same import Function
-from patchgen.syntax.trees import walk
+from patchgen.syntax.trees import Function, walk
 
 _NewRun = tuple[int, int, list[ast.stmt]]  # statements for those from one number to another
 

@@ -24,8 +24,8 @@ from patchgen.compiler.edits.signature import Changes
 from patchgen.compiler.edits.tree import Line, Tree, leave_out, own_parentheses, read_tree
 from patchgen.syntax.errors import Location
 from patchgen.syntax.fragments import Fragment, parse_fragment
-from patchgen.syntax.same import Function, is_same_code
-from patchgen.syntax.trees import walk
+from patchgen.syntax.same import is_same_code
+from patchgen.syntax.trees import Function, walk
 
 _MOST_TRIED = 24  # places whose parentheses are taken away one by one
 _NOTHING = cst.SimpleWhitespace("")

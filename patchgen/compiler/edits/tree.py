@@ -25,8 +25,7 @@ from patchgen.compiler.merge.text import INDENT
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.fragments import Fragment, parse_fragment, split_lines
-from patchgen.syntax.same import Function
-from patchgen.syntax.trees import children
+from patchgen.syntax.trees import Function, children
 
 Position = tuple[int, int]
 Line = cst.SimpleStatementLine | cst.BaseCompoundStatement

@@ -28,7 +28,6 @@ from patchgen.compiler.emit.parsed import (
     SUPER,
     Class,
     Contents,
-    Function,
     Parsed,
     Part,
     imports_in,
@@ -42,6 +41,7 @@ from patchgen.syntax import trees
 from patchgen.syntax.blocks import imports_of, references_in
 from patchgen.syntax.bound import bound_names, own_nodes, parameters
 from patchgen.syntax.fragments import split_lines
+from patchgen.syntax.trees import Function
 
 # The name of a parent's method that is kept beside the one that calls it.
 KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")

@@ -23,7 +23,7 @@ from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
 from patchgen.compiler.link.flatblock import FlatBlock
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.trees import statements_within
+from patchgen.syntax.trees import Function, statements_within
 
 _WORD = re.compile(r"\w+")
 # What the class is called, in a private name that is written out: `_Base` in `_Base__limit`.
@@ -77,7 +77,7 @@ def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> dict[int, tupl
     # Lines that the formatter broke apart come from where the statement they belong to does.
     for statement in statements_within(node):
         # The members of a definition have origins of their own, and so has the body of a loop.
-        is_definition = isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        is_definition = isinstance(statement, ast.ClassDef | Function)
         if not isinstance(statement, ast.stmt) or is_definition or statement.lineno not in origins:
             continue
         body = getattr(statement, "body", None)

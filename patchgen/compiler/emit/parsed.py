@@ -27,6 +27,7 @@ from patchgen.syntax.blocks import Import, first_line, imports_of
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.kept import per_object
 from patchgen.syntax.trees import (
+    Function,
     children,
     decorator_names,
     parse_once,
@@ -35,7 +36,6 @@ from patchgen.syntax.trees import (
     written_decorators,
 )
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 Path = tuple[str, ...]  # the attributes from `self` to an object
 _ELEMENT = "[]"  # the step of a path from a list to what is in it
 SUPER = "super()"  # the step from `self` to itself, as an object of the class behind its own

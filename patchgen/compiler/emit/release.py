@@ -15,7 +15,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.compiler.emit.parsed import Function
 from patchgen.compiler.plan.bindings import Bindings, FlattenScope
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import Symbol
@@ -26,7 +25,13 @@ from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.kept import per_object
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.trees import decorator_names, parse_class, parse_once, written_decorators
+from patchgen.syntax.trees import (
+    Function,
+    decorator_names,
+    parse_class,
+    parse_once,
+    written_decorators,
+)
 
 # A name of a module or a base, as (module, name).
 Base = tuple[str, str]

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from patchgen.compiler.emit import checks
-from patchgen.compiler.emit.parsed import Function, Parsed, imports_in, parse_output, read_parts
+from patchgen.compiler.emit.parsed import Parsed, imports_in, parse_output, read_parts
 from patchgen.compiler.emit.release import Release, Transformers, explain_missing, find_home
 from patchgen.compiler.flat import FlatFile, Override
 from patchgen.compiler.plan.bindings import Bindings, is_marked
@@ -36,7 +36,7 @@ from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import is_same_code
 from patchgen.syntax.text import count_words, parse_text
-from patchgen.syntax.trees import find_method
+from patchgen.syntax.trees import Function, find_method
 from patchgen.weights.unset import find_unset
 
 # Code that makes a model from a configuration, whose classes are not known.

@@ -34,7 +34,7 @@ from patchgen.syntax.blocks import Block
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError, Problem, find_near
 from patchgen.syntax.text import count_words
-from patchgen.syntax.trees import parse_class
+from patchgen.syntax.trees import Function, parse_class
 
 _NAMED = {"def": "function", "assign": "name"}
 _OR_EXPORT = "delete it, or list it in __all__ if others import it"
@@ -179,7 +179,7 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
     unnamed = [
         node
         for node in parse_class(block.text).body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(node, Function)
         and not _is_named(node, block, outputs)
         # An edit has a name of its own, and a removal overrides.
         and not is_edit(naming.plan.modular, node, naming.bindings)
@@ -247,9 +247,7 @@ def _warn_of_member(
     return _warn(at, "PG422", what, near + hint)
 
 
-def _is_named(
-    node: ast.FunctionDef | ast.AsyncFunctionDef, block: Block, outputs: _Outputs
-) -> bool:
+def _is_named(node: Function, block: Block, outputs: _Outputs) -> bool:
     """Whether Python or torch calls the method, or the outputs name it or its beginning.
 
     getattr(self, f"attend_{kind}")     may call `attend_locally`

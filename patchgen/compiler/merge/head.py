@@ -15,12 +15,12 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from patchgen.compiler.merge.members import ClassBody, Decorator, Function, Statement
+from patchgen.compiler.merge.members import ClassBody, Decorator, Statement
 from patchgen.compiler.merge.uses import calls_inherited, first_parameter
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.facts.decorators import RULES, SET_BY_EXPERTS, Rule
 from patchgen.syntax.errors import PatchgenError, Problem
-from patchgen.syntax.trees import walk
+from patchgen.syntax.trees import Function, walk
 
 
 def make_class_head(

@@ -20,7 +20,7 @@ import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.compiler.merge.members import Function, Statement, is_placeholder
+from patchgen.compiler.merge.members import Statement, is_placeholder
 from patchgen.compiler.merge.text import (
     Splice,
     find_colon,
@@ -40,7 +40,7 @@ from patchgen.syntax.bound import (
     own_nodes,
 )
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.trees import decorator_names, list_arguments, list_positional, walk
+from patchgen.syntax.trees import Function, decorator_names, list_arguments, list_positional, walk
 
 # As an argument, each of these does more than give a value: it binds a name, or it suspends.
 _EFFECTS_ON_NAMES = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)

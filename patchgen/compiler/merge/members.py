@@ -34,9 +34,7 @@ from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location
 from patchgen.syntax.fragments import Fragment, parse_fragment, split_lines
 from patchgen.syntax.scopes import references
-from patchgen.syntax.trees import Positioned, called_function, parse_once
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+from patchgen.syntax.trees import Function, Positioned, called_function, parse_once
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dataclasses import replace
 from patchgen.compiler.edits.editing import apply_edits
 from patchgen.compiler.merge.fields import find_field_problems, read_fields
 from patchgen.compiler.merge.head import make_class_head
-from patchgen.compiler.merge.members import ClassBody, Function, Statement, lay, read_class_body
+from patchgen.compiler.merge.members import ClassBody, Statement, lay, read_class_body
 from patchgen.compiler.merge.supers import resolve_supers
 from patchgen.compiler.merge.text import INDENT
 from patchgen.compiler.merge.values import write_out_values
@@ -28,6 +28,7 @@ from patchgen.compiler.plan.model import ClassPlan, MergedClass
 from patchgen.compiler.plan.words import removed_name
 from patchgen.syntax.bound import names_in, parameters
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals, did_you_mean
+from patchgen.syntax.trees import Function
 
 Trace = Callable[[str, str], None]
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from patchgen.compiler.merge.fields import Fields
 from patchgen.compiler.merge.inline import find_call_site, inline
-from patchgen.compiler.merge.members import ClassBody, Function, Statement, group_by_name
+from patchgen.compiler.merge.members import ClassBody, Statement, group_by_name
 from patchgen.compiler.merge.text import Splice, splice
 from patchgen.compiler.merge.uses import Misuse, SuperUse, find_super_uses, is_written_at
 from patchgen.compiler.plan.model import ClassPlan
@@ -37,7 +37,14 @@ from patchgen.facts.decorators import GIVEN_BY_STRICT
 from patchgen.syntax.bound import local_names
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.trees import decorator_names, find_name, list_positional, short_name, walk
+from patchgen.syntax.trees import (
+    Function,
+    decorator_names,
+    find_name,
+    list_positional,
+    short_name,
+    walk,
+)
 
 # These decorate the class's own method; a private copy of the parent's method does without.
 _NOT_OF_A_COPY = frozenset({"auto_docstring", "abstractmethod"})

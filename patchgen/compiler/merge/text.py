@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.fragments import Fragment, split_lines
+from patchgen.syntax.trees import Function
 
 INDENT = "    "
 
@@ -95,7 +96,7 @@ def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: 
     first = first_line(node)
     last = suite[stop - 1].end_lineno or 0
     # The first line of a definition may be that of a decorator, before which nothing stands.
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    if not isinstance(node, Function | ast.ClassDef):
         column = fragment.column(first, node.col_offset)
         before = fragment.lines[first - 1][:column]
         if before.strip():

@@ -15,11 +15,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgen.compiler.merge.members import Function, Statement
+from patchgen.compiler.merge.members import Statement
 from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_names, list_body
 from patchgen.syntax.fragments import Fragment
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.trees import children, decorator_names, list_positional, names_within, walk
+from patchgen.syntax.trees import (
+    Function,
+    children,
+    decorator_names,
+    list_positional,
+    names_within,
+    walk,
+)
 
 _MARKER = re.compile(r"__parent_(\d+)__")
 # Beside `super`, these see a local variable `__class__`.

@@ -21,13 +21,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from patchgen.compiler.merge.members import ClassBody, Function, Statement
+from patchgen.compiler.merge.members import ClassBody, Statement
 from patchgen.compiler.merge.text import INDENT, Splice, splice
 from patchgen.compiler.merge.uses import is_written_at, marker_index
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.syntax.bound import names_in
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.trees import children, names_within, walk
+from patchgen.syntax.trees import Function, children, names_within, walk
 
 _COMMENT = re.compile(r"#[^\n]*")
 _BRACKETS = {"list": "[]", "tuple": "()", "set": "{}", "dict": "{}"}

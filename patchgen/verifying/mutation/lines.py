@@ -22,6 +22,7 @@ from types import CodeType
 from typing import Any
 
 from patchgen import disk
+from patchgen.syntax.trees import Function
 from patchgen.verifying.variants import Variant, find_added_lines
 
 
@@ -118,7 +119,7 @@ def find_import_lines(text: str, name: str, *, functions: bool = False) -> froze
 def refusals(tree: ast.Module) -> frozenset[int]:
     """The lines that only refuse what is given: `raise`, `assert`, and a block that ends so."""
     lines: set[int] = set()
-    definitions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
+    definitions = Function | ast.ClassDef | ast.Module
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise | ast.Assert):
             lines.update(_range(node, node))

@@ -22,9 +22,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from patchgen.syntax.trees import column_of
+from patchgen.syntax.trees import Function, column_of
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 Span = tuple[int, int]
 # The name of an error, and the expression that replaces the right one.
 _Replaced = Iterator[tuple[str, ast.expr]]

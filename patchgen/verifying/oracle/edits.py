@@ -30,6 +30,7 @@ from types import FunctionType
 from typing import Any
 
 from patchgen.edits import Edit
+from patchgen.syntax.trees import Function
 
 # The names of a module as its own text means them.
 Originals = Callable[[str], Mapping[str, Any]]
@@ -147,7 +148,7 @@ def _edited(declared: Edit, method: Method, originals: Originals) -> Method:
     function = inspect.unwrap(declared.declaration)
     assert isinstance(function, FunctionType)
     node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    assert isinstance(node, Function)
     number = len(method.names)
     names = Names(function.__globals__)
     parent = originals(method.module)
@@ -161,7 +162,7 @@ def _edited(declared: Edit, method: Method, originals: Originals) -> Method:
 class _Edit:
     """An edit that is being made in a method."""
 
-    declared: ast.FunctionDef | ast.AsyncFunctionDef
+    declared: Function
     names: Names
     table: str  # the name of `names` in the new code
     module: str  # that the method is of
