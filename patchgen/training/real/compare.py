@@ -85,9 +85,8 @@ class Comparison:
         configuration = read_configuration(run.checkpoint)
         kind = configuration.get("model_type")
         known = CONFIG_MAPPING[kind]().to_dict() if kind in CONFIG_MAPPING else {}
-        values = {**known, **configuration}
         # Dropout is off: a variant may draw random numbers in another order.
-        rates = [name for name, value in values.items() if "drop" in name and value is not None]
+        rates = [name for name in known if "drop" in name and isinstance(known[name], float)]
         heads = [*(configuration.get("architectures") or ()), *run.variant.heads]
         head = next((name for name in heads if "For" in name or "Head" in name), "")
         options = Options(
@@ -97,7 +96,7 @@ class Comparison:
             data=[run.data],
             length=run.length,
             dtype=run.dtype,
-            config=[f"{name}=0.0" for name in rates if isinstance(values[name], float)],
+            config=[f"{name}=0.0" for name in rates],
         )
         given = {"output_dir": str(self.folder), "max_steps": run.steps or 1, "seed": run.seed}
         return prepare(options, {**ARGUMENTS, **given, "use_cpu": run.device == "cpu"}, Engine())

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -140,6 +141,17 @@ def test_a_variant_that_raises_fails(verify, monkeypatch):
     monkeypatch.setattr(LlamaMLP, "forward", lambda self, states: states.view(7, 7))
     done = verify()
     assert done.code == 1 and "RuntimeError" in done.out
+
+
+def test_dropout_is_off_and_settings_of_nobody_are_left(verify, checkpoint, tmp_path):
+    folder = tmp_path / "dropping"
+    shutil.copytree(checkpoint, folder)
+    path = folder / "config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    settings |= {"attention_dropout": 0.5, "a_dropout_of_nobody": 0.5}
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    done = verify(weights=folder)
+    assert done.code == 0, done.out + done.err
 
 
 def test_weights_that_the_checkpoint_lacks_are_named(verify, checkpoint, tmp_path):
