@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from patchgen.syntax.same import plain_text
 from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import names_within
 
+TUPLES = re.compile(r"\bpast_key_value\[0\]")
+UPDATED = re.compile(r"DynamicCache|(?:past|cache)\w*\.update\(")
 DOCUMENTED = m.IndentedBlock(
     [m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())]), m.AtLeastN(n=1)]
 )
@@ -60,6 +63,8 @@ def _port(text: str, texts: Mapping[str, str], resolver: Resolver, names: Names)
     for part in texts.values():
         classes.read(cst.parse_module(part))
     keeps_tuples = "cache_utils" not in text and "DynamicCache" not in text
+    # A file may know of caches, and keep tuples in its layers all the same.
+    keeps_tuples |= TUPLES.search(text) is not None and UPDATED.search(text) is None
     changed, notes = rewrite(text, classes, keeps_tuples=keeps_tuples)
     bound = Module("", changed, False).bindings
     defined = set(bound)

@@ -68,6 +68,38 @@ def ported(text, old, new):
     return one
 
 
+LAYERS_OF_TUPLES = """
+import torch
+from transformers import PreTrainedModel
+from transformers.cache_utils import Cache
+from transformers.modeling_outputs import BaseModelOutputWithPast
+
+
+class XLayer(torch.nn.Module):
+    def forward(self, x, past_key_value=None):
+        return x if past_key_value is None else torch.cat([past_key_value[0], x])
+
+
+class XModel(PreTrainedModel):
+    def forward(self, x, past_key_values=None):
+        kept = [layer(x, past) for layer, past in zip(self.layers, past_key_values)]
+        return BaseModelOutputWithPast(x, past_key_values=tuple(kept))
+
+    def prepare_inputs_for_generation(self, input_ids, past_key_values=None):
+        if isinstance(past_key_values, Cache):
+            input_ids = input_ids[:, past_key_values.get_seq_length() :]
+        return {"input_ids": input_ids, "past_key_values": past_key_values}
+"""
+
+
+@pytest.mark.parametrize("update", ["", "        past_key_values.update(x, x, 0)\n"])
+def test_a_model_that_knows_caches_may_keep_tuples(old, new, update):
+    head, call, rest = LAYERS_OF_TUPLES.partition("        kept = ")
+    text = ported(head + update + call + rest, old, new).text
+    assert ("past_key_values = as_tuples(past_key_values)" in text) is (not update)
+    assert ("past_key_values=as_cache(tuple(kept))" in text) is (not update)
+
+
 def test_a_name_that_is_gone_is_copied_with_what_it_reads(old, new):
     text = "from transformers.pytorch_utils import Conv1D, gone_helper\n\n\nx = gone_helper(1), Conv1D\n"
     one = ported(text, old, new)
