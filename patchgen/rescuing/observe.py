@@ -53,7 +53,9 @@ def tiny(config_class: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         value = usual.get(name)
         if isinstance(value, int) and value > size:
             sizes[name] = size
-    if "num_key_value_heads" in usual and usual["num_key_value_heads"] is None:
+    if usual.get("embedding_size", 0) >= usual.get("vocab_size", sys.maxsize):  # rows, not columns
+        sizes["embedding_size"] = SIZES["vocab_size"]
+    if usual.get("num_key_value_heads", 0) is None:
         sizes["num_key_value_heads"] = SIZES["num_key_value_heads"]
     if "num_key_value_heads" in sizes and "kv_lora_rank" in sizes:
         sizes["num_key_value_heads"] = 4
@@ -95,14 +97,18 @@ def build(model_class: Any, config: Any, is_eager: bool) -> Any:
         return model_class(config).float()
 
 
-def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | Tensors]]:
-    """Name by name: a function that computes tensors."""
+def observations(model: Any, way: int) -> dict[str, Callable[[], Iterable[torch.Tensor] | Tensors]]:
+    """Name by name: a function that computes tensors.
+
+    The model is given texts with a mask, texts alone, or a series of numbers, by `way`.
+    """
     # Two texts, the first padded on the left.
     ids = torch.randint(3, 90, (2, 9), generator=torch.Generator().manual_seed(3))
     real = torch.ones_like(ids).bool()
     real[0, :3] = False
     ids = ids.masked_fill(~real, ENDS["pad_token_id"])
-    texts = {"input_ids": ids, "attention_mask": real.long()}
+    ways: tuple[Tensors, ...] = ({"attention_mask": real.long()}, {}, {"input_ids": ids / 96})
+    texts = {"input_ids": ids, **ways[way]}
     is_pair = getattr(model.config, "is_encoder_decoder", False)
     given = {**texts, "decoder_input_ids": ids} if is_pair else texts
     labelled = {**texts, "labels": ids.masked_fill(~real, -100)}
@@ -157,11 +163,24 @@ def observations(model: Any) -> dict[str, Callable[[], Iterable[torch.Tensor] | 
     }
 
 
-def observe(model: Any) -> dict[str, Tensors | str]:
+def choose_way(model: Any) -> int:
+    """The first kind of inputs that the model takes; 0 where it takes none."""
+    model.eval()
+    for way in range(3):
+        try:
+            with torch.no_grad():
+                observations(model, way)["logits"]()
+            return way
+        except Exception:  # each model raises its own; `observe` tells
+            continue
+    return 0
+
+
+def observe(model: Any, way: int) -> dict[str, Tensors | str]:
     """What each observation gives: tensors, or the error that it ends with."""
     seen: dict[str, Tensors | str] = {}
     model.eval()
-    for name, compute in observations(model).items():
+    for name, compute in observations(model, way).items():
         try:
             with torch.set_grad_enabled(name in ("gradients", "checkpointing")):
                 computed = compute()
@@ -223,6 +242,9 @@ def load_saved(folder: Path, side: str, plan: Mapping[str, Any], model: Any) -> 
 
     saved = folder / "saved"
     model.save_pretrained(saved)
+    # Saving writes it for models that generate; repositories have it for others, too.
+    if not (saved / "generation_config.json").exists():
+        transformers.GenerationConfig().save_pretrained(saved)
     for path in (folder / side).glob("*.py"):
         (saved / path.name).write_text(
             path.read_text(encoding="utf-8"), encoding="utf-8", newline="\n"
@@ -261,7 +283,10 @@ def main() -> None:
         result["weights"] = {name: t.clone() for name, t in model.state_dict().items()}
     else:
         model = load_saved(folder, side, plan, model)
-    result["seen"] = observe(model.float())
+    model = model.float()
+    # Both releases are given the same.
+    result["way"] = before["way"] if before else choose_way(model)
+    result["seen"] = observe(model, result["way"])
     torch.save(result, folder / f"{side}.pt")
 
 

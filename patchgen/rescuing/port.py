@@ -20,6 +20,8 @@ from patchgen.syntax.same import plain_text
 from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import names_within
 
+# Methods by the class that calls them, each with its module.
+_Methods = dict[str, list[tuple[Module, ast.FunctionDef]]]
 TUPLES = re.compile(r"\bpast_key_value\[0\]")
 UPDATED = re.compile(r"DynamicCache|(?:past|cache)\w*\.update\(")
 DOCUMENTED = m.IndentedBlock(
@@ -136,9 +138,7 @@ def _dedented(module: Module, node: ast.FunctionDef) -> str:
     return textwrap.dedent(module.source(node)).replace("ModuleUtilsMixin.", "self.")
 
 
-def _lost_methods(
-    classes: Classes, tree: ast.Module, old: Sources
-) -> dict[str, list[tuple[Module, ast.FunctionDef]]]:
+def _lost_methods(classes: Classes, tree: ast.Module, old: Sources) -> _Methods:
     """By class of the file: methods of its base classes that it calls and that are gone."""
     from transformers import GenerationMixin, PreTrainedModel
 
@@ -152,7 +152,7 @@ def _lost_methods(
             for method in getattr(base_class[1], "body", ()):
                 if isinstance(method, ast.FunctionDef) and method.name not in usual:
                     theirs[method.name] = (base_class[0], method)
-    lost: dict[str, list[tuple[Module, ast.FunctionDef]]] = {}
+    lost: _Methods = {}
     for node in tree.body:
         if not isinstance(node, ast.ClassDef) or not classes.is_model(node.name):
             continue

@@ -107,11 +107,12 @@ class Rewriter(cst.CSTTransformer):
     ) -> Any:
         if self.functions == ["_init_weights"]:
             return self._initialized(old, new)
-        if self.is_copy and self.functions and _needs_package(new.body[0]):
-            # The loader asks for the package, unless the import stands in a `try`.
+        small = new.body[0]
+        if self.functions and _needs_package(small):
+            why = "the loader asks for the package, unless the import stands in a `try`"
+            self.note(old, code(small), why)
             guard = cst.ensure_type(cst.parse_statement(GUARDED), cst.Try)
             return guard.with_changes(body=cst.IndentedBlock([new]))
-        small = new.body[0]
         beside = re.match(r"from \.(\w+) import", code(small)) if self.functions else None
         if beside and not self.is_copy and f"{beside[1]}.py" not in self.classes.files:
             self.note(old, code(small), "the loader asks for a file that the repository lacks")
@@ -210,15 +211,17 @@ class Rewriter(cst.CSTTransformer):
         if name == "__init__" and self._is_config() and (kept := sorted(SETTINGS & {*taken})):
             self.note(old, f"{owner}.__init__", "what `generate` takes has to be declared")
             return with_lines(new, "".join(f"self.{k} = {k}\n" for k in kept), first=True)
+        generates = "GenerationConfig" in self.classes.ancestors(owner)
+        is_asked = {"tie_weights": is_model, "validate": generates}.get(name, False)
+        if is_asked and new.params.star_kwarg is None:
+            self.note(old, f"{owner}.{name}", "is called with arguments now")
+            params = new.params.with_changes(star_kwarg=cst.Param(cst.Name("kwargs")))
+            return new.with_changes(params=params)
         if not is_model:
             return new
         if name == "_set_gradient_checkpointing" and "value" in taken:
             self.note(old, f"{owner}.{name}", "transformers sets the flag by itself, dropped")
             return cst.RemoveFromParent()
-        if name == "tie_weights" and new.params.star_kwarg is None:
-            self.note(old, f"{owner}.{name}", "is called with arguments now")
-            params = new.params.with_changes(star_kwarg=cst.Param(cst.Name("kwargs")))
-            return new.with_changes(params=params)
         if name == "_init_weights":
             return with_lines(new, f"compute_buffers({taken[-1]})", first=True)  # of copies, too
         if name == "_reorder_cache" and not self.keeps_tuples:
@@ -325,7 +328,7 @@ class Rewriter(cst.CSTTransformer):
 def _needs_package(statement: cst.BaseSmallStatement) -> bool:
     """Whether a statement imports from a package that not everybody has."""
     match statement:
-        case cst.ImportFrom(module=cst.Attribute() | cst.Name() as module):
+        case cst.ImportFrom(module=cst.Attribute() | cst.Name() as module, relative=[]):
             package = code(module).partition(".")[0]
         case cst.Import(names=[alias]):
             package = code(alias.name).partition(".")[0]

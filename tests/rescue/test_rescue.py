@@ -10,6 +10,7 @@ import pytest
 
 from patchgen.author.adopt.releases import Release
 from patchgen.rescuing.classes import Classes
+from patchgen.rescuing.environment import compare
 from patchgen.rescuing.port import port
 from patchgen.rescuing.rescue import read_repository, release_of
 from patchgen.rescuing.rewrite import rewrite
@@ -271,6 +272,7 @@ class X(PreTrainedModel):
             "def get_correct_attn_implementation",
         ),
         ("def __init__(self): pass", "self.post_init()"),
+        ("def f(self):\n        import stream", "try:\n            import stream"),
         ("def tie_weights(self): pass", "def tie_weights(self, **kwargs)"),
         ("def prepare_inputs_for_generation(self): pass", "(PreTrainedModel, GenerationMixin)"),
         ("_supports_flash_attn_2 = True", "_supports_flash_attn = True"),
@@ -324,3 +326,28 @@ def test_the_release_is_the_stated_one_or_the_oldest_with_all_names(tmp_path):
     stated = json.dumps({"transformers_version": "4.40.0"})
     (source / "config.json").write_text(stated, encoding="utf-8")
     assert release_of(read_repository(source), known).version == "4.46.3"
+
+
+def test_what_is_nan_on_both_sides_says_nothing(tmp_path):
+    lost = float("nan")
+    before = {"logits": [1.0, lost], "loss": [lost], "gradients": [1.0]}
+    after = {"logits": [1.0, lost], "loss": [lost], "gradients": [lost]}
+    for side, values in (("before", before), ("after", after)):
+        seen = {name: {0: torch.tensor(numbers)} for name, numbers in values.items()}
+        torch.save({"seen": seen}, tmp_path / f"{side}.pt")
+    assert compare(tmp_path) == {
+        "logits": "equal, bit for bit, where it is a number",
+        "loss": "failed before, too: most of it is NaN",
+        "gradients": "differs: by nan",
+    }
+
+
+def test_a_generation_config_is_validated_with_arguments():
+    text = (
+        "class XConfig(GenerationConfig):\n    def validate(self, is_init=False):\n        pass\n"
+    )
+    classes = Classes()
+    classes.read(cst.parse_module(text))
+    changed, notes = rewrite(text, classes, keeps_tuples=True)
+    assert "def validate(self, is_init=False, **kwargs):" in changed
+    assert [note.what for note in notes] == ["XConfig.validate"]
