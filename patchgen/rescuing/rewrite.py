@@ -211,9 +211,8 @@ class Rewriter(cst.CSTTransformer):
         if name == "__init__" and self._is_config() and (kept := sorted(SETTINGS & {*taken})):
             self.note(old, f"{owner}.__init__", "what `generate` takes has to be declared")
             return with_lines(new, "".join(f"self.{k} = {k}\n" for k in kept), first=True)
-        generates = "GenerationConfig" in self.classes.ancestors(owner)
-        is_asked = {"tie_weights": is_model, "validate": generates}.get(name, False)
-        if is_asked and new.params.star_kwarg is None:
+        is_called = name == "tie_weights" and is_model or name == "validate" and self._is_config()
+        if is_called and new.params.star_kwarg is None:
             self.note(old, f"{owner}.{name}", "is called with arguments now")
             params = new.params.with_changes(star_kwarg=cst.Param(cst.Name("kwargs")))
             return new.with_changes(params=params)

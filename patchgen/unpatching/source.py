@@ -46,6 +46,10 @@ class Unwritable(Exception):
     """A value that no text says; the message is why."""
 
 
+_Code = tuple[str, tuple[str, ...]]  # what binds a name, and which pieces it needs
+_Imports = Mapping[str, tuple[str, str]]  # the module and the attribute that a name is of
+
+
 @dataclass(frozen=True)
 class Piece:
     """What binds `name`, and which other pieces have to stand above it."""
@@ -93,7 +97,7 @@ class Writer:
             self.pieces, self.bound = kept
             raise
 
-    def _bind(self, name: str, value: Any, imports: Mapping[str, tuple[str, str]]) -> str:
+    def _bind(self, name: str, value: Any, imports: _Imports) -> str:
         """Let a name of the patch file stand for a value."""
         if name in self.bound:
             if self.bound[name] is not value:
@@ -104,9 +108,7 @@ class Writer:
         self.pieces[name] = Piece(name, text, needs)
         return name
 
-    def _define(
-        self, name: str, value: Any, imports: Mapping[str, tuple[str, str]]
-    ) -> tuple[str, tuple[str, ...]]:
+    def _define(self, name: str, value: Any, imports: _Imports) -> _Code:
         literal = _literal(value)
         where = _import_of(name, value, imports)
         if where is not None:
@@ -129,9 +131,7 @@ class Writer:
         what = "a module of yours" if isinstance(value, ModuleType) else what
         raise Unwritable(f"reads {name}, {what}, which only the running program has")
 
-    def _partial(
-        self, name: str, value: partial[Any] | partialmethod[Any]
-    ) -> tuple[str, tuple[str, ...]]:
+    def _partial(self, name: str, value: partial[Any] | partialmethod[Any]) -> _Code:
         args, keywords = _literal(value.args), _literal(value.keywords)
         if args is None or keywords is None:
             kind = type(value).__name__
@@ -142,7 +142,7 @@ class Writer:
         call = f"{inner}({first}*{args}, *args, **{{**{keywords}, **kwargs}})"
         return f"def {name}({first}*args, **kwargs):\n    return {call}", (inner,)
 
-    def _function(self, name: str, value: FunctionType) -> tuple[str, tuple[str, ...]]:
+    def _function(self, name: str, value: FunctionType) -> _Code:
         inner = inspect.unwrap(value)
         if getattr(inner, "__globals__", {}).get(inner.__name__) is not value:
             inner = value  # The decorator does not stand above the function.
@@ -170,7 +170,7 @@ class Writer:
                 raise Unwritable(f"a closure that {error}") from error
             raise
 
-    def _class(self, name: str, value: type) -> tuple[str, tuple[str, ...]]:
+    def _class(self, name: str, value: type) -> _Code:
         module = sys.modules.get(value.__module__)
         begins = rf"(?m)^\s*class\s+{value.__name__}\b"
         try:
@@ -268,9 +268,7 @@ def _imports(home: str) -> dict[str, tuple[str, str]]:
     return imports
 
 
-def _import_of(
-    name: str, value: Any, imports: Mapping[str, tuple[str, str]]
-) -> tuple[str, str] | None:
+def _import_of(name: str, value: Any, imports: _Imports) -> tuple[str, str] | None:
     """The installed module that offers a value, and its name there."""
     if isinstance(value, ModuleType):
         return None if is_of_user(value) else (value.__name__, "")

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from patchgen.author.align.suites import (
+    Pair,
     Row,
     Rows,
     align_methods,
@@ -107,9 +108,7 @@ def headed(node: ast.stmt) -> ast.stmt:
     return _make_up(type(node)(**(dict(ast.iter_fields(node)) | changed)))
 
 
-def _with_rest(
-    old: ast.expr, new: ast.expr, *, is_last: bool = False
-) -> tuple[ast.expr, ast.expr] | None:
+def _with_rest(old: ast.expr, new: ast.expr, *, is_last: bool = False) -> Pair | None:
     """Two calls of the same with `...` for the arguments with which both begin, or end."""
     if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
         return None
@@ -137,7 +136,7 @@ def _with_dots(call: ast.Call, rest: Sequence[ast.AST], is_last: bool) -> ast.Ca
     return ast.Call(call.func, [*plain, dots] if is_last else [dots, *plain], named)
 
 
-def _by_name(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+def _by_name(old: ast.expr, new: ast.expr) -> Pair | None:
     """Two calls of the same with `...` for all but the keywords of which only one has the like."""
     if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
         return None
@@ -273,7 +272,7 @@ class _Work:  # the method that is edited, and another one that has its places
             parts += inner
         return tuple(parts)
 
-    def _smallest(self, chain: Sequence[tuple[ast.expr, ast.expr]]) -> _Drafts | None:
+    def _smallest(self, chain: Sequence[Pair]) -> _Drafts | None:
         """The first of the expressions that is found where it changes, and nowhere else."""
         for old, new in chain:
             brief = _with_rest(old, new)

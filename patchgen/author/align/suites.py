@@ -26,6 +26,7 @@ _ALIKE = 0.45
 _NO_PLACE = (ast.Slice, ast.Starred, ast.JoinedStr, ast.FormattedValue)
 _Node = TypeVar("_Node", bound=ast.AST)
 Places = tuple[tuple[int, int], ...]
+Pair = tuple[ast.expr, ast.expr]  # an expression, and what the other version has there
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Row:
     old: tuple[ast.stmt, ...]
     new: tuple[ast.stmt, ...]
     inside: tuple[Rows, ...] = ()
-    heads: tuple[tuple[ast.expr, ast.expr], ...] = ()
+    heads: tuple[Pair, ...] = ()
 
 
 Rows = tuple[Row, ...]  # two suites side by side
@@ -164,7 +165,7 @@ def suites_of(node: ast.stmt) -> list[list[ast.stmt]]:
 
 def _opened(old: ast.stmt, new: ast.stmt) -> Row | None:
     """The row of two compound statements whose suites can be compared one by one."""
-    heads: list[tuple[ast.expr, ast.expr]] = []
+    heads: list[Pair] = []
     if head_texts(old) != head_texts(new):
         pair = _differing_test(old, new)
         if pair is None:
@@ -178,7 +179,7 @@ def _opened(old: ast.stmt, new: ast.stmt) -> Row | None:
     return Row("opened", (old,), (new,), inside, tuple(heads))
 
 
-def _differing_test(old: ast.stmt, new: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
+def _differing_test(old: ast.stmt, new: ast.stmt) -> Pair | None:
     match old, new:
         case (ast.If(test=a), ast.If(test=b)) | (ast.While(test=a), ast.While(test=b)):
             return a, b
@@ -191,13 +192,13 @@ def _differing_test(old: ast.stmt, new: ast.stmt) -> tuple[ast.expr, ast.expr] |
 # Where two expressions differ
 
 
-def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+def differing(old: ast.AST, new: ast.AST) -> list[Pair]:
     """The expressions around the one place where two nodes differ, the innermost first.
 
     Empty where they differ in more than one place that no expression holds together.  What reads a
     variable of a comprehension or lambda around it means nothing alone.
     """
-    pairs: list[tuple[ast.expr, ast.expr]] = []
+    pairs: list[Pair] = []
     inner_names: set[str] = set()
     while True:
         if isinstance(old, ast.expr) and isinstance(new, ast.expr):

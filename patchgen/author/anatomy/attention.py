@@ -27,6 +27,7 @@ MADE_BY_CONFIG = CAUSAL | BIDIRECTIONAL
 CROSS = frozenset("is_cross_attention encoder_hidden_states key_value_states kv_states kv".split())
 # Methods of a mask that do not depend on its values.
 NOT_COMPUTING = ("to", "size", "dim", "view")
+Reasons = Iterator[tuple[ast.AST, str]]  # where, and why
 PICKED = frozenset({"eager", "sdpa", "flash_attention_2"})
 
 
@@ -90,13 +91,13 @@ class Attentions:
         return bool(self.makers) and not self.whole_masks and is_mask
 
     @property
-    def reasons(self) -> Iterator[tuple[ast.AST, str]]:
+    def reasons(self) -> Reasons:
         """Code that prevents masks for SDPA, because it needs another form of them; and why."""
         yield from self.obstacles
         yield from self.two_kinds
 
     @property
-    def obstacles(self) -> Iterator[tuple[ast.AST, str]]:
+    def obstacles(self) -> Reasons:
         """Code that picks attentions, or computes with their masks; and why that prevents SDPA."""
         for name, table in self.module.tables.items():
             if table.keys() & PICKED and ("eager" not in table or "sdpa" in table):
@@ -111,7 +112,7 @@ class Attentions:
             yield from self._other_readers()
 
     @property
-    def two_kinds(self) -> Iterator[tuple[ast.AST, str]]:
+    def two_kinds(self) -> Reasons:
         """Why a mask that is None may mean two things here."""
         if not self.causal:
             return
@@ -122,7 +123,7 @@ class Attentions:
             if not CROSS.isdisjoint([*stored(method.body), *parameters(method)]):
                 yield method, "an attention also looks at the states of another sequence"
 
-    def _other_readers(self) -> Iterator[tuple[ast.AST, str]]:
+    def _other_readers(self) -> Reasons:
         """Attentions that stay, and code outside of them, that compute with a mask for SDPA."""
         for missed in self.missed:
             if self.follows(missed.method):

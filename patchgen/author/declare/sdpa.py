@@ -49,6 +49,7 @@ REDUNDANT_OWN = (
     "{alias} calls scaled_dot_product_attention itself where attn_implementation is "
     '"sdpa", its default'
 )
+Members = dict[str, list[str]]  # the texts of the members of each class
 ASKED = "output_attentions"
 IMPORTED = ("attend", "wants_weights", "additive_mask", "blank_scores")
 # Where a module builds models of other files, which may not know SDPA.
@@ -85,7 +86,7 @@ def sdpa(module: Module) -> Contribution:
 
 def _connected(module: Module, attns: Attentions, calls: Sequence[interface.Call]) -> Contribution:
     """Each attention calls transformers' interface, and the flags say what it takes."""
-    members: dict[str, list[str]] = {}
+    members: Members = {}
     for call in calls:
         name = call.chain.owner.name
         members.setdefault(name, []).extend(interface.members(attns, call))
@@ -118,7 +119,7 @@ def _written(module: Module, attns: Attentions) -> Contribution:
     fatal += _missed(attns, left, " would stay eager", True)
     if fatal:
         return Contribution("sdpa", missing=tuple(dict.fromkeys(fatal)))
-    members: dict[str, list[str]] = {}
+    members: Members = {}
     missing = [*_missed(attns, stay, " stays eager")]
     computed: list[Chain | Interface] = [*attns.chains, *attns.interfaces]
     for attention in computed:
@@ -150,7 +151,7 @@ def _written(module: Module, attns: Attentions) -> Contribution:
     return Contribution("sdpa", says, tuple(declared), tuple(missing))
 
 
-def _take_weights_if_asked(module: Module, members: dict[str, list[str]]) -> None:
+def _take_weights_if_asked(module: Module, members: Members) -> None:
     """A layer that takes weights, which it may not return, takes those that are asked for."""
     for owner, method in module.methods:
         if ASKED not in parameters(method):
@@ -178,7 +179,7 @@ def _returns_fewer(attention: Class) -> bool:
     )
 
 
-def _make_masks_of_eager(module: Module, members: dict[str, list[str]]) -> None:
+def _make_masks_of_eager(module: Module, members: Members) -> None:
     """The configuration by which a method makes its masks asks for those of "eager"."""
     for owner, method in module.methods:
         read = [node.id for node in walk(method.body, ast.Name) if node.id in MADE_BY_CONFIG]
@@ -189,7 +190,7 @@ def _make_masks_of_eager(module: Module, members: dict[str, list[str]]) -> None:
             members.setdefault(owner.name, []).append(text)
 
 
-def _add_only_classes(module: Module, members: dict[str, list[str]]) -> None:
+def _add_only_classes(module: Module, members: Members) -> None:
     """`TABLE[NAME]` has no class for SDPA: it becomes the one for "eager"."""
     for owner, method in module.methods:
         for lookup in walk(method.body, ast.Subscript):
@@ -239,7 +240,7 @@ def _calls(attns: Attentions, called_by: Interface) -> list[str]:
     raise Unfit(lookup, "the interface is called otherwise than once, behind its look-up")
 
 
-def _configuration(owners: Iterable[Class], members: dict[str, list[str]]) -> bool:
+def _configuration(owners: Iterable[Class], members: Members) -> bool:
     """Whether attentions are built without a configuration, which their model tells them.
 
     Those that only keep none get an edit.
