@@ -165,7 +165,6 @@ def observations(model: Any, way: int) -> dict[str, Callable[[], Iterable[torch.
 
 def choose_way(model: Any) -> int:
     """The first kind of inputs that the model takes; 0 where it takes none."""
-    model.eval()
     for way in range(3):
         try:
             with torch.no_grad():

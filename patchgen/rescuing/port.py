@@ -66,7 +66,7 @@ def _port(text: str, texts: Mapping[str, str], resolver: Resolver, names: Names)
         classes.read(cst.parse_module(part))
     keeps_tuples = "cache_utils" not in text and "DynamicCache" not in text
     # A file may know of caches, and keep tuples in its layers all the same.
-    keeps_tuples |= TUPLES.search(text) is not None and UPDATED.search(text) is None
+    keeps_tuples |= bool(TUPLES.search(text)) and not UPDATED.search(text)
     changed, notes = rewrite(text, classes, keeps_tuples=keeps_tuples)
     bound = Module("", changed, False).bindings
     defined = set(bound)

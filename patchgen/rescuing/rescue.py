@@ -61,6 +61,11 @@ class Rescue:
     left: list[str] = field(default_factory=list)
     loads: bool = False
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """The new files by their names."""
+        return {name: ported.text for name, ported in self.files.items()}
+
     def data(self) -> dict[str, Any]:
         """The result as data for JSON."""
         changes = {}
@@ -232,7 +237,7 @@ def _verify(
     if checkpoint is not None:
         settings = read_settings(checkpoint) or settings
     given = {k: v for k, v in settings.items() if k not in NOT_GIVEN}
-    texts = {name: ported.text for name, ported in result.files.items()}
+    texts = result.texts
     with disk.scratch() as folder:
 
         def observed(side: str, files: Mapping[str, str], paths: Sequence[str]) -> str:
@@ -280,7 +285,7 @@ def write(result: Rescue, repository: Repository, folder: Path) -> None:
     with disk.new_folder(folder) as new:
         for path in repository.beside:
             disk.copy(path, new / path.name, new)
-        texts = {name: ported.text for name, ported in result.files.items()}
+        texts = result.texts
         texts["config.json"] = json.dumps(settings, indent=2) + "\n"
         texts["REPORT.md"] = "\n".join(report_lines(result, repository)) + "\n"
         for name, text in texts.items():

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from patchgen.author.align.file import Cut, of_lines
 from patchgen.author.align.suites import Rows, align_methods, differing, exchanged, key
+from patchgen.author.anatomy.code import names, walk
 from patchgen.author.rebase.code import (
     Code,
     Flow,
@@ -323,8 +324,7 @@ def _taken_out(nodes: Sequence[ast.stmt]) -> list[Cut]:
 def _without_unread(code: Code, folded: _Folded) -> Code:
     """The code without those of some bindings whose variable nothing reads."""
     assert code.function is not None
-    inside = [*ast.walk(code.function)]
-    read = {n.id for n in names_within(code.function) if isinstance(n.ctx, ast.Load)}
+    read = names(code.function)
     unread = {plain_text(n) for n in folded.bindings if not {*bound_names([n])} & read}
-    nodes = [n for n in inside if isinstance(n, ast.Assign) and plain_text(n) in unread]
+    nodes = [n for n in walk(code.function, ast.Assign) if plain_text(n) in unread]
     return code.changed(_taken_out(nodes))
