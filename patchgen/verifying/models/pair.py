@@ -258,7 +258,11 @@ class Pair:
     def is_causal(self) -> bool:
         """No output of the parent depends on a later token of the text."""
         parent, _ = self.models(self.routes[0], torch.float32)
-        return is_causal(parent, self.inputs(Scenario(labels=False), torch.float32))
+        inputs = self.inputs(Scenario(labels=False), torch.float32)
+        try:
+            return is_causal(parent, inputs)
+        except Exception as error:  # each has its own
+            raise CannotBuild(f"the parent itself does not run so: {error}") from error
 
     @functools.cached_property
     def isolates_packed_texts(self) -> bool:
