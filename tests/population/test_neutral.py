@@ -61,6 +61,16 @@ def test_what_the_parent_does_not_run_either_does_not_fail(model, ending, tmp_pa
     assert CaseRunner(variant).run(case).status == "NONE"
 
 
+def test_a_case_leaves_nothing_to_the_next(tmp_path):
+    """Qwen2-VL keeps how far positions of a text are moved."""
+    variant = variant_of("qwen2_vl", tmp_path)
+    runner = CaseRunner(variant)
+    cases = select_cases(variant, ())
+    for ending in ("generates: greedy", "Generation cache", "Generation cache behind padding"):
+        case = next(case for case in cases if case.name.endswith(ending))
+        assert runner.run(case).status == "PASS", ending
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(BY_NAME)[::32])
 def test_a_variant_that_changes_nothing_does_not_fail(name, tmp_path):

@@ -35,7 +35,7 @@ from patchgen.verifying.models.build import (
 )
 from patchgen.verifying.models.pair import Pair
 from patchgen.verifying.observe.recorder import compute_in_float64
-from patchgen.verifying.observe.step import observe_step, takes_cache
+from patchgen.verifying.observe.step import kept, observe_step, takes_cache
 from patchgen.verifying.parts.combine import ATTENTION, EAGER
 from patchgen.verifying.parts.part_check import Route, Scenario, reload
 
@@ -254,7 +254,8 @@ def _in_chunks(
         return logits, getattr(out, taken, None)
 
     model.eval()
-    with torch.no_grad(), compute_in_float64():
+    # What Qwen2-VL keeps of one text is not for the next.
+    with torch.no_grad(), compute_in_float64(), kept(model):
         whole, _ = read(0, length, use_cache=False)
         for last in (length - piece for piece in pieces):
             logits, cache = read(first, last, **{taken: cache}, use_cache=True)
@@ -294,4 +295,5 @@ def check_generation(context: CheckContext) -> Verdict:
 def generate_as_asked(context: CheckContext, model: PreTrainedModel) -> tuple[Tensor, Tensor]:
     given = context.pair.inputs(context.case.scenario, torch.float32).given
     torch.manual_seed(0)
-    return generate(model, given, NEW_TOKENS, **WAYS[context.case.detail])
+    with kept(model):
+        return generate(model, given, NEW_TOKENS, **WAYS[context.case.detail])
