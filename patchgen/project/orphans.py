@@ -227,34 +227,38 @@ def find_shadows(project: Project, outcomes: Sequence[Outcome]) -> Iterator[Prob
     packages: set[Path] = set()
     for folder, modules in stems.items():
         packages.update((folder, *folder.parents))
-        for stem, ending, path in _entries(folder):
+        for stem, ending in _entries(folder):
+            path = folder / f"{stem}{ending}"
             is_first = ending.endswith(_EXTENSIONS) or (not ending and _is_package(path))
             if stem in modules and is_first:
                 yield _shadow(project, path, f"{stem}.py")
-        for stem, ending, path in _entries(folder / "__pycache__"):
+        for stem, ending in _entries(folder / "__pycache__"):
+            path = folder / "__pycache__" / f"{stem}{ending}"
             if stem in modules and ending.endswith(".pyc") and _is_taken_by_hash(path):
                 yield _shadow(project, path, f"{stem}.py")
+    # Hundreds of folders may stand in one: that one is looked at once.
+    beside: dict[Path, set[str]] = {}
     for package in packages:
         # A folder without `__init__.py` comes after every module of its name.
-        if not package.parent.is_relative_to(project.home) or _is_package(package):
-            continue
-        for stem, ending, path in _entries(package.parent):
-            if stem == package.name and ending.endswith((".py", ".pyc", *_EXTENSIONS)):
-                yield _shadow(project, path, f"the folder {stem}")
+        if package.parent.is_relative_to(project.home) and not _is_package(package):
+            beside.setdefault(package.parent, set()).add(package.name)
+    for folder, names in beside.items():
+        for stem, ending in _entries(folder):
+            if stem in names and ending.endswith((".py", ".pyc", *_EXTENSIONS)):
+                yield _shadow(project, folder / f"{stem}{ending}", f"the folder {stem}")
 
 
-def _entries(folder: Path) -> list[tuple[str, str, Path]]:
-    """What is in `folder`: name without endings, all endings, and path."""
+def _entries(folder: Path) -> list[tuple[str, str]]:
+    """The names in `folder`, without endings, and their endings."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    parts = ((name, *name.partition(".")) for name in names)
-    return [(stem, dot + ending, folder / name) for name, stem, dot, ending in parts]
+    return [(stem, dot + ending) for stem, dot, ending in (name.partition(".") for name in names)]
 
 
 def _is_package(folder: Path) -> bool:
-    return any(stem == "__init__" for stem, _, _ in _entries(folder))
+    return any(stem == "__init__" for stem, _ in _entries(folder))
 
 
 def _is_taken_by_hash(path: Path) -> bool:

@@ -1,6 +1,7 @@
 """The gate: every status, each with its reason, and nothing written."""
 
 import json
+import os
 import re
 
 import pytest
@@ -320,3 +321,16 @@ def test_stale_because_parents_changed_names_three_and_counts_the_rest(made, cli
 def test_folder_in_the_way(tree, cli):
     tree(ONE).mkdir(parents=True)
     assert "PG509" in lines(cli, "modular/one")[0]
+
+
+def test_a_folder_of_many_packages_is_listed_once(made, cli, monkeypatch):
+    """A project of 1,000 variants has hundreds of them."""
+    for name in map(str, range(20)):
+        text = made.read("modular/two/modular_two.py")
+        made.write(f"modular/p{name}/modular_p{name}.py", text)
+    assert cli("convert")[0] == 0
+    listed = []
+    listdir = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: [listed.append(str(path)), *listdir(path)][1:])
+    assert cli("check")[0] == 0
+    assert listed.count(str(made("generated"))) <= 3, listed
