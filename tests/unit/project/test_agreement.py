@@ -131,6 +131,18 @@ def test_a_line_is_found_where_it_stands_now(tree, capsys):
     )
 
 
+def test_a_line_of_the_parent_is_found_and_one_of_patchgen_is_not(tree, capsys):
+    lines = tree.read(OUTPUT).split("\n")
+    inherited = next(line for line in lines if "math.sqrt(x)" in line)
+    place = tree.read(PARENT).split("\n").index(inherited) + 1
+    assert main(["explain", f"{OUTPUT}:{lines.index(inherited) + 1}"]) == 0
+    assert (
+        f" comes from toy/modeling_toy.py:{place}:1\n    {inherited}\n" in capsys.readouterr().out
+    )
+    assert main(["explain", f"{OUTPUT}:1"]) == 0
+    assert "a blank line, or written by patchgen itself" in capsys.readouterr().out
+
+
 def test_a_line_of_what_is_stale_is_not_explained(tree, capsys):
     line = tree.read(OUTPUT).split("\n").index("        return 1") + 1
     tree.edit(MODULAR, "return 1", "return 3")

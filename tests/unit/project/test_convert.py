@@ -213,11 +213,6 @@ def test_what_a_killed_run_left_beside_an_output_is_removed(made, cli, monkeypat
     assert not list(made.top.rglob(".patchgen-*.tmp"))
 
 
-def test_explain_finds_the_line_that_a_line_came_from(made, cli):
-    assert cli("explain", f"{TWO}:6") == (0, f"{TWO}:6 comes from toy.py:6:1\n        y = 2\n", "")
-    assert "blank line, or written by patchgen" in cli("explain", f"{TWO}:1")[1]
-
-
 @pytest.mark.parametrize("target", ["generated/nothing.py", "pyproject.toml", "lib/toy.py:3"])
 def test_explain_of_anything_else_is_wrong_usage(target, made, cli):
     assert cli("explain", target)[0] == 2
