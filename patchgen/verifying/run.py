@@ -42,6 +42,7 @@ FOR_CASES = 0.7
 FOR_ONE = 0.03  # for one of these, where the most telling cases do not see it
 _SPAWN = get_context("spawn")  # a forked child would share what torch has initialised
 
+Answers = Connection  # where a child says what it has
 Progress = Callable[[report.Result], None]
 # A variant, what is run of it now, how much of it has ended, and how many cases there are.
 Began = Callable[[str, str, int, int], None]

@@ -259,7 +259,7 @@ def _exists(code: str, page: Page) -> bool:
     if word == "patchgen" and rest and rest[0] in COMMANDS:
         # What stands behind `--` is another program's.
         own = rest[1 : rest.index("--")] if "--" in rest else rest[1:]
-        return all(flag in _flags(rest[0]) for flag in own if flag.startswith("-"))
+        return all(flag in _flags(rest[0]) for flag in own if flag[1:] and flag[0] == "-")
     if word == "make" and rest:
         return set(rest) <= _targets()
     if word in SHELL and rest:

@@ -87,7 +87,10 @@ def judge(bug: Bug, home: Path, seconds: float = SECONDS - IMPORTS) -> dict[str,
 
     begun = time.process_time()
     try:
-        run.run_cases(run.Work(variant, Plan(lines=True, seconds=seconds + begun), "cpu"), hear)
+        run.run_cases(
+            run.Work(variant, Plan(lines=True, seconds=seconds + begun / run.FOR_CASES), "cpu"),
+            hear,
+        )
     except _Seen:
         pass
     failed = results[-1] if results and results[-1].status == "FAIL" else None

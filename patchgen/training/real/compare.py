@@ -11,7 +11,6 @@ import gc
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from patchgen.verifying.models.pair import Pair
 from patchgen.verifying.parts.combine import merge_routes
 from patchgen.verifying.parts.part_check import PartCheck, shorten_names
 from patchgen.verifying.report import MISSING, Result, Status, number
-from patchgen.verifying.run import silence_child
+from patchgen.verifying.run import Answers, silence_child
 
 ROWS = 2  # of a batch
 PROMPT, NEW_TOKENS = 32, 24  # of the text that is continued, and behind it
@@ -51,7 +50,7 @@ ARGUMENTS = {
 }
 
 
-def do_run(run: RealRun, answers: Connection) -> None:
+def do_run(run: RealRun, answers: Answers) -> None:
     """Compare as `run` says; each answer names what it tells (`verifying.run.answers_of`)."""
     silence_child()
     gc.enable()
