@@ -14,9 +14,8 @@ torch's norm. See `patchgen.parts.kernels`.
 
 What is not written:
 
-- sdpa: llama calls transformers' attention interface and takes SDPA already. Your own function takes its place by
-  from transformers import AttentionInterface AttentionInterface.register('mine', mine) AutoModel.from_pretrained(...,
-  attn_implementation='mine')
+- sdpa: llama calls transformers' attention interface and takes SDPA already; a function of your own takes its place
+  by `AttentionInterface.register("mine", mine)` and `attn_implementation="mine"`
 """
 
 from transformers.models.llama import modeling_llama as llama

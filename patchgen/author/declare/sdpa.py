@@ -39,11 +39,9 @@ WHOLE_MASKS = (
     "attentions that say whether they are causal."
 )
 REDUNDANT = (
-    "{alias} calls transformers' attention interface and takes SDPA already. Your own function "
-    "takes its place by\n"
-    "    from transformers import AttentionInterface\n"
-    "    AttentionInterface.register('mine', mine)\n"
-    "    AutoModel.from_pretrained(..., attn_implementation='mine')"
+    "{alias} calls transformers' attention interface and takes SDPA already; a function of your "
+    'own takes its place by `AttentionInterface.register("mine", mine)` and '
+    '`attn_implementation="mine"`'
 )
 REDUNDANT_OWN = (
     "{alias} calls scaled_dot_product_attention itself where attn_implementation is "
