@@ -61,10 +61,14 @@ class Row:
     y: float
 
 
-def measure(command: Sequence[str], env: dict[str, str], code: int = 0) -> Sample:
-    """The cost of `command`, which must exit with `code`."""
+def measure(
+    command: Sequence[str], env: dict[str, str], code: int = 0, folder: Path | None = None
+) -> Sample:
+    """The cost of `command` in `folder`, which must exit with `code`."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     assert process.stderr is not None
     messages = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -79,7 +83,8 @@ def measure(command: Sequence[str], env: dict[str, str], code: int = 0) -> Sampl
 class Corpus:
     """A copy of the models of the installed transformers, and the command lines that work on it."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, repository: Path = REPOSITORY) -> None:
+        self.repository = repository
         spec = importlib.util.find_spec("transformers")
         assert spec is not None and spec.origin is not None, "install transformers"
         self.origin = Path(spec.origin).parent
@@ -93,7 +98,7 @@ class Corpus:
         self.env = {
             name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
         }
-        self.env |= {"PATCHGEN_CACHE_DIR": str(self.cache), "PYTHONPATH": str(REPOSITORY)}
+        self.env |= {"PATCHGEN_CACHE_DIR": str(self.cache), "PYTHONPATH": str(repository)}
         self.env["PYTHONPYCACHEPREFIX"] = str(place / "compiled")  # not into the repository
 
     @property
@@ -108,12 +113,12 @@ class Corpus:
         """The cost of one of the scripts on files of the tree."""
         command = [
             sys.executable,
-            str(REPOSITORY / "utils" / script),
+            str(self.repository / "utils" / script),
             "--package-root",
             str(self.tree),
             *argv,
         ]
-        return measure(command, self.env, code)
+        return measure(command, self.env, code, self.repository)
 
     def forget(self) -> None:
         """Makes the next run a cold one."""
