@@ -7,6 +7,7 @@ number, and a page of what became of the errors that were planted.
 from __future__ import annotations
 
 import json
+import math
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -103,12 +104,13 @@ class Result:
     fates: tuple[MutantResult, ...] = ()  # of the case MUTANTS
 
     def as_json(self) -> dict[str, Any]:
-        """For JSON, which has no infinity."""
-        return {
-            name: str(value) if value == float("inf") else value
+        """For JSON, without what a case does not have."""
+        values = {
+            name: value
             for name, value in asdict(self).items()
             if value or name not in ("lines", "fates", "cause")
         }
+        return name_numbers(values)
 
     def __str__(self) -> str:
         numbers = {"measured": self.difference, "allowed": self.bound}
@@ -116,6 +118,17 @@ class Result:
         measured = f" ({self.unit}: {', '.join(said)})" if said else ""
         note = f": {self.note}" if self.note else ""
         return f"{self.status} {self.variant} {self.case}{measured}{note}"
+
+
+def name_numbers(values: Any) -> Any:
+    """`values` with "inf" and "nan" for numbers that JSON does not have."""
+    if isinstance(values, float) and not math.isfinite(values):
+        return str(values)
+    if isinstance(values, dict):
+        return {name: name_numbers(value) for name, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [name_numbers(value) for value in values]
+    return values
 
 
 def from_json(fields: dict[str, Any]) -> Result:

@@ -17,6 +17,7 @@ from patchgen.verifying.report import (
     as_data,
     find_proofs,
     format_origin,
+    name_numbers,
     number,
 )
 from patchgen.verifying.variants import Variant
@@ -101,7 +102,7 @@ class Found:
         """Return all figures."""
         values = asdict(self)
         del values["results"]
-        return {**values, "run": self.title}
+        return name_numbers({**values, "run": self.title})
 
 
 def _shown(value: Any) -> str:

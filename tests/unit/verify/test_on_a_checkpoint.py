@@ -123,6 +123,22 @@ def test_an_error_names_the_first_layer(verify, monkeypatch):
     assert cases["real float32 states"]["difference"] > 1000
 
 
+def test_a_loss_that_is_no_number_is_a_text_of_json(verify, monkeypatch, tmp_path):
+    from generated.llama.modeling_llama_loss import LlamaMLP
+
+    monkeypatch.setattr(LlamaMLP, "forward", lambda self, states: states * float("nan"))
+    done = verify("--output-format", "json", "--out", str(tmp_path))
+    assert done.code == 1
+
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    for text in (done.out, (tmp_path / "real.json").read_text(encoding="utf-8")):
+        step = json.loads(text, parse_constant=refuse)["real"][0]["steps"][0]
+        assert step["loss"] == "nan" and step["parent_loss"] > 0
+    conforming(done.out, "verify")
+
+
 def test_what_differs_on_purpose_has_figures_and_does_not_fail(verify, monkeypatch):
     plant(monkeypatch)
     whole = verified.describe_variant
