@@ -513,6 +513,9 @@ COSTS: Mapping[str, float] = {
     **{"work": 2, "loss beside logits": 2, "attention": 3},
     **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 2, "compiled": 60, "itself": 3},
 }
+# What a trait counts more than another setting: the first case of a kind, of a head and of what it
+# sees shows what no other can.
+WEIGHTS: Mapping[str, int] = {"kind": 8, "head": 8, "placed": 8}
 NARROW = 3  # times as much: the parent's noise is measured
 
 
@@ -531,7 +534,7 @@ def order_cases(
     left = list(range(len(cases)))
 
     def brings(place: int) -> int:
-        return len(traits[place] - met)
+        return sum(WEIGHTS.get(str(trait[0]), 1) for trait in traits[place] - met)
 
     while left:
         best = max(left, key=lambda place: (brings(place) / costs[place], -place))
@@ -548,9 +551,11 @@ def order_cases(
 
 def _traits(case: Case, path: frozenset[int]) -> frozenset[tuple[object, ...]]:
     asked = case.scenario
+    is_plain = case.kind == "numbers" and asked.rows == "full"  # what sees no text has no padding
     own = {
-        ("head", case.head),
-        ("kind", case.kind, case.detail),
+        ("head" if is_plain else "class", case.head),
+        ("kind", case.kind),
+        ("detail", case.kind, case.detail),
         ("configuration", repr(case.changes)),
         ("rows", asked.rows, asked.train),
         ("route", case.route),
@@ -563,4 +568,5 @@ def _traits(case: Case, path: frozenset[int]) -> frozenset[tuple[object, ...]]:
         ("autocast", asked.autocast),
         ("accumulated", asked.accumulate),
     }
-    return frozenset({*own, *(("line", n) for n in path), *(("way", way) for way in asked.ways)})
+    own |= {("placed" if way in arguments.PLACED else "way", way) for way in asked.ways}
+    return frozenset({*own, *(("line", n) for n in path)})

@@ -1,13 +1,16 @@
 """A variant that changes nothing never fails: `python -m tests.population.neutral` counts all models."""
 
+from itertools import accumulate
+
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verifying.case_runner import CaseRunner
-from patchgen.verifying.cases import select_cases
+from patchgen.verifying.cases import cost_of, select_cases
 from patchgen.verifying.configs.read import changed_heads, find_guards, find_head_of
+from patchgen.verifying.inputs.arguments import PLACED
 from patchgen.verifying.variants import Variant
 from tests.population import neutral
 from tests.population.models import find_models
@@ -43,6 +46,20 @@ def test_a_head_is_run_that_a_class_is_part_of(tmp_path):
     gemma = variant_of("gemma3", tmp_path)
     assert find_head_of(gemma, "Gemma3MultiModalProjector") == "Gemma3Model"
     assert {"Gemma3Model", "Gemma3TextModel"} <= {*changed_heads(gemma)}
+
+
+@pytest.mark.parametrize("model", ["whisper", "mllama", "qwen3_vl"])
+def test_each_kind_each_head_and_each_input_comes_early(model, tmp_path):
+    """Within the cost of 60 steps: what comes later may not fit into the time."""
+    variant = variant_of(model, tmp_path)
+    cases = select_cases(variant, ())
+    costs = accumulate(map(cost_of, cases))
+    early = [case for case, cost in zip(cases, costs, strict=True) if cost < 60]
+    assert {case.kind for case in early} == {case.kind for case in cases} - {"compiled"}
+    heads = {case.head for case in cases if case.kind == "numbers"}
+    assert heads == {case.head for case in early if case.kind == "numbers"}
+    placed = {way for case in cases for way in case.scenario.ways if way in PLACED}
+    assert placed <= {way for case in early for way in case.scenario.ways}
 
 
 # Cases that transformers' own tiny model does not run either.
