@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # Names that transformers uses in every configuration, if need be through its `attribute_map`.
 # No two sizes are equal, so that a transposed or swapped axis cannot fit.  Two query heads share a
 # key head.  Features are multiples of eight, which grouped matmul requires in bfloat16.
@@ -51,7 +53,10 @@ MORE_SIZES = {
     "patch_size": 3,
     "max_image_size": 24,
     "mm_tokens_per_image": 4,  # of sixteen patches
-    **dict.fromkeys(("num_query_tokens", "resampler_n_latents"), 5),  # features of an image
+    **dict.fromkeys(
+        ("num_query_tokens", "resampler_n_latents", "latent_query_num"), 5
+    ),  # features of an image
+    "reassemble_hidden_size": SIZES["hidden_size"],
     "output_channels": SIZES["hidden_size"],  # of Sam's encoder: prompts are added to its output
     # Mixtures of experts: their defaults leave three layers without any.
     **dict.fromkeys(("moe_topk", "moe_top_k"), SIZES["num_experts_per_tok"]),
@@ -78,6 +83,9 @@ MORE_SIZES = {
     **dict.fromkeys(
         ("out_hidden_size", "text_hidden_size", "audio_hidden_size"), SIZES["hidden_size"]
     ),
+    # Codecs of sound: filters double from stage to stage.
+    **dict.fromkeys(("num_filters", "n_filters"), 4),
+    "upsample_groups": SIZES["hidden_size"],
     # State spaces: heads times head size is the expanded hidden size, twice `hidden_size`.
     **dict.fromkeys(("mamba_n_heads", "mamba_d_state"), 4),
     "mamba_d_head": 16,
@@ -104,15 +112,18 @@ NORMALIZED = {
 LARGE = 256
 SHRUNK = {
     r"vocab": SIZES["vocab_size"],
-    r"(hidden|emb\w*)_(size|dim)$|^d_\w+$|_dim$": SIZES["hidden_size"],
+    r"(hidden|emb\w*|projection)_(size|dim)$|^d_\w+$|_dim$": SIZES["hidden_size"],
     r"(intermediate|ffn|mlp|ff)\w*_(size|dim)$": SIZES["intermediate_size"],
 }
 # For models whose layers come in stages, such as Swin; these replace the sizes above.
-STAGES = {
-    "depths": [2, 2],
-    "num_heads": [2, 4],
-    "embed_dim": 16,
-    "image_size": 32,
-    "patch_size": 2,
-    "window_size": 4,
-}
+STAGES = {"image_size": 64, "patch_size": 2, "window_size": 4}
+# Where a stage has twice the width of the one before, and twice its heads.
+FIRST_WIDTH, FIRST_HEADS = 8, 1
+# Lists with a width for each stage and the like, and the widest that is left; lists of blocks.
+WIDTHS = re.compile(r"(hidden_sizes?|dims?|channels|channel_size|channel_list)$")
+WIDEST = 48
+# Lists of layers whose states are read.
+PLACES = re.compile(
+    r"(out_indices|state_indices|extract_layers|target_layers|feature_layer|hook_ids)$"
+)
+DEPTHS = re.compile(r"(depths?|num_blocks|block_repeats)$")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
@@ -15,17 +16,24 @@ except ImportError:
 
 from patchgen.facts.families import FAMILIES, SET_BY_CHECKPOINTS
 from patchgen.facts.sizes import (
+    DEPTHS,
     EXPERTS_IN_GROUPS,
+    FIRST_HEADS,
+    FIRST_WIDTH,
     GROUPED,
     LARGE,
     MORE_SIZES,
     NORMALIZED,
+    PLACES,
     SHRUNK,
     SIZES,
     STAGES,
+    WIDEST,
+    WIDTHS,
 )
 
 Changes = dict[str, Any]
+OF_TEXTS = re.compile(r"_(text|talker)(_model)?$")  # types of what reads the text beside images
 
 
 def tiny_config(
@@ -100,9 +108,12 @@ def _mix_kinds(default: PreTrainedConfig, config: PreTrainedConfig) -> Changes:
 
 def _with_all_kinds(every: list[Any], few: list[Any]) -> list[Any]:
     """`few` entries of a list with one entry a layer; all kinds in turn, if some are lost."""
+    if not all(isinstance(kind, str) for kind in every) and not all(
+        kind in (0, 1) for kind in every
+    ):
+        return few
     kinds = [*dict.fromkeys(every)]
-    are_kinds = all(isinstance(kind, str) for kind in kinds) or {*kinds} == {0, 1}
-    if not are_kinds or len(kinds) > len(few) or {*kinds} <= {*few}:
+    if len(kinds) > len(few) or {*kinds} <= {*few}:
         return few
     return [kinds[place % len(kinds)] for place in range(len(few))]
 
@@ -124,9 +135,13 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
         changes[rate] = dropout * (1 + place / 8)
     if isinstance(values.get("router_jitter_noise"), float):  # which each dtype draws otherwise
         changes["router_jitter_noise"] = 0.0
+    rope = values.get("rope_parameters")
+    if isinstance(rope, dict) and "rope_type" in rope and OF_TEXTS.search(default.model_type):
+        changes["rope_parameters"] = _with_sections(rope)
     if "per_layer_config" in values:
         changes["per_layer_config"] = {}  # all layers of one kind
-    changes |= _find_stages(default, values.get("out_features"))
+    if not _has(default, "depths"):  # else stages stay as many as they are
+        changes |= _find_features(default, values.get("out_features"))
     if default.sub_configs:
         changes |= _find_placeholders(values)
     for name in default.sub_configs:
@@ -136,10 +151,12 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
     return {**changes, **fixed}
 
 
-def _find_stages(default: PreTrainedConfig, features: list[str] | None) -> Changes:
+def _find_features(default: PreTrainedConfig, features: list[Any] | None) -> Changes:
     """The last layers of a backbone whose stages they are, as many as it gives features of."""
-    places = [name.removeprefix("stage") for name in features or []]
-    if not places or not all(map(str.isdigit, places)):
+    if not features or not all(isinstance(name, str) for name in features):
+        return {}
+    places = [name.removeprefix("stage") for name in features]
+    if not all(map(str.isdigit, places)):
         return {}
     number = max(SIZES["num_hidden_layers"], len(places))
     layers = _find_name(default, "num_hidden_layers", number)
@@ -174,14 +191,19 @@ def _shrink_part(part: PreTrainedConfig, dropout: float) -> PreTrainedConfig:
     tiny = {**part.to_dict(), **_cut_layer_lists(part, kept), **_find_changes(part, dropout)}
     rope = getattr(part, "rope_parameters", None)
     if isinstance(rope, dict) and "rope_type" in rope:
-        # The frequencies for time, height and width; a model that does not tell these apart
-        # ignores them.
-        features = SIZES["hidden_size"] // SIZES["num_attention_heads"]
-        frequencies = int(features * rope.get("partial_rotary_factor", 1.0)) // 2
-        third = frequencies // 3
-        sections = [frequencies - 2 * third, third, third]
-        tiny["rope_parameters"] = {**rope, "mrope_section": sections}
+        tiny["rope_parameters"] = _with_sections(rope)
     return _build_accepted(part, tiny, {})
+
+
+def _with_sections(rope: dict[str, Any]) -> dict[str, Any]:
+    """With the frequencies for time, height and width.
+
+    A model that does not tell these apart ignores them.
+    """
+    features = SIZES["hidden_size"] // SIZES["num_attention_heads"]
+    frequencies = int(features * rope.get("partial_rotary_factor", 1.0)) // 2
+    third = frequencies // 3
+    return {**rope, "mrope_section": [frequencies - 2 * third, third, third]}
 
 
 def _cut_layer_lists(default: PreTrainedConfig, kept: slice) -> Changes:
@@ -190,8 +212,8 @@ def _cut_layer_lists(default: PreTrainedConfig, kept: slice) -> Changes:
 
 
 def _find_layer_lists(default: PreTrainedConfig) -> list[tuple[str, list[Any]]]:
-    """Lists with one entry a layer, by name."""
-    layers = getattr(default, "num_hidden_layers", None)
+    """Lists with one entry a layer, by name; of stages there are as many as before."""
+    layers = None if _has(default, "depths") else getattr(default, "num_hidden_layers", None)
     every = default.to_dict().items()
     return [(n, value) for n, value in every if isinstance(value, list) and len(value) == layers]
 
@@ -199,14 +221,18 @@ def _find_layer_lists(default: PreTrainedConfig) -> list[tuple[str, list[Any]]]:
 def _find_sizes(default: PreTrainedConfig) -> Changes:
     """The sizes that the configuration has.  Tables that know more about a name come last."""
     common = dict(SIZES)
-    in_stages = _has(default, "depths")
-    if in_stages:
-        common = {name: size for name, size in common.items() if not name.startswith("num_")}
+    stages = _find_stages(default)
+    if stages:
+        common = {name: size for name, size in common.items() if not _is_of_stages(default, name)}
     if _has(default, "kv_lora_rank"):  # latent attention makes keys for every head
         common["num_key_value_heads"] = SIZES["num_attention_heads"]
-    wanted = {**_shrink_large(default), **MORE_SIZES, **_find_optimum_sizes(default), **common}
-    if in_stages:
-        wanted |= STAGES
+    lists = _find_lists(default)
+    wanted = {**_shrink_large(default), **_find_beside(default), **MORE_SIZES}
+    wanted |= {**_find_optimum_sizes(default), **common, **lists, **stages, **_find_places(default)}
+    if stages:
+        del wanted["num_layers"]  # as many as there are stages
+    if "embed_dim" in stages:
+        del wanted["hidden_size"]  # the last width, which is made from the first
     # A size is set by its common name: setting the mapped name as well would set it twice.
     mapped = {default.attribute_map[name] for name in common if name in default.attribute_map}
     values = default.to_dict()
@@ -217,6 +243,101 @@ def _find_sizes(default: PreTrainedConfig) -> Changes:
             is_list = isinstance(values.get(name), list | tuple) and not isinstance(size, list)
             sizes[name] = [size] * len(values[name]) if is_list else size
     return {**sizes, **_find_groups(default, sizes)}
+
+
+def _find_stages(default: PreTrainedConfig) -> Changes:
+    """As many stages as it has, of few blocks.  Without a list of widths each doubles the width."""
+    values = default.to_dict()
+    depths = values.get("depths")
+    if not isinstance(depths, list | tuple) or _has_blocks(default):
+        return {}
+    stages: Changes = {
+        "depths": [min(depth, 1 + (place == 0)) for place, depth in enumerate(depths)]
+    }
+    heads = values.get("num_heads")
+    if isinstance(heads, list | tuple) and isinstance(values.get("embed_dim"), int):
+        stages["num_heads"] = [FIRST_HEADS << place for place in range(len(heads))]
+        stages["embed_dim"] = FIRST_WIDTH
+    return {**STAGES, **stages}
+
+
+def _is_of_stages(default: PreTrainedConfig, name: str) -> bool:
+    """Whether a common name says how many stages there are, or has an entry for each."""
+    own = default.attribute_map.get(name, name)
+    is_number = isinstance(getattr(default, own, None), int)
+    return name == "num_hidden_layers" or (name.startswith("num_") and not is_number)
+
+
+def _find_lists(default: PreTrainedConfig) -> Changes:
+    """Lists of widths, all divided by one number, so that what fits still does; and of depths."""
+    lists = {name: value for name, value in default.to_dict().items() if _are_numbers(value)}
+    divisor = _find_divisor(default)
+    found: Changes = {}
+    for name, value in lists.items():
+        if DEPTHS.search(name):
+            found[name] = [min(depth, 2) for depth in value]
+        elif WIDTHS.search(name):
+            found[name] = [_divide(width, divisor) for width in value]
+    return found
+
+
+def _find_beside(default: PreTrainedConfig) -> Changes:
+    """Widths that stand alone beside lists of widths."""
+    divisor = _find_divisor(default)
+    return {
+        name: _divide(value, divisor)
+        for name, value in default.to_dict().items()
+        if divisor > 1 and type(value) is int and value % divisor == 0 and WIDTHS.search(name)
+    }
+
+
+def _find_divisor(default: PreTrainedConfig) -> int:
+    values = default.to_dict().items()
+    widths = [value for name, value in values if _are_numbers(value) and WIDTHS.search(name)]
+    if _has_blocks(default):
+        return 1
+    widest = max((width for value in widths for width in value), default=0)
+    divisor = 1
+    while widest > WIDEST * divisor:
+        divisor *= 2
+    return divisor
+
+
+def _has_blocks(default: PreTrainedConfig) -> bool:
+    """Whether it lists the widths of each block, which those of stages have to fit."""
+    lists = (value for value in default.to_dict().values() if isinstance(value, list | tuple))
+    blocks = (each for value in lists for each in value if isinstance(each, list | tuple))
+    return any(number > WIDEST for block in blocks for number in _numbers_in(block))
+
+
+def _numbers_in(value: Any) -> Iterator[int]:
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _numbers_in(each)
+    elif isinstance(value, int):
+        yield value
+
+
+def _find_places(default: PreTrainedConfig) -> Changes:
+    """The first layers in place of those that it does not have, in the same order."""
+    layers = SIZES["num_hidden_layers"]
+    found: Changes = {}
+    for name, value in default.to_dict().items():
+        if _are_numbers(value) and PLACES.search(name) and max(value) > layers:
+            order = sorted(value)
+            found[name] = [order.index(place) for place in value]
+            if len(value) > layers and _has(default, "num_hidden_layers"):
+                found["num_hidden_layers"] = len(value)
+    return found
+
+
+def _divide(width: int, divisor: int) -> int:
+    """A multiple of four, unless it is a number of channels of an image."""
+    return width if width < FIRST_WIDTH else -(-width // (4 * divisor)) * 4
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) > 1 and {*map(type, value)} == {int}
 
 
 def _find_groups(default: PreTrainedConfig, sizes: Changes) -> Changes:

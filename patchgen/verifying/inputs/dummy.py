@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import math
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -29,6 +28,7 @@ from patchgen.verifying.inputs.arguments import (
     batch,
     takes,
 )
+from patchgen.verifying.inputs.images import SEEN_BY, images, seen_by_words
 from patchgen.verifying.inputs.placed import (
     draw_normal,
     first_that_runs,
@@ -49,10 +49,6 @@ CHOOSING = ("SequenceClassification", "ImageClassification", "NextSentence", "Au
 ONE_ROW = ("tvp",)  # their forward is right for one row only, and takes labels of its own
 MEMORY = 7  # tokens of an encoder whose states are given
 ONE_LENGTH = ("megatron-bert",)  # whose cross-attention takes as many of them as there are tokens
-# Pixels each way where a configuration does not say how many; above a backbone.
-IMAGE, PYRAMID = 32, 96
-# In time, height and width; heights and widths can be merged by two or by four.
-GRIDS = ((1, 4, 4), (1, 4, 8), (1, 8, 4))
 
 
 def make_inputs(
@@ -78,14 +74,13 @@ def _made(
     is_sound = bool(names & {"input_features", "input_values"})
     if scenario.rows != "full" and not (is_sound and scenario.rows == "right"):
         raise CannotBuild("there is no text to pad")
-    if "grid_thw" in names:
-        return _patches(names, config, seed)
-    if "pixel_values" in names or "pixel_values_videos" in names:
-        drawn = images(config, seed, pair="KeypointMatching" in model_class.__name__)
-        frames = drawn.given["pixel_values"]
-        drawn.given.update(_texts_beside(names, seed + 7))
-        video = Inputs({"pixel_values_videos": torch.stack([frames, frames.flip(-1)], 1)})
-        return drawn if "pixel_values" in names else video
+    if {"grid_thw", "pixel_values", "pixel_values_videos"} & names:
+        given = images(model_class, config, seed)
+        given.update(_texts_beside(names, seed + 7))
+        if "pixel_values_videos" in names and "pixel_values" not in names:
+            frames = given["pixel_values"]
+            given = {"pixel_values_videos": torch.stack([frames, frames.flip(-1)], 1)}
+        return Inputs(given)
     if "past_values" in names:
         return _series(names, config, seed, labels=scenario.labels)
     return _speech(model_class, config, scenario, seed)
@@ -174,7 +169,8 @@ def _text(
         given["visual_feats"] = draw_normal(seed + 5, ROWS, MEMORY, config.visual_feat_dim)
         given["visual_pos"] = draw_normal(seed + 6, ROWS, MEMORY, 4)
     elif _wants_image(model_class, config):
-        given.update(images(config, seed).given)
+        given.update(images(model_class, config, seed))
+        given.update(seen_by_words(names, given, config))
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
         memory = text.real.shape[1] if config.model_type in ONE_LENGTH else MEMORY
         given["encoder_hidden_states"] = draw_normal(seed + 2, ROWS, memory, config.hidden_size)
@@ -206,7 +202,11 @@ def _kinds_in(
 def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
     """Whether an image stands beside the text, and not at a token of its own in it."""
     pixels = inspect.signature(model_class.forward).parameters.get("pixel_values")
-    if pixels is None or hasattr(config, "image_token_id") or hasattr(config, "image_token_index"):
+    if pixels is None:
+        return False
+    if any(name in takes(model_class) for name in SEEN_BY):
+        return True
+    if hasattr(config, "image_token_id") or hasattr(config, "image_token_index"):
         return False
     both = hasattr(model_class, "get_image_features")
     both = both or config.model_type in ("vilt", "bridgetower", "tvp", "pp_formulanet")
@@ -254,39 +254,7 @@ def _choices(drawn: Inputs) -> Inputs:
     return Inputs({**text, "labels": torch.zeros(ROWS, dtype=torch.long)}, real)
 
 
-# --- images, speech and time series
-
-
-def images(config: PreTrainedConfig, seed: int, *, pair: bool = False) -> Inputs:
-    """By the configuration, or by that of the model of images, or of its backbone."""
-    inner = getattr(config, "vision_config", None) or getattr(config, "image_config", None)
-    owner = inner or config
-    backbone = getattr(owner, "backbone_config", None)
-    sizes = (
-        getattr(each, name, None)
-        for each in (owner, backbone)
-        for name in ("image_size", "max_img_size")
-    )
-    size = next(filter(None, sizes), IMAGE if backbone is None else PYRAMID)
-    height, width = size if isinstance(size, list | tuple) else (size, size)
-    # An axis of time, or of the two images that are matched.
-    several = [2] if pair else [config.num_frames] if hasattr(config, "num_frames") else []
-    shape = (ROWS, *several, getattr(owner, "num_channels", 3), height, width)
-    return Inputs({"pixel_values": draw_normal(seed, *shape)})
-
-
-def _patches(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Inputs:
-    """The patches of all images, one after the other, and how many each image has."""
-    called = ("in_channels", "in_chans", "num_channels")
-    channels = [getattr(config, name) for name in called if hasattr(config, name)]
-    shape = [(*channels, 3)[0], config.patch_size, config.patch_size]
-    if config.model_type != "kimi_k25_vision":  # else they are not flattened
-        shape = [math.prod(shape) * getattr(config, "temporal_patch_size", 1)]
-    patches = draw_normal(seed, sum(map(math.prod, GRIDS)), *shape)
-    given = {"hidden_states" if "hidden_states" in names else "pixel_values": patches}
-    if "merge_sizes" in names:
-        given["merge_sizes"] = torch.full((len(GRIDS),), 2)
-    return Inputs({**given, "grid_thw": torch.tensor(GRIDS)})
+# --- speech and time series
 
 
 def _speech(

@@ -111,7 +111,7 @@ def _step(
     found = dict(outputs(_forward(model, inputs, scenario, weights)))
     loss = found.get("loss")
     if loss is not None:
-        loss.backward()  # first: logits that nobody has read are part of what is checked
+        loss.sum().backward()  # first: logits that nobody has read are part of what is checked
     with torch.set_grad_enabled(loss is None):
         observed = {n: _at_real_tokens(n, tensor, inputs.real) for n, tensor in found.items()}
     if loss is None:
