@@ -82,12 +82,21 @@ def kind_of(model: Model) -> str:
     is_vision = re.search(r"\bpixel_values", model.text) is not None
     if has_text and (is_vision or "get_audio_features" in model.text):
         return "multimodal"
-    return "audio" if is_sound else "vision" if is_vision else "text"
+    return "vision" if is_vision else "audio" if is_sound else "text"
 
 
-def judge(model: Model, home: Path, seconds: float) -> dict[str, object]:
-    """The verdict of the neutral variant of `model`, within the time that its cases may take."""
-    variant, results = make_variant(model, home), list[report.Result]()
+def judge(
+    model: Model,
+    home: Path,
+    seconds: float,
+    change: Callable[[str], str] | None = None,
+    called: str = "neutral",
+) -> dict[str, object]:
+    """The verdict of a variant of `model`, neutral if no `change` is given, within the time that
+    its cases may take.
+    """
+    variant = write_variant(model, home, f"{model.name}_{called}", change or _with_nothing)
+    results = list[report.Result]()
 
     def hear(**said: Any) -> None:
         match said:
