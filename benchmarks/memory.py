@@ -133,7 +133,7 @@ def _anatomy(name: str, target: Target, setup: Setup) -> tuple[tuple[str, ...], 
     found, most = summarize(trace), find_peak(trace)
     print(name, format_size(most.bytes), flush=True)
     parts = (found.weights, found.gradients, found.optimizer, found.saved, most.bytes)
-    roles = dict(most.roles)
+    roles = most.roles
     heights = tuple(roles.get(role, 0) / 1e9 for role in ROLES)
     return (name, *map(format_size, parts), most.phase), Bar(name, heights, format_size(most.bytes))
 

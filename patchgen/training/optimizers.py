@@ -56,18 +56,17 @@ class MuonWithAdamW(torch.optim.Optimizer):
     """Muon for the matrices of the layers; AdamW for embeddings, the head, norms and biases."""
 
     def __init__(self, model: nn.Module, lr: float, weight_decay: float = 0.0) -> None:
-        outside = {
-            id(weight)
-            for module in model.modules()
-            if isinstance(module, nn.Embedding)
-            for weight in module.parameters(recurse=False)
-        }
+        outside = [module for module in model.modules() if isinstance(module, nn.Embedding)]
         head = getattr(model, "get_output_embeddings", lambda: None)()
         if head is not None:
-            outside |= {id(weight) for weight in head.parameters()}
+            outside.append(head)
+        words = {id(weight) for module in outside for weight in module.parameters()}
         trained = [weight for weight in model.parameters() if weight.requires_grad]
-        matrices = [leaf for leaf in trained if leaf.dim() == 2 and id(leaf) not in outside]
-        rest = [leaf for leaf in trained if leaf.dim() != 2 or id(leaf) in outside]
+        matrices: list[nn.Parameter] = []
+        rest: list[nn.Parameter] = []
+        for weight in trained:
+            is_matrix = weight.dim() == 2 and id(weight) not in words
+            (matrices if is_matrix else rest).append(weight)
         # The update of a matrix gets the size that AdamW's has, so that one rate fits both.
         muon = torch.optim.Muon(
             matrices, lr=lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"

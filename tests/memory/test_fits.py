@@ -66,7 +66,7 @@ def test_what_never_ends_is_no_batch():
     [(MOST, "65536 or more, 524,288 tokens."), (MOST - 1, "65535, 524,280 tokens.")],
 )
 def test_the_end_of_the_search_is_reported(most, message):
-    measured = Figures(1, 0, 1, 1, 1, 1, (("forward", 4),))
+    measured = Figures(1, 0, 1, 1, 1, 1, {"forward": 4})
     report = Report("bert", "BertModel", Setup(length=8), None, measured, 10**9, most)
     assert f"A card of 1.00 GB takes a batch of {message}\n" in as_text(report)
 

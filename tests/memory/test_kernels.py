@@ -130,13 +130,13 @@ def test_roles_at_the_peak_are_all_that_is_held():
     found = trace("llama", replace(SETUP, checkpoint="full", precision="amp-bf16"))
     highest = find_peak(found)
     assert highest.bytes == summarize(found).peak
-    assert {"weights", "optimizer", "activations"} <= dict(highest.roles).keys()
+    assert {"weights", "optimizer", "activations"} <= highest.roles.keys()
 
 
 def test_what_a_checkpoint_computes_again_is_distinguished():
     setup = replace(SETUP, batch=8)
     whole, layers = (
-        dict(find_peak(trace("llama", replace(setup, checkpoint=policy))).roles)
+        find_peak(trace("llama", replace(setup, checkpoint=policy))).roles
         for policy in ("none", "full")
     )
     assert "recomputed" not in whole

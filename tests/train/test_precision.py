@@ -62,7 +62,9 @@ def test_memory_predicts_what_train_holds(tmp_path, name):
     checkpoint_step(trainer, batch, lambda phase: None)
     seen = peaks_on_cpu(lambda begin: checkpoint_step(trainer, batch, begin))
     held = summary.weights + summary.buffers + summary.optimizer + summary.inputs
-    assert seen == {phase: pytest.approx(most - held, abs=64) for phase, most in summary.peaks}
+    assert seen == {
+        phase: pytest.approx(most - held, abs=64) for phase, most in summary.peaks.items()
+    }
 
 
 def trainer_of(name, place):

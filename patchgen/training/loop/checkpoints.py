@@ -27,10 +27,8 @@ def checkpoint_step(folder: Path) -> int:
 
 def list_checkpoints(run: Path) -> tuple[Path, ...]:
     """Return the checkpoints of a run in the order of their steps, unfinished ones too."""
-    folders = (folder for folder in run.glob("*") if folder.is_dir())
-    return tuple(
-        sorted((each for each in folders if checkpoint_step(each) >= 0), key=checkpoint_step)
-    )
+    folders = [each for each in run.glob("*") if each.is_dir() and checkpoint_step(each) >= 0]
+    return tuple(sorted(folders, key=checkpoint_step))
 
 
 def complete_checkpoints(run: Path) -> tuple[Path, ...]:
@@ -40,12 +38,12 @@ def complete_checkpoints(run: Path) -> tuple[Path, ...]:
 
 def write_seal(folder: Path) -> None:
     """Record the size and digest of each file of the checkpoint."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
-    sizes_and_digests = {
-        path.relative_to(folder).as_posix(): [path.stat().st_size, disk.digest_of_data(path)]
-        for path in files
-    }
-    disk.write(folder / SEAL, json.dumps(sizes_and_digests, indent=1) + "\n", folder)
+    seal = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != SEAL:
+            name = path.relative_to(folder).as_posix()
+            seal[name] = [path.stat().st_size, disk.digest_of_data(path)]
+    disk.write(folder / SEAL, json.dumps(seal, indent=1) + "\n", folder)
 
 
 def find_damage(folder: Path) -> str:

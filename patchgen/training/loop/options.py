@@ -81,9 +81,6 @@ class Options:
     trials: int = _option("Of a search.", 10)
 
 
-OWN = {option.name for option in dataclasses.fields(Options)}
-
-
 def refuse(name: str, value: object, what: str, hint: str = "", code: str = "PG813") -> NoReturn:
     """Raise the problem of one argument."""
     raise PatchgenError(code, Location(f"--{name} {value}".rstrip()), what, hint)
@@ -119,20 +116,24 @@ def parse(argv: Sequence[str]) -> tuple[Options, dict[str, Any]]:
     first, *rest = argv
     values = _read(first) if first.endswith(".json") else {"model": first}
     parser = make_parser()
-    names = OWN | {each.name for each in dataclasses.fields(TrainingArguments)}
+    names = {each.name for each in dataclasses.fields(Options)}
+    trainer_names = {each.name for each in dataclasses.fields(TrainingArguments)}
     for action in parser._actions:
         action.default = argparse.SUPPRESS
     namespace, unknown = parser.parse_known_args(rest)
     values |= vars(namespace)
     # The name of an option says more than a value behind one.
     unknown.sort(key=lambda word: not word.startswith("--"))
-    for word in [*unknown[:1], *(name for name in values if name not in names)]:
+    unknown += [name for name in values if name not in names | trainer_names]
+    if unknown:
+        word = unknown[0]
         name = word.removeprefix("--").partition("=")[0]
-        hint = did_you_mean(name, names) or "`patchgen train --help` lists the arguments"
+        nearly = did_you_mean(name, names | trainer_names)
+        hint = nearly or "`patchgen train --help` lists the arguments"
         raise PatchgenError("PG813", Location(word), "is no argument of patchgen train", hint)
-    options = Options(**{name: value for name, value in values.items() if name in OWN})
+    options = Options(**{name: values.pop(name) for name in names if name in values})
     _check(options)
-    return options, {name: value for name, value in values.items() if name not in OWN}
+    return options, values
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -203,9 +204,10 @@ def make_arguments(
 
 def _recomputing(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of checkpointing, with a "policy" translated for torch."""
-    name = next((name for name in KWARGS if values.get(name)), None)
-    if name is None:
+    given = [name for name in KWARGS if values.get(name)]
+    if not given:
         return {}
+    name = given[0]
     text = values[name]
     try:
         options = dict(json.loads(text) if isinstance(text, str) else text)

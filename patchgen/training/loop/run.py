@@ -230,20 +230,19 @@ def _is_the_end(trainer: Any, start: Path) -> bool:
 
 def _record(job: Job) -> None:
     """Write what was given, and what this attempt runs on."""
-    folder, first = job.folder, job.engine.is_first
-    path = folder / RUN
+    path = job.folder / RUN
     before = disk.read_json(path) if path.is_file() else {}
     digest = job.data.digest
     if before.get("data", digest) != digest:
         what = f"{job.data.source} is not what the run began with"
         hint = "give it the same data and options, or begin a new run with another --output_dir"
-        raise PatchgenError("PG817", Location(str(folder)), what, hint)
+        raise PatchgenError("PG817", Location(str(job.folder)), what, hint)
     attempts = [*before.get("attempts", []), describe_environment(job.arguments.device.type)]
     wait(job.engine)
-    if first:
+    if job.engine.is_first:
         rows = [len(job.data.train), len(job.data.kept)]
-        found = {"data": digest, "rows": rows, "layout": job.engine.layout}
-        _write(path, {**found, "attempts": attempts})
+        layout = job.engine.layout
+        _write(path, {"data": digest, "rows": rows, "layout": layout, "attempts": attempts})
 
 
 def _write(path: Path, values: Mapping[str, Any]) -> None:
@@ -252,25 +251,32 @@ def _write(path: Path, values: Mapping[str, Any]) -> None:
 
 def write_arguments(options: Options, given: Mapping[str, Any], engine: Engine) -> None:
     """Write the arguments of a run, for `patchgen train RUN/arguments.json`."""
-    if engine.is_first:
-        defaults = dataclasses.asdict(Options())
-        own = {n: v for n, v in dataclasses.asdict(options).items() if v != defaults[n]}
-        rest = {name: value for name, value in given.items() if name != "resume_from_checkpoint"}
-        folder = output_of(options, given)
-        _write(folder / ARGUMENTS, {**own, **rest, "output_dir": str(folder)})
+    if not engine.is_first:
+        return
+    folder = output_of(options, given)
+    arguments = {**given, "output_dir": str(folder)}
+    arguments.pop("resume_from_checkpoint", None)
+    defaults = Options()
+    for name, value in dataclasses.asdict(options).items():
+        if value != getattr(defaults, name):
+            arguments[name] = value
+    _write(folder / ARGUMENTS, arguments)
 
 
 def _ended(job: Job, trainer: Any, callback: VariantCallback) -> dict[str, Any]:
-    history = trainer.state.log_history
-    logged = [entry["loss"] for entry in history if "loss" in entry]
-    figures: dict[str, Any] = {"steps": trainer.state.global_step}
-    if logged:
-        figures["loss"] = logged[-1]
+    steps = trainer.state.global_step
+    figures: dict[str, Any] = {"steps": steps}
+    evaluation = None
+    for entry in trainer.state.log_history:
+        if "loss" in entry:
+            figures["loss"] = entry["loss"]
+        if "eval_loss" in entry and entry["step"] == steps:
+            evaluation = entry
     if job.data.kept:
-        at_end = [entry for entry in history if "eval_loss" in entry]
-        at_end = [entry for entry in at_end if entry["step"] == trainer.state.global_step]
-        last = at_end[-1] if at_end else trainer.evaluate()
-        figures |= {name: last[name] for name in ("eval_loss", "eval_accuracy") if name in last}
+        evaluation = evaluation or trainer.evaluate()
+        for name in ("eval_loss", "eval_accuracy"):
+            if name in evaluation:
+                figures[name] = evaluation[name]
     figures |= callback.figures(callback.tokens_a_second)
     trainer.save_model()
     trainer.save_state()
@@ -452,24 +458,29 @@ def search(job: Job, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _best_first(trials: Sequence[Any], study: Any, objective: str) -> list[dict[str, Any]]:
-    best = {trial.number for trial in study.best_trials}
-    found = [
-        {"number": t.number, "settings": t.params, "values": t.values, "best": t.number in best}
-        for t in trials
-    ]
-    sign = -1 if objective == "throughput" else 1
-    return sorted(found, key=lambda trial: (not trial["best"], sign * trial["values"][0]))
+    front = {trial.number for trial in study.best_trials}
+    ranked = sorted(trials, key=lambda trial: trial.values[0], reverse=objective == "throughput")
+    ranked.sort(key=lambda trial: trial.number not in front)
+    tried = []
+    for trial in ranked:
+        is_best = trial.number in front
+        tried.append(
+            {
+                "number": trial.number,
+                "settings": trial.params,
+                "values": trial.values,
+                "best": is_best,
+            }
+        )
+    return tried
 
 
 def _draw_settings(trial: Any, rate: float, batch: int) -> dict[str, Any]:
     """What a trial of Optuna tries, around the given learning rate and batch."""
     batches = sorted({max(1, batch // 2), batch, 2 * batch})
-    name = "per_device_train_batch_size"
-    return {
-        "learning_rate": trial.suggest_float(
-            "learning_rate", rate / AROUND, rate * AROUND, log=True
-        ),
-        "weight_decay": trial.suggest_float("weight_decay", 0.0, 0.1),
-        "warmup_steps": trial.suggest_float("warmup_steps", 0.0, 0.2),
-        name: trial.suggest_categorical(name, batches),
-    }
+    trial.suggest_float("learning_rate", rate / AROUND, rate * AROUND, log=True)
+    trial.suggest_float("weight_decay", 0.0, 0.1)
+    trial.suggest_float("warmup_steps", 0.0, 0.2)
+    trial.suggest_categorical("per_device_train_batch_size", batches)
+    settings: dict[str, Any] = trial.params
+    return settings

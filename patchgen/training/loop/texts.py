@@ -12,13 +12,15 @@ from __future__ import annotations
 import csv
 import hashlib
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     AutoTokenizer,
     DataCollatorForLanguageModeling,
@@ -30,7 +32,7 @@ from patchgen.runtime.load import place_of
 from patchgen.syntax.errors import Location, PatchgenError, one_line
 from patchgen.training.loop.options import Options, needs
 
-Row: TypeAlias = "dict[str, Any]"  # names of a model's inputs, and one array of tokens for each
+Row = dict[str, Any]  # names of a model's inputs, and one array of tokens for each
 IGNORED = -100  # the label that transformers' losses ignore
 SHIPPED = Path(__file__).with_name("text")
 TABLES = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
@@ -84,27 +86,40 @@ def prepare_data(options: Options, checkpoint: str, *, evaluated: bool) -> Train
     tokenizer = load_tokenizer(name) if name else shipped_tokenizer()
     if options.task == "masked-lm" and tokenizer.mask_token_id is None:
         raise PatchgenError("PG812", Location(tokenizer.name_or_path), "its tokenizer has no mask")
-    labels = _labels(options, parts["train"], source) if options.task == "classification" else ()
-    split = next((name for name in SPLITS if name in parts), None) if evaluated else None
-    train, kept = (
-        list(_documents(options, parts[name], column, tokenizer, labels, source)) if name else []
-        for name in ("train", split)
-    )
-    if evaluated and split is None and len(train) >= KEPT:
-        train, kept = _apart(train)
-    rows, kept_rows = (make_rows(part, tokenizer, options) for part in (train, kept))
+    labels: tuple[str, ...] = ()
+    if options.task == "classification":
+        labels = _labels(options, parts["train"], source)
+
+    def read_split(name: str) -> list[Document]:
+        return list(_documents(options, parts[name], column, tokenizer, labels, source))
+
+    documents = read_split("train")
+    kept: list[Document] = []
+    split = next((name for name in SPLITS if name in parts), None)
+    if evaluated and split is not None:
+        kept = read_split(split)
+    elif evaluated and len(documents) >= KEPT:
+        documents, kept = _apart(documents)
+    rows = make_rows(documents, tokenizer, options)
+    kept_rows = make_rows(kept, tokenizer, options)
     if evaluated and not kept_rows and len(rows) >= KEPT:
         rows, kept_rows = _apart(rows)
-    if not rows or (evaluated and not kept_rows):
+    if not rows:
+        raise PatchgenError("PG815", Location(source), "is empty", "give some text")
+    if evaluated and not kept_rows:
         what = f"{len(rows)} rows are too few: one in {KEPT} is kept for evaluation"
-        hint = "give more data, or a split `validation`" if rows else "give some text"
-        raise PatchgenError("PG815", Location(source), what if rows else "is empty", hint)
+        hint = "give more data, or a split `validation`"
+        raise PatchgenError("PG815", Location(source), what, hint)
     collate = Collate(tokenizer, options.task, options.masked)
     return TrainingData(source, tokenizer, labels, rows, kept_rows, collate)
 
 
 def _apart(items: list[Any]) -> tuple[list[Any], list[Any]]:
-    return [item for place, item in enumerate(items, 1) if place % KEPT], items[KEPT - 1 :: KEPT]
+    """Keep every `KEPT`-th for evaluation."""
+    items = list(items)
+    kept = items[KEPT - 1 :: KEPT]
+    del items[KEPT - 1 :: KEPT]
+    return items, kept
 
 
 def load(options: Options) -> tuple[Mapping[str, Any], str]:
@@ -152,9 +167,9 @@ def _lines(names: Iterable[str]) -> Iterator[dict[str, str]]:
 def _files(paths: Iterable[Path]) -> Iterator[str]:
     """Yield each text file as it is; the reader of `datasets` would change the ends of lines."""
     for path in paths:
-        files = (
-            sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-        )
+        files = [path]
+        if path.is_dir():
+            files = sorted(each for each in path.rglob("*") if each.is_file())
         for file in files:
             if not file.exists():
                 raise PatchgenError("PG815", Location(str(file)), "does not exist")
@@ -211,15 +226,15 @@ def _documents(
             continue
         text = _text(value, number, column, source)
         # What looks like a special token in a text is text.
-        tokens = tokenizer(
+        encoded = tokenizer(
             text, add_special_tokens=False, split_special_tokens=True, verbose=False
-        )["input_ids"]
+        )
         label = str(row[options.label_column]) if labels else ""
         if labels and label not in numbers:
             what = f"row {number} has the label {label}, which no row for training has"
             raise PatchgenError("PG815", Location(source), what)
-        if tokens:
-            yield Document(tokens, numbers.get(label, 0))
+        if encoded["input_ids"]:
+            yield Document(encoded["input_ids"], numbers.get(label, 0))
 
 
 def conversation(messages: list[Any], tokenizer: Any, source: str) -> Document:
@@ -259,11 +274,10 @@ def conversation(messages: list[Any], tokenizer: Any, source: str) -> Document:
 
 def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
     """Return the tokens that the tokenizer puts before a text and behind it."""
-    whole, bare = (
-        tokenizer("a", add_special_tokens=special)["input_ids"] for special in (True, False)
-    )
-    begin = next(at for at in range(len(whole)) if whole[at : at + len(bare)] == bare)
-    return whole[:begin], whole[begin + len(bare) :]
+    whole = tokenizer("a")["input_ids"]
+    text = tokenizer("a", add_special_tokens=False)["input_ids"]
+    begin = next(at for at in range(len(whole)) if whole[at : at + len(text)] == text)
+    return whole[:begin], whole[begin + len(text) :]
 
 
 def make_rows(documents: Sequence[Document], tokenizer: Any, options: Options) -> list[Row]:
@@ -272,12 +286,12 @@ def make_rows(documents: Sequence[Document], tokenizer: Any, options: Options) -
     Nothing is cut off but what of a classified text or of a conversation exceeds a row.
     """
     before, behind = frame(tokenizer)
-    if options.task == "causal-lm":
-        end = tokenizer.eos_token_id
-        behind = behind or ([end] if end is not None else [])
-    pieces = [
-        piece for document in documents for piece in _pieces(document, before, behind, options)
-    ]
+    end = tokenizer.eos_token_id
+    if options.task == "causal-lm" and not behind and end is not None:
+        behind = [end]
+    pieces: list[Row] = []
+    for document in documents:
+        pieces += _pieces(document, before, behind, options)
     rows: Iterable[Row] = pieces
     if options.packing == "concatenated":
         rows = _concatenated(pieces, options.length)
@@ -321,8 +335,9 @@ def _concatenated(pieces: Sequence[Row], length: int) -> Iterator[Row]:
     """Yield all pieces as one stream, cut into rows; tokens see the documents before theirs."""
     if not pieces:
         return
-    names = list(pieces[0])
-    stream = {name: numpy.concatenate([piece[name] for piece in pieces]) for name in names}
+    stream = {}
+    for name in pieces[0]:
+        stream[name] = numpy.concatenate([piece[name] for piece in pieces])
     for part in _parts(len(stream["input_ids"]), length):
         yield {name: values[part] for name, values in stream.items()}
 
@@ -331,7 +346,10 @@ def _parts(count: int, room: int) -> Iterator[slice]:
     """Yield parts of at most `room` tokens; none of one token, which has nothing to predict it."""
     begin = 0
     while begin < count:
-        end = begin + max(1, room - 1 if count - begin == room + 1 else room)
+        size = room
+        if count - begin == room + 1:
+            size -= 1
+        end = begin + max(1, size)
         yield slice(begin, end)
         begin = end
 
@@ -341,29 +359,45 @@ def _isolated(pieces: Sequence[Row], length: int, padding: int) -> Iterator[Row]
 
     Positions restart at each piece, so transformers masks the others.  What stays empty is padding.
     """
-    free: dict[int, list[list[Row]]] = {}  # rows by the tokens that still fit
+    free: dict[int, list[list[Row]]] = defaultdict(list)  # rows by the tokens that still fit
     rows: list[list[Row]] = []
-    for piece in sorted(pieces, key=lambda piece: len(piece["input_ids"]), reverse=True):
-        size = len(piece["input_ids"])
-        room = next((left for left in range(size, length) if free.get(left)), None)
-        row: list[Row] = [] if room is None else free[room].pop()
-        if room is None:
+    for piece in sorted(pieces, key=_size, reverse=True):
+        size = _size(piece)
+        room = size
+        while room < length and not free[room]:
+            room += 1
+        row: list[Row] = []
+        if room < length:
+            row = free[room].pop()
+        else:
             rows.append(row)
         row.append(piece)
-        free.setdefault((length if room is None else room) - size, []).append(row)
+        free[room - size].append(row)
     for row in rows:
-        empty = length - sum(len(piece["input_ids"]) for piece in row)
-        tokens = [piece["input_ids"] for piece in row]
-        labels: list[Any] = [piece.get("labels", piece["input_ids"]) for piece in row]
-        labels = [of_piece.copy() for of_piece in labels]
-        for of_piece in labels:
-            of_piece[0] = IGNORED  # nothing predicts the first token of a piece
-        lengths = [*(len(each) for each in tokens), *([empty] if empty else [])]
-        yield {
-            "input_ids": numpy.concatenate([*tokens, numpy.full(empty, padding)]),
-            "position_ids": numpy.concatenate([numpy.arange(each) for each in lengths]),
-            "labels": numpy.concatenate([*labels, numpy.full(empty, IGNORED)]),
-        }
+        yield _joined(row, length, padding)
+
+
+def _size(piece: Row) -> int:
+    return len(piece["input_ids"])
+
+
+def _joined(pieces: Sequence[Row], length: int, padding: int) -> Row:
+    """Return a row of several pieces: nothing predicts the first token of any."""
+    row: Row = {
+        "input_ids": numpy.full(length, padding),
+        "position_ids": numpy.zeros(length, dtype=numpy.int64),
+        "labels": numpy.full(length, IGNORED),
+    }
+    begin = 0
+    for piece in pieces:
+        end = begin + _size(piece)
+        row["input_ids"][begin:end] = piece["input_ids"]
+        row["position_ids"][begin:end] = numpy.arange(end - begin)
+        labels: Any = piece.get("labels", piece["input_ids"])
+        row["labels"][begin + 1 : end] = labels[1:]
+        begin = end
+    row["position_ids"][begin:] = numpy.arange(length - begin)
+    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,23 +420,20 @@ class Collate:
 
     def _padded(self, rows: Sequence[Row]) -> dict[str, Any]:
         fill = {"input_ids": self.tokenizer.pad_token_id, "labels": IGNORED, "position_ids": 0}
-        longest = max(len(row["input_ids"]) for row in rows)
         batch: dict[str, Any] = {}
-        for name in rows[0]:
-            if numpy.ndim(rows[0][name]) == 0:
+        for name, first in rows[0].items():
+            if numpy.ndim(first) == 0:
                 batch[name] = torch.tensor([row[name] for row in rows])
                 continue
-            values: Any = numpy.full((len(rows), longest), fill[name], dtype=numpy.int64)
-            for value, row in zip(values, rows, strict=True):
-                value[: len(row[name])] = row[name]
-            batch[name] = torch.from_numpy(values)
+            values = [torch.as_tensor(row[name]) for row in rows]
+            batch[name] = pad_sequence(values, batch_first=True, padding_value=fill[name])
         if "position_ids" not in batch:  # with positions, those say what sees what
-            sizes = torch.tensor([len(row["input_ids"]) for row in rows])
-            batch["attention_mask"] = (torch.arange(longest) < sizes[:, None]).long()
+            real = [torch.ones(_size(row), dtype=torch.int64) for row in rows]
+            batch["attention_mask"] = pad_sequence(real, batch_first=True)
         return batch
 
     def _hidden(self, rows: Sequence[Row]) -> dict[str, Any]:
-        batch = self._padded([{n: v for n, v in row.items() if n != "labels"} for row in rows])
+        batch = self._padded(rows)
         seed = zlib.crc32(batch["input_ids"].numpy().tobytes())
         hide = DataCollatorForLanguageModeling(
             self.tokenizer, mlm=True, mlm_probability=self.masked
@@ -423,8 +454,9 @@ def text_lengths(row: Mapping[str, Any]) -> list[int]:
     places = row.get("position_ids")
     if places is None:
         return [len(row["input_ids"])]
-    begins = [*numpy.flatnonzero(numpy.asarray(places) == 0), len(places)]
-    return [int(end - begin) for begin, end in zip(begins, begins[1:], strict=False)]
+    begins = numpy.flatnonzero(numpy.asarray(places) == 0)
+    between: list[int] = numpy.diff(begins, append=len(places)).tolist()
+    return between
 
 
 def shipped_tokenizer() -> Any:

@@ -48,11 +48,14 @@ class EngineTrainer(Trainer):
         if num_items_in_batch is None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         labels = inputs["labels"]
-        counted = labels[..., 1:] if self._loss_shifts_labels and labels.dim() > 1 else labels
+        if self._loss_shifts_labels and labels.dim() > 1:
+            labels = labels[..., 1:]
+        counted = (labels != IGNORED).sum()
         # Gradients are averaged over the processes that see rows of their own.
-        scale = (counted != IGNORED).sum() / num_items_in_batch * self.engine.data_groups
+        scale = counted / num_items_in_batch * self.engine.data_groups
         loss, outputs = super().compute_loss(model, inputs, True, None)
-        return (loss * scale, outputs) if return_outputs else loss * scale
+        loss = loss * scale
+        return (loss, outputs) if return_outputs else loss
 
     def evaluation_loop(self, *given: Any, **rest: Any) -> Any:
         """Evaluate; where all processes compute all rows, do not gather what each of them has."""
@@ -63,11 +66,9 @@ class EngineTrainer(Trainer):
     def _own_rows(self, outputs: Any, **rest: Any) -> Any:
         """Return what this process has computed, without the rows that fill up the last batch."""
         state = self.accelerator.gradient_state
-        return (
-            nested_truncate(outputs, state.remainder)
-            if state.end_of_dataloader and state.remainder > 0
-            else outputs
-        )
+        if state.end_of_dataloader and state.remainder > 0:
+            return nested_truncate(outputs, state.remainder)
+        return outputs
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model; in a checkpoint of sharded weights, what this process holds."""

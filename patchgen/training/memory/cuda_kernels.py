@@ -17,6 +17,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils._pytree import tree_map
 
 aten = torch.ops.aten
 
@@ -60,18 +61,20 @@ def use_kernels(device: str) -> Iterator[None]:
 def _in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function`, with its first argument widened by autocast."""
 
-    def widened(first: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(first, Tensor) and first.dtype in HALVES and torch.is_autocast_enabled("cpu"):
-            first = first.float()
-            args = tuple(_widened(value) for value in args)
-            kwargs = {name: _widened(value) for name, value in kwargs.items()}
-        return function(first, *args, **kwargs)
+    def widened(*args: Any, **kwargs: Any) -> Any:
+        if _is_narrow(args[0]) and torch.is_autocast_enabled("cpu"):
+            args, kwargs = tree_map(_widen, (args, kwargs))
+        return function(*args, **kwargs)
 
     return widened
 
 
-def _widened(given: Any) -> Any:
-    return given.float() if isinstance(given, Tensor) and given.dtype in HALVES else given
+def _is_narrow(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype in HALVES
+
+
+def _widen(value: Any) -> Any:
+    return value.float() if _is_narrow(value) else value
 
 
 def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -97,18 +100,19 @@ def _attention(
         query, key, value = (states.to(narrow) for states in (query, key, value))
         if attn_mask is not None and attn_mask.is_floating_point():
             attn_mask = attn_mask.to(narrow)
-    width, shared = query.shape[-1], query.shape[-3] != key.shape[-3]
-    fits = query.dim() == 4 and width % 8 == 0 and value.shape[-1] == width and width <= WIDEST_HEAD
-    if fits and attn_mask is None and query.dtype in HALVES:
+    width = query.shape[-1]
+    shares_keys = query.shape[-3] != key.shape[-3]
+    fits_flash = width % 8 == 0 and value.shape[-1] == width and width <= WIDEST_HEAD
+    if query.dim() == 4 and fits_flash and attn_mask is None and query.dtype in HALVES:
         return aten._scaled_dot_product_flash_attention(
             query, key, value, dropout_p, is_causal, False, scale=scale
         )[0]
-    if query.dim() == 4 and not shared and query.dtype in (*HALVES, torch.float32):
+    if query.dim() == 4 and not shares_keys and query.dtype in (*HALVES, torch.float32):
         bias = None if attn_mask is None else _bias(attn_mask, query, key)
         return aten._scaled_dot_product_efficient_attention(
             query, key, value, bias, True, dropout_p, is_causal, scale=scale
         )[0]
-    if shared:
+    if shares_keys:
         groups = query.shape[-3] // key.shape[-3]
         key, value = (states.repeat_interleave(groups, -3) for states in (key, value))
     return aten._scaled_dot_product_attention_math(
@@ -118,13 +122,15 @@ def _attention(
 
 def _bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     """Return a mask as the values added to scores; rows are aligned to 16 elements."""
-    added = mask
+    keys = mask.shape[-1]
+    bias = mask
     if mask.dtype == torch.bool:
-        added = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, float("-inf"))
-    short = -added.shape[-1] % 16
-    if short:
-        added = F.pad(added, (0, short))[..., : mask.shape[-1]]
-    return added.expand(*query.shape[:3], key.shape[-2])
+        bias = torch.zeros_like(mask, dtype=query.dtype)
+        bias.masked_fill_(~mask, float("-inf"))
+    padding = -keys % 16
+    if padding:
+        bias = F.pad(bias, (0, padding))[..., :keys]
+    return bias.expand(*query.shape[:3], key.shape[-2])
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -139,7 +145,8 @@ class _RmsNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
         input, weight, _ = ctx.saved_tensors
-        return torch.empty_like(input), None if weight is None else torch.empty_like(weight)
+        grad_weight = None if weight is None else torch.empty_like(weight)
+        return torch.empty_like(input), grad_weight
 
 
 _plain_rms_norm = F.rms_norm

@@ -6,7 +6,7 @@ few of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import nn
@@ -23,33 +23,33 @@ def leave_layers_out(model: PreTrainedModel, kept: int) -> int:
     or where its configuration tells its layers apart.
     """
     told_apart = {len(each) for each in _lists_of(model.config.to_dict()) if _differ(each)}
-    deepest: list[tuple[nn.ModuleList, int, int]] = []
-    longest = 0
+    deepest: list[tuple[nn.ModuleList, range]] = []
+    longest = DEEP
     for layers in model.modules():
         if not isinstance(layers, nn.ModuleList) or len(layers) < DEEP:
             continue
-        start, end = _longest_run(layers)
-        if end - start > longest:
-            longest = end - start
+        alike = _longest_run(layers)
+        if len(alike) > longest:
+            longest = len(alike)
             deepest = []
-        if end - start == longest:
-            deepest.append((layers, start, end))
-    if longest < DEEP or any(len(layers) in told_apart for layers, _, _ in deepest):
+        if len(alike) == longest:
+            deepest.append((layers, alike))
+    if not deepest or any(len(layers) in told_apart for layers, _ in deepest):
         return 0
-    for layers, start, end in deepest:
-        del layers[start + kept : end]
+    for layers, alike in deepest:
+        del layers[alike.start + kept : alike.stop]
     return longest - kept
 
 
-def _longest_run(layers: nn.ModuleList) -> tuple[int, int]:
-    """The first and the end of the most neighbours that are alike."""
+def _longest_run(layers: nn.ModuleList) -> range:
+    """The places of the most neighbours that are alike."""
     fields = [_fields_of(layer) for layer in layers]
-    start, longest = 0, (0, 0)
-    for end in range(1, len(fields) + 1):
-        if end < len(fields) and _are_alike(fields[end - 1], fields[end], end):
-            continue
-        longest = max(longest, (start, end), key=lambda run: run[1] - run[0])
-        start = end
+    longest = run = range(1)
+    for place in range(1, len(fields)):
+        is_alike = _are_alike(fields[place - 1], fields[place], place)
+        run = range(run.start if is_alike else place, place + 1)
+        if len(run) > len(longest):
+            longest = run
     return longest
 
 
@@ -72,21 +72,20 @@ def _fields_of(layer: nn.Module) -> _Fields:
         for name, value in sorted(vars(module).items()):
             if value is None or isinstance(value, bool | int | float | str | tuple):
                 fields.append((f"{path}.{name}", value))
-        for name, tensor in (*module.named_parameters(recurse=False), *module._buffers.items()):
-            shape = None if tensor is None else (tensor.shape, tensor.dtype, tensor.requires_grad)
-            fields.append((f"{path}.{name}", shape))
+    for name, tensor in (*layer.named_parameters(), *layer.named_buffers()):
+        fields.append((name, (tensor.shape, tensor.dtype, tensor.requires_grad)))
     return fields
 
 
 def _lists_of(values: Any) -> Iterator[list[Any]]:
     """Every list in a configuration."""
-    inner: Iterable[Any] = ()
     if isinstance(values, Mapping):
-        inner = values.values()
+        values = [*values.values()]
     elif isinstance(values, list | tuple):
         yield list(values)
-        inner = values
-    for value in inner:
+    else:
+        return
+    for value in values:
         yield from _lists_of(value)
 
 

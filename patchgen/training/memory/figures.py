@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import math
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -42,12 +43,12 @@ class Figures:
     gradients: int
     inputs: int
     saved: int
-    peaks: tuple[tuple[str, int], ...]
+    peaks: dict[str, int]
 
     @property
     def peak(self) -> int:
         """Return the highest of all."""
-        return max(most for _, most in self.peaks)
+        return max(self.peaks.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,12 @@ class Peak:
     phase: str
     maker: str  # the operation whose result came last
     path: str  # of the module that ran it
-    roles: tuple[tuple[str, int], ...]
+    roles: dict[str, int]
 
     @property
     def bytes(self) -> int:
         """Return the bytes of all roles."""
-        return sum(size for _, size in self.roles)
+        return sum(self.roles.values())
 
 
 def shares(engine: Engine) -> dict[str, int]:
@@ -82,20 +83,22 @@ def shares(engine: Engine) -> dict[str, int]:
     (arXiv:1910.02054); the others divide all three.  Buffers to send, and weights that are gathered
     for a layer, are not counted.
     """
-    ranks, stage = engine.launch.world, engine.zero_stage
-    first = {"optimizer": 1, "gradients": 2, "weights": 3}
-    if stage:
-        return {role: ranks for role, since in first.items() if stage >= since}
-    return dict.fromkeys(first, ranks) if engine.shards_weights else {}
+    divided: list[str] = []
+    if engine.zero_stage:
+        divided = ["optimizer", "gradients", "weights"][: engine.zero_stage]
+    elif engine.shards_weights:
+        divided = ["optimizer", "gradients", "weights"]
+    return dict.fromkeys(divided, engine.launch.world)
 
 
 def spread(trace: StepTrace) -> StepTrace:
     """Return the trace of one rank of the engine, from that of one process."""
-    parts = shares(trace.setup.engine)
-    allocations = tuple(
-        replace(item, bytes=-(-item.bytes // parts.get(item.role, 1))) for item in trace.allocations
-    )
-    return replace(trace, allocations=allocations)
+    ranks_of = shares(trace.setup.engine)
+    allocations = []
+    for whole in trace.allocations:
+        share = math.ceil(whole.bytes / ranks_of.get(whole.role, 1))
+        allocations.append(replace(whole, bytes=share))
+    return replace(trace, allocations=tuple(allocations))
 
 
 def find_role(allocation: Allocation, trace: StepTrace) -> str:
@@ -124,19 +127,23 @@ def _outlives(allocation: Allocation, trace: StepTrace) -> bool:
 
 def summarize(trace: StepTrace) -> Figures:
     """Return the predicted figures."""
-    total: Counter[str] = Counter()
+    optimizer_begins = next(moment for moment, phase in trace.starts if phase == "optimizer")
+    before: Counter[str] = Counter()
+    gradients = 0
     for allocation in trace.allocations:
-        total[allocation.role] += allocation.bytes if allocation.phase == PHASES[0] else 0
-    at = next(moment for moment, name in trace.starts if name == "optimizer")
-    alive = (e for e in trace.allocations if e.born < at and (e.died is None or e.died >= at))
+        if allocation.phase == PHASES[0]:
+            before[allocation.role] += allocation.bytes
+        if allocation.role == "gradients" and allocation.lives_until(optimizer_begins):
+            gradients += allocation.bytes
+    saved = saved_allocations(trace.allocations, trace.starts)
     return Figures(
-        total["weights"],
-        total["buffers"],
-        total["optimizer"],
-        sum(allocation.bytes for allocation in alive if allocation.role == "gradients"),
-        total["inputs"],
-        sum(allocation.bytes for allocation in saved_allocations(trace.allocations, trace.starts)),
-        tuple(_peaks(trace).items()),
+        before["weights"],
+        before["buffers"],
+        before["optimizer"],
+        gradients,
+        before["inputs"],
+        sum(allocation.bytes for allocation in saved),
+        _peaks(trace),
     )
 
 
@@ -144,27 +151,28 @@ def saved_allocations(
     allocations: Iterable[Allocation], starts: Iterable[tuple[int, str]]
 ) -> Iterator[Allocation]:
     """Yield the storages that the first forward pass saves for the backward pass."""
-    end = next(moment for moment, phase in starts if phase == "backward")
+    backward_begins = next(moment for moment, phase in starts if phase == "backward")
     for allocation in allocations:
-        lives = allocation.born < end and (allocation.died is None or allocation.died >= end)
         of_forward = allocation.phase == "forward" or allocation.saved
-        if lives and of_forward and allocation.role not in NO_ACTIVATIONS:
+        is_activation = of_forward and allocation.role not in NO_ACTIVATIONS
+        if is_activation and allocation.lives_until(backward_begins):
             yield allocation
 
 
 def group_activations(trace: StepTrace) -> tuple[Kind, ...]:
     """Return what is saved by the place of its module, in the order of the places."""
-    sizes: dict[str, int] = defaultdict(int)
+    sizes: Counter[str] = Counter()
     places: dict[str, set[str]] = defaultdict(set)
     for allocation in saved_allocations(trace.allocations, trace.starts):
-        module = _place(allocation.path)
-        path = ".".join("*" if part.isdigit() else part for part in module)
+        place = _place(allocation.path)
+        path = ".".join("*" if name.isdigit() else name for name in place)
         sizes[path] += allocation.bytes
-        places[path].add(".".join(module))
-    return tuple(
-        Kind(path, trace.classes.get(min(places[path]), ""), len(places[path]), size)
-        for path, size in sizes.items()
-    )
+        places[path].add(".".join(place))
+    kinds = []
+    for path, size in sizes.items():
+        class_name = trace.classes.get(min(places[path]), "")
+        kinds.append(Kind(path, class_name, len(places[path]), size))
+    return tuple(kinds)
 
 
 def _place(path: str) -> list[str]:
@@ -172,47 +180,53 @@ def _place(path: str) -> list[str]:
 
     Without layers, return the first two names.
     """
-    parts = path.split(".") if path else []
-    first = next((i for i, part in enumerate(parts) if part.isdigit()), None)
-    if first is None:
-        return parts[:2]
-    while len(parts) > first + 2 and parts[first + 2].isdigit():  # stages of blocks
-        first += 2
-    return parts[: first + 2]
+    names = path.split(".")
+    numbers = [at for at, name in enumerate(names) if name.isdigit()]
+    if not numbers:
+        return names[:2]
+    last = numbers[0]
+    while last + 2 in numbers:  # stages of blocks
+        last += 2
+    return names[: last + 2]
 
 
 def find_peak(trace: StepTrace) -> Peak:
     """Return the highest moment of all."""
-    best, most, now = 0, -1, 0
+    peak_moment = 0
+    most = -1
+    held = 0
     for moment, change in _changes(trace.allocations):
-        now += change
-        if now > most:
-            best, most = moment, now
-    roles: Counter[str] = Counter()
+        held += change
+        if held > most:
+            most = held
+            peak_moment = moment
+    sizes: Counter[str] = Counter()
     last = trace.allocations[0]
     for allocation in trace.allocations:
-        if allocation.born <= best and (allocation.died is None or allocation.died > best):
-            roles[find_role(allocation, trace)] += allocation.bytes
-        if allocation.born <= best:
+        if allocation.lives_until(peak_moment + 1):
+            sizes[find_role(allocation, trace)] += allocation.bytes
+        if allocation.born <= peak_moment:
             last = allocation
-    by_role = tuple((role, roles[role]) for role in ROLES if roles[role])
-    phases = (phase for start, phase in reversed(trace.starts) if start <= best)
-    return Peak(next(phases, PHASES[0]), last.maker, last.path, by_role)
+    by_role = {role: sizes[role] for role in ROLES if sizes[role]}
+    phase = PHASES[0]
+    for start, name in trace.starts:
+        if start <= peak_moment:
+            phase = name
+    return Peak(phase, last.maker, last.path, by_role)
 
 
 def _peaks(trace: StepTrace) -> dict[str, int]:
     """Return the peak of each phase, which begins with what the phase before it leaves."""
-    most: dict[str, int] = dict.fromkeys(PHASES[1:], 0)
-    changes = iter(_changes(trace.allocations))
-    now = 0
-    starts = [*trace.starts, (trace.end, "")]
-    change = next(changes, None)
-    for (_, phase), (end, _) in zip(starts, starts[1:], strict=False):
-        most[phase] = max(most[phase], now)
-        while change is not None and change[0] < end:
-            now += change[1]
-            most[phase] = max(most[phase], now)
-            change = next(changes, None)
+    most = dict.fromkeys(PHASES[1:], 0)
+    held = 0
+    changes = deque(_changes(trace.allocations))
+    ends = [start for start, _ in trace.starts[1:]]
+    for (_, phase), end in zip(trace.starts, [*ends, trace.end], strict=True):
+        most[phase] = max(most[phase], held)
+        while changes and changes[0][0] < end:
+            _, change = changes.popleft()
+            held += change
+            most[phase] = max(most[phase], held)
     return most
 
 

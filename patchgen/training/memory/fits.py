@@ -39,7 +39,7 @@ def largest_batch(target: Target, setup: Setup, room: int) -> int:
     @functools.cache
     def peaks(batch: int) -> tuple[int, ...]:
         trace = spread(predict_step(target, replace(setup, batch=batch)))
-        return tuple(most for _, most in summarize(trace).peaks)
+        return tuple(summarize(trace).peaks.values())
 
     least = max(peaks(1))
     if least > room:
@@ -74,13 +74,17 @@ def last_within(peaks: Callable[[int], tuple[int, ...]], room: int) -> int:
 
 def _reach(peaks: Callable[[int], tuple[int, ...]], fitting: int, too_large: int, room: int) -> int:
     """Return the batch at which the first phase fills `room`, by a line through two batches."""
-    first, last = fitting, too_large
+    small = fitting
+    large = too_large
     if too_large > MOST:
-        first, last = max(1, fitting // 2), max(2, fitting)
+        small = max(1, fitting // 2)
+        large = max(2, fitting)
     reached = []
-    for less, most in zip(peaks(first), peaks(last), strict=True):
-        if most > less:
-            reached.append(first + (room - less) * (last - first) // (most - less))
+    for small_peak, large_peak in zip(peaks(small), peaks(large), strict=True):
+        rise = large_peak - small_peak
+        if rise > 0:
+            more_rows = (room - small_peak) * (large - small) // rise
+            reached.append(small + more_rows)
     return min(reached, default=2 * fitting)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,10 +68,12 @@ def measure_step(target: Target, setup: Setup) -> Figures:
         # Below a mode, torch would mark what it is to compile as not to be compiled, for good.
         with tracker, torch.compiler.set_stance("force_eager"):
             step(begin)
-            saved = sum(e.bytes for e in saved_allocations(tracker.allocations, tracker.starts))
-        before = 0 if setup.device == "cuda" else sum(held.values())
-    every = tuple((phase, before + most) for phase, most in peaks.items())
-    return Figures(**held, gradients=gradients, saved=saved, peaks=every)
+            activations = saved_allocations(tracker.allocations, tracker.starts)
+            saved = sum(allocation.bytes for allocation in activations)
+    if setup.device == "cpu":
+        before = sum(held.values())
+        peaks = {phase: before + most for phase, most in peaks.items()}
+    return Figures(**held, gradients=gradients, saved=saved, peaks=peaks)
 
 
 def _bytes(tensors: Iterable[Tensor | None], setup: Setup) -> int:
@@ -84,41 +86,39 @@ def peaks_on_cpu(step: Step) -> dict[str, int]:
     """Return the peak of each phase, beyond what was allocated before the step."""
     # Otherwise the profiler reports on stderr that it starts and stops.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    marks: list[Any] = []
+    mark = ExitStack()
 
     def begin(phase: str) -> None:
-        for mark in marks[-1:]:
-            mark.__exit__(None, None, None)
-        marks.append(record_function(f"phase {phase}"))
-        marks[-1].__enter__()
+        mark.close()
+        mark.enter_context(record_function(f"phase {phase}"))
 
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler, mark:
         step(begin)
-        marks[-1].__exit__(None, None, None)
     events = sorted(profiler.profiler.kineto_results.events(), key=lambda event: event.start_ns())
     most = dict.fromkeys(PHASES[1:], 0)
-    now = 0
+    held = 0
     phase = "forward"
     for event in events:
         if event.name().startswith("phase "):
             phase = event.name().removeprefix("phase ")
         elif event.name() == "[memory]":
-            now += event.nbytes()
-        most[phase] = max(most[phase], now)
+            held += event.nbytes()
+        most[phase] = max(most[phase], held)
     return most
 
 
 def peaks_on_cuda(step: Step) -> dict[str, int]:
     """Return the peak of each phase."""
-    most = dict.fromkeys(PHASES[1:], 0)
-    phases: list[str] = []
+    most = dict.fromkeys(PHASES, 0)
+    running = PHASES[0]
 
     def begin(phase: str) -> None:
-        for before in phases[-1:]:
-            most[before] = max(most[before], torch.cuda.max_memory_allocated())
+        nonlocal running
+        most[running] = max(most[running], torch.cuda.max_memory_allocated())
         torch.cuda.reset_peak_memory_stats()
-        phases.append(phase)
+        running = phase
 
     step(begin)
-    most["optimizer"] = max(most["optimizer"], torch.cuda.max_memory_allocated())
+    begin(PHASES[0])
+    del most[PHASES[0]]
     return most

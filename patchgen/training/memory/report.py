@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -60,27 +60,19 @@ def as_data(report: Report) -> dict[str, Any]:
     """Return the report for JSON, with every size in bytes."""
     trace = report.trace
     setup = {**asdict(report.setup), "engine": report.setup.engine.name}
-    whole: dict[str, Any] = {
+    return {
         "model": report.name,
         "class": report.class_name,
         "parameters": trace.parameters if trace else 0,
         "setup": {**setup, "ranks": report.setup.engine.launch.world},
-        "predicted": _object(summarize(trace)) if trace else None,
-        "measured": _object(report.measured) if report.measured else None,
-        "at_peak": None,
+        "predicted": asdict(summarize(trace)) if trace else None,
+        "measured": asdict(report.measured) if report.measured else None,
+        "at_peak": asdict(find_peak(trace)) if trace else None,
         "activations": [asdict(kind) for kind in group_activations(trace)] if trace else [],
         "assumed": list(trace.assumed) if trace else [],
         "card": report.card,
         "largest_batch": report.most,
     }
-    if trace:
-        peak = find_peak(trace)
-        whole["at_peak"] = {**asdict(peak), "roles": dict(peak.roles)}
-    return whole
-
-
-def _object(figures: Figures) -> dict[str, Any]:
-    return {**asdict(figures), "peaks": dict(figures.peaks)}
 
 
 def _head(report: Report) -> str:
@@ -91,11 +83,12 @@ def _head(report: Report) -> str:
 
 
 def _tables(report: Report) -> Iterable[Table]:
-    both = {
-        "predicted": summarize(report.trace) if report.trace else None,
-        "measured": report.measured,
-    }
-    yield _compared({name: figures for name, figures in both.items() if figures is not None})
+    figures = {}
+    if report.trace:
+        figures["predicted"] = summarize(report.trace)
+    if report.measured:
+        figures["measured"] = report.measured
+    yield _compared(figures)
     if report.trace:
         yield _at_peak(find_peak(report.trace))
         yield _activations(group_activations(report.trace), report.setup)
@@ -103,52 +96,59 @@ def _tables(report: Report) -> Iterable[Table]:
 
 def _compared(figures: dict[str, Figures]) -> Table:
     """Return the figures, predicted and measured."""
-    columns = list(figures.values())
-    rows = [
-        (ROLES.get(name, "saved activations"), [getattr(column, name) for column in columns])
-        for name in PARTS
-    ]
-    for phase, _ in columns[0].peaks:
-        rows.append((f"peak in {phase}", [dict(column.peaks)[phase] for column in columns]))
-    rows.append(("peak", [column.peak for column in columns]))
-    cells = [(label, *map(format_size, values), *_error(values)) for label, values in rows]
-    return [("kind", *figures, *(["error"] if len(columns) > 1 else [])), *cells]
+    columns = [_sizes(column) for column in figures.values()]
+    heads = ["kind", *figures]
+    if len(columns) == 2:
+        heads.append("error")
+    table: Table = [tuple(heads)]
+    for label in columns[0]:
+        sizes = [column[label] for column in columns]
+        cells = [label, *map(format_size, sizes)]
+        if len(columns) == 2:
+            cells.append(_error(*sizes))
+        table.append(tuple(cells))
+    return table
 
 
-def _error(values: Sequence[int]) -> list[str]:
-    if len(values) < 2:
-        return []
-    guess, truth = values
-    return [f"{guess / truth - 1:+.2%}" if truth else "0" if guess == truth else "-"]
+def _sizes(figures: Figures) -> dict[str, int]:
+    """Return the bytes of each part and of each peak, by what a table calls them."""
+    sizes = {ROLES.get(part, "saved activations"): getattr(figures, part) for part in PARTS}
+    for phase, peak in figures.peaks.items():
+        sizes[f"peak in {phase}"] = peak
+    return {**sizes, "peak": figures.peak}
+
+
+def _error(predicted: int, measured: int) -> str:
+    if measured:
+        return f"{predicted / measured - 1:+.2%}"
+    return "-" if predicted else "0"
 
 
 def _at_peak(peak: Peak) -> Table:
-    rows = [
-        (ROLES[role], format_size(count), f"{count / peak.bytes:.1%}") for role, count in peak.roles
-    ]
-    rows.append(("in total", format_size(peak.bytes), "100.0%"))
     where = f" in {peak.path}" if peak.path else ""
     head = f"at the peak: {peak.phase}, {peak.maker}{where}"
-    return [(head, "size", "share"), *rows]
+    table: Table = [(head, "size", "share")]
+    for role, size in peak.roles.items():
+        table.append((ROLES[role], format_size(size), f"{size / peak.bytes:.1%}"))
+    table.append(("in total", format_size(peak.bytes), "100.0%"))
+    return table
 
 
 def _activations(kinds: Sequence[Kind], setup: Setup) -> Table:
     """Return what autograd saves, by the modules that made it."""
-    total = sum(kind.bytes for kind in kinds) or 1
+    total = sum(kind.bytes for kind in kinds)
     tokens = setup.batch * setup.length
-    rows = [
-        (
-            f"{kind.path} ({kind.class_name})" if kind.path else f"{kind.class_name} itself",
-            str(kind.layers),
-            format_size(kind.bytes),
-            format_size(kind.bytes / tokens / kind.layers),
-            f"{kind.bytes / total:.1%}",
-        )
-        for kind in kinds
-        if kind.bytes
+    table: Table = [
+        ("saved activations, made by", "layers", "size", "per token and layer", "share")
     ]
-    heads = ("saved activations, made by", "layers", "size", "per token and layer", "share")
-    return [heads, *rows]
+    for kind in kinds:
+        if not kind.bytes:
+            continue
+        made_by = f"{kind.path} ({kind.class_name})" if kind.path else f"{kind.class_name} itself"
+        each = format_size(kind.bytes / tokens / kind.layers)
+        share = f"{kind.bytes / total:.1%}"
+        table.append((made_by, str(kind.layers), format_size(kind.bytes), each, share))
+    return table
 
 
 def _notes(report: Report) -> list[str]:
@@ -172,32 +172,36 @@ def _notes(report: Report) -> list[str]:
 
 
 def _aligned(table: Table) -> str:
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = []
-    for cells in table:
-        first, *rest = (
-            cell.ljust(width) if at == 0 else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        lines.append("  ".join([first, *rest]).rstrip())
-    return "".join(f"{line}\n" for line in lines)
+    labels, *columns = zip(*table, strict=True)
+    aligned = [_padded(labels, str.ljust)]
+    for column in columns:
+        aligned.append(_padded(column, str.rjust))
+    text = ""
+    for cells in zip(*aligned, strict=True):
+        text += "  ".join(cells).rstrip() + "\n"
+    return text
+
+
+def _padded(column: Sequence[str], align: Callable[[str, int], str]) -> list[str]:
+    width = max(map(len, column))
+    return [align(cell, width) for cell in column]
 
 
 def over_time(trace: StepTrace) -> tuple[list[int], dict[str, list[int]]]:
     """Return the moments of a step, and the bytes of each role at each of them."""
-    changes: dict[int, list[tuple[str, int]]] = {}
-    for item in trace.allocations:
-        role = find_role(item, trace)
-        changes.setdefault(item.born, []).append((role, item.bytes))
-        if item.died is not None:
-            changes.setdefault(item.died, []).append((role, -item.bytes))
+    changes = []
+    for allocation in trace.allocations:
+        role = find_role(allocation, trace)
+        changes.append((allocation.born, role, allocation.bytes))
+        if allocation.died is not None:
+            changes.append((allocation.died, role, -allocation.bytes))
     held = dict.fromkeys(ROLES, 0)
     moments = []
     heights: dict[str, list[int]] = {role: [] for role in ROLES}
-    for moment in sorted(changes):
-        for role, change in changes[moment]:
-            held[role] += change
-        if moment >= trace.starts[0][0]:
+    step_begins, _ = trace.starts[0]
+    for moment, role, change in sorted(changes):
+        held[role] += change
+        if moment >= step_begins:
             moments.append(moment)
             for name, height in heights.items():
                 height.append(held[name])

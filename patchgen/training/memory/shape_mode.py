@@ -40,14 +40,8 @@ class Known(TorchDispatchMode):
         self.assumed: list[str] = []
         self.values = Values()
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        given = kwargs or {}
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
         if func is aten._local_scalar_dense.default:
             return self._scalar(args[0])
         if func is aten.embedding.default:
@@ -57,14 +51,14 @@ class Known(TorchDispatchMode):
         elif func is aten.masked_select.default:
             return self._selected(*args)
         elif func is aten._grouped_mm.default:
-            return _product_of_groups(*args[:2], *given.values(), *args[2:])
+            return _product_of_groups(*args[:2], *kwargs.values(), *args[2:])
         elif torch.Tag.dynamic_output_shape in func.tags:
-            return self._of_unknown_shape(func, args, given)
-        out = func(*args, **given)
+            return self._of_unknown_shape(func, args, kwargs)
+        out = func(*args, **kwargs)
         if func is aten.native_batch_norm.default and self.device == "cpu":
             # torch's shape rule keeps the strides of the input, and the kernel does not.
             out = (torch.empty_like(args[0], memory_format=torch.contiguous_format), *out[1:])
-        self.values.learn(func, args, given, out)
+        self.values.learn(func, args, kwargs, out)
         if func is aten._is_all_true.default and self.values.of(out) is None:
             self.values.fill(out, 1)  # only checks ask for it, and raise where it is false
         return out
@@ -72,13 +66,13 @@ class Known(TorchDispatchMode):
     def _check_rows(self, weight: Tensor, indices: Tensor) -> None:
         """Raise IndexError as a real embedding does for an index without a row."""
         value = self.values.of(indices)
-        if value is not None and value.numel():
-            with _disable_current_modes():
-                least, most = value.min().item(), value.max().item()
-            if least < 0 or most >= weight.shape[0]:
-                raise IndexError(
-                    f"row {most if least >= 0 else least} of an embedding of {weight.shape[0]} rows"
-                )
+        if value is None:
+            return
+        with _disable_current_modes():
+            asked = value.unique().tolist()
+        for row in asked[:1] + asked[-1:]:
+            if not 0 <= row < len(weight):
+                raise IndexError(f"row {row} of an embedding of {len(weight)} rows")
 
     def _scalar(self, tensor: Tensor) -> Any:
         value = self.values.of(tensor)
@@ -91,22 +85,16 @@ class Known(TorchDispatchMode):
         raise _unknowable("asks for a number that depends on weights")
 
     def _of_unknown_shape(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        device = next(
-            leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)
-        )
+        tensors = (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor))
+        device = next(tensors).device
         computed = self.values.compute(func, args, kwargs)
         if computed is NOT_KNOWN:
-            raise _unknowable(
-                f"gives a tensor whose shape depends on weights ({func.overloadpacket})"
-            )
+            operation = func.overloadpacket
+            raise _unknowable(f"gives a tensor whose shape depends on weights ({operation})")
         return tree_map_only(Tensor, lambda value: self._made(value, device), computed)
 
     def _as_integers(self, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
         """Return masks among the indices as positions, whose number is then known."""
-        if not any(
-            index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices
-        ):
-            return list(indices)
         places: list[Tensor | None] = []
         for index in indices:
             if index is None or index.dtype not in (torch.bool, torch.uint8):
@@ -189,21 +177,16 @@ def _product_of_groups(
     left: Tensor, right: Tensor, offsets: Tensor | None = None, *rest: Any
 ) -> Tensor:
     """Return the shape that torch returns; its own shape rule supports bfloat16 only."""
-    groups = (
-        []
-        if left.dim() + right.dim() == 5
-        else [left.shape[0] if offsets is None else offsets.shape[0]]
-    )
-    return left.new_empty([*groups, left.shape[-2], right.shape[-1]])
+    product = (left.shape[-2], right.shape[-1])
+    if left.dim() + right.dim() == 5:  # rows of all groups, by the matrix of each
+        return left.new_empty(product)
+    groups = len(left if offsets is None else offsets)
+    return left.new_empty(groups, *product)
 
 
 def _unknowable(what: str) -> PatchgenError:
-    return PatchgenError(
-        "PG821",
-        find_caller(),
-        f"the forward {what}",
-        "the memory does not follow from shapes alone: measure it with --measure --no-predict",
-    )
+    hint = "the memory does not follow from shapes alone: measure it with --measure --no-predict"
+    return PatchgenError("PG821", find_caller(), f"the forward {what}", hint)
 
 
 _NOT_THE_MODEL = (

@@ -125,9 +125,7 @@ def predict_step(target: Target, setup: Setup, layers: int | None = None) -> Ste
         shapes.assumed.clear()  # of initial values, which change no size
         inputs = {}
         for name, value in typed(given, setup).items():
-            inputs[name] = torch.empty_strided(
-                value.shape, value.stride(), dtype=value.dtype, device=label
-            )
+            inputs[name] = torch.empty_like(value, device=label)
             shapes.values.tell(inputs[name], value)
         optimizer = make_optimizer(model, setup)
         tracker = Tracker(label, GRAINS.get(setup.device, 1))
@@ -209,9 +207,8 @@ def build_model(target: Target, setup: Setup) -> PreTrainedModel:
     model.train()
     if setup.checkpoint != "none":
         if not model.supports_gradient_checkpointing:
-            raise ValueError(
-                f"{name} has no activation checkpointing: the part checkpoint gives it"
-            )
+            what = "has no activation checkpointing: the part checkpoint gives it"
+            raise ValueError(f"{name} {what}")
         every = {"every_n_layers": setup.every} if setup.every > 1 else {}
         switch_on(model, options_of(setup.checkpoint), **every)
     return model
@@ -275,12 +272,13 @@ def _loss(model: PreTrainedModel, given: Mapping[str, Tensor], setup: Setup) -> 
         if loss is not None:
             return loss
         # A loss over every output, for a class without a loss.
-        floats = [
-            leaf for leaf in out.to_tuple() if isinstance(leaf, Tensor) and leaf.requires_grad
-        ]
-        if not floats:
+        means = []
+        for output in out.to_tuple():
+            if isinstance(output, Tensor) and output.requires_grad:
+                means.append(output.float().mean())
+        if not means:
             raise ValueError("the forward gives nothing that can be derived")
-        return torch.stack([leaf.float().mean() for leaf in floats]).sum()
+        return torch.stack(means).sum()
 
 
 def _origin(error: BaseException) -> Location:

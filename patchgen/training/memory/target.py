@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -111,12 +110,11 @@ def _stock_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTr
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise _no_model(config_class.model_type, f"has no model here: {error}") from error
-    heads = _heads(module)
-    return {name: head for name, head in heads.items() if head.config_class is config_class}
+    classes = _heads(module).items()
+    return {name: head for name, head in classes if head.config_class is config_class}
 
 
 def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]:
-    variants = {variant.name for variant in known_variants(start)}
     try:
         variant = find_variant(name, start)
     except ImportError as error:  # of the gallery, and does not fit the installed transformers
@@ -124,12 +122,13 @@ def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]
     except ValueError as error:
         if "several variants" in str(error):
             raise _no_model(name, str(error)) from error
+        variants = sorted({variant.name for variant in known_variants(start)})
         hint = did_you_mean(name, [*variants, *load_sizes(), *CONFIG_MAPPING])
-        names = ", ".join(sorted(variants)) or "none here"
-        many = f"variants are {names}; sizes are {', '.join(load_sizes())}"
-        raise _no_model(
-            name, "is no variant, no model type of transformers and no size", hint or many
-        ) from error
+        if not hint:
+            hint = f"variants are {', '.join(variants) or 'none here'}; "
+            hint += f"sizes are {', '.join(load_sizes())}"
+        what = "is no variant, no model type of transformers and no size"
+        raise _no_model(name, what, hint) from error
     return _heads(module_of(variant))
 
 
@@ -145,12 +144,11 @@ def _chosen(
         raise _no_model(name, "has no public class of a model")
     if head is None:
         return next(iter(classes.values()))
-    ending = [item for item in classes if item == head or item.endswith(head)]
-    if not ending:
-        raise _no_model(
-            name, f"has no {head}", did_you_mean(head, classes) or f"it has {', '.join(classes)}"
-        )
-    return classes[ending[0]]
+    for class_name, model_class in classes.items():
+        if class_name.endswith(head):
+            return model_class
+    hint = did_you_mean(head, classes) or f"it has {', '.join(classes)}"
+    raise _no_model(name, f"has no {head}", hint)
 
 
 def _configured(
@@ -174,33 +172,34 @@ def _configured(
         # Built again, so that derived values, such as the size of a head, follow the changes.
         return type(config)(**{**given, **settings}) if settings else config
     except (TypeError, KeyError, AttributeError, NotImplementedError) as error:
-        raise setup_error(
-            "--set", f"{config_class.__name__} does not take this: {error}"
-        ) from error
+        what = f"{config_class.__name__} does not take this: {error}"
+        raise setup_error("--set", what) from error
 
 
 def _read_size(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
     """Return what a published size, a folder or a file says of a configuration."""
-    path = Path(size, "config.json") if Path(size).is_dir() else Path(size)
+    path = Path(size)
+    if path.is_dir():
+        path = path / "config.json"
     try:
         config = dict(load_sizes().get(size) or disk.read_json(path))
     except (OSError, ValueError, TypeError) as error:
         hint = f"name a file, a folder, or one of {', '.join(load_sizes())}"
         raise _no_model(size, f"is no configuration: {error}", hint) from error
     kind = config.pop("model_type", None)
-    types = {getattr(base, "model_type", None) for base in config_class.__mro__}
-    if kind is not None and kind not in types:
+    taken = [getattr(base, "model_type", None) for base in config_class.__mro__]
+    if kind is not None and kind not in taken:
         raise _no_model(size, f"is a {kind}, and the model takes {config_class.model_type}")
-    of_files = ("architectures", "transformers_version")
-    return {name: value for name, value in config.items() if name not in of_files}
+    for of_files in ("architectures", "transformers_version"):
+        config.pop(of_files, None)
+    return config
 
 
 def _check_settings_exist(config: PreTrainedConfig, changes: Mapping[str, Any]) -> None:
     for name in changes:
         if not hasattr(config, name):
-            hint = (
-                did_you_mean(name, config.to_dict()) or "its settings are those of its config.json"
-            )
+            nearly = did_you_mean(name, config.to_dict())
+            hint = nearly or "its settings are those of its config.json"
             raise setup_error(f"--set {name}", f"{type(config).__name__} has no {name}", hint)
 
 
@@ -220,11 +219,8 @@ def batch_for(
         small = make_inputs(model_class, config, Scenario())
     except CannotBuild as error:
         raise ValueError(f"{model_class.__name__}: {error}") from error
-    if (
-        config.is_encoder_decoder
-        and "labels" in takes(model_class)
-        and not _ANSWERS & small.given.keys()
-    ):
+    needs_labels = config.is_encoder_decoder and _ANSWERS.isdisjoint(small.given)
+    if needs_labels and "labels" in takes(model_class):
         small.given["labels"] = tokens(rows=ROWS, length=ANSWER).input_ids
     given = {name: _stretched(tensor, batch, length) for name, tensor in small.given.items()}
     if model_class.__name__.endswith("ForMaskedLM"):  # as DataCollatorForLanguageModeling masks
@@ -235,12 +231,17 @@ def batch_for(
 
 def _stretched(tensor: Tensor, batch: int, length: int) -> Tensor:
     """Repeat the tensor along the rows, and along the tokens where it has such an axis."""
-    sizes = [batch, *tensor.shape[1:]]
-    if tensor.dim() > 1 and not tensor.is_floating_point():
-        sizes[1:] = [length if size in (FEW, ANSWER) else size for size in sizes[1:]]
-    times = [math.ceil(wanted / size) for wanted, size in zip(sizes, tensor.shape, strict=True)]
-    many = tensor.repeat(times)[tuple(slice(size) for size in sizes)]
-    return many.float() if many.is_floating_point() else many.clone()
+    has_tokens = not tensor.is_floating_point()
+    tensor = _repeated(tensor, 0, batch)
+    for axis, size in enumerate(tensor.shape[1:], 1):
+        if has_tokens and size in (FEW, ANSWER):
+            tensor = _repeated(tensor, axis, length)
+    return tensor if has_tokens else tensor.float()
+
+
+def _repeated(tensor: Tensor, axis: int, size: int) -> Tensor:
+    places = torch.arange(size) % tensor.shape[axis]
+    return tensor.index_select(axis, places)
 
 
 def pad(given: Mapping[str, Tensor], model_class: type[PreTrainedModel]) -> dict[str, Tensor]:
@@ -252,9 +253,10 @@ def pad(given: Mapping[str, Tensor], model_class: type[PreTrainedModel]) -> dict
         raise ValueError(f"{model_class.__name__} takes no padded text")
     rows, length = given["input_ids"].shape
     ends = torch.arange(1, rows + 1) * length // rows
-    mask = torch.arange(length) < ends[:, None]
-    padded = {**given, "attention_mask": mask.long()}
+    is_real = torch.arange(length) < ends[:, None]
+    padded = dict(given)
+    padded["attention_mask"] = is_real.long()
     labels = given.get("labels")
-    if labels is not None and labels.shape == mask.shape:
-        padded["labels"] = labels.masked_fill(~mask, -100)
+    if labels is not None and labels.shape == is_real.shape:
+        padded["labels"] = labels.masked_fill(~is_real, -100)
     return padded

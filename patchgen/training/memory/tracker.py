@@ -52,6 +52,10 @@ class Allocation:
     died: int | None = None
     saved: bool = False  # autograd kept it for the backward pass
 
+    def lives_until(self, moment: int) -> bool:
+        """Whether it was born before that moment, and did not die before it."""
+        return self.born < moment and (self.died is None or self.died >= moment)
+
 
 class Modules(ModTracker):
     """Follows forward passes only: hooks on gradients fail where a module runs without them."""
@@ -121,24 +125,18 @@ class Tracker(MemTracker):
             for hook in self._hooks:
                 hook.remove()
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
         if self._paused:
-            return func(*args, **(kwargs or {}))
+            return func(*args, **kwargs)
         if self.phase == "backward" and is_in_place_sum(func, args, self._sole):
             return torch.ops.aten.add_.Tensor(*args)
         body = find_python_body(func)
+        if body is None and func.overloadpacket in COMPOSED:
+            body = func.decompose
         if body is not None:
             with self:  # so that allocations inside it count
-                return body(*args, **(kwargs or {}))
-        if func.overloadpacket in COMPOSED:
-            with self:
-                return func.decompose(*args, **(kwargs or {}))
+                return body(*args, **kwargs)
         self._maker = str(func)
         exponents = None
         if func is torch.ops.aten.logsumexp.default:  # its kernel takes as much as its input
@@ -146,11 +144,12 @@ class Tracker(MemTracker):
                 exponents = torch.empty_like(args[0])
         out = super().__torch_dispatch__(func, types, args, kwargs)
         del exponents
-        self.flops += count_flops(func, tuple(args), kwargs or {}, out)
+        self.flops += count_flops(func, tuple(args), kwargs, out)
         self.launches += _writes(func)
         if self._maker in CASTS:
-            roles = {allocation.role for allocation in self._allocations_of(args[0])}
-            self._set([out] if roles & {"weights", "casts"} else [], "casts")
+            for source in self._allocations_of(args[0]):
+                if source.role in ("weights", "casts"):
+                    self._set([out], "casts")
         return out
 
     def _track(self, reftype: Any, tensor: Tensor) -> None:
@@ -265,8 +264,9 @@ def is_in_place_sum(func: Any, args: Sequence[Any], alone: tuple[int, int]) -> b
     first, second = args[:2]
     if not isinstance(first, Tensor) or not isinstance(second, Tensor):
         return False
-    same = first.shape == second.shape and first.dtype == second.dtype
-    return same and _counts(first) == alone
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    return _counts(first) == alone
 
 
 def _called_by_engine() -> bool:
@@ -289,11 +289,7 @@ def sole_counts() -> tuple[int, int]:
 
     class Look(TorchDispatchMode):
         def __torch_dispatch__(
-            self,
-            func: Any,
-            types: Sequence[type],
-            args: tuple[Any, ...] = (),
-            kwargs: dict[str, Any] | None = None,
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             if func is torch.ops.aten.add.Tensor:
                 counts.append(_look(args))

@@ -12,9 +12,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import is_fake
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from torch.utils.weak import WeakTensorKeyDictionary
+
+from patchgen.runtime.checkpointing import argument_of, written_by
 
 aten = torch.ops.aten
 
@@ -76,12 +79,12 @@ class Values:
 
     def learn(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
         """Record the result of `func`, or what it wrote, as far as its arguments are known."""
-        written = _written(func, args, kwargs)
+        written = list(written_by(func, args, kwargs))
         if written:
             if self.compute(func, args, kwargs) is NOT_KNOWN:
                 self._spoil(written)
             return
-        outs, _ = tree_flatten(out)
+        outs = tree_leaves(out)
         tensors = [tensor for tensor in outs if isinstance(tensor, Tensor)]
         if not tensors or not all(map(_is_small, tensors)) or func in _UNSET or _is_drawn(func):
             return
@@ -90,32 +93,33 @@ class Values:
             return
         computed = self.compute(func, args, kwargs)
         if computed is not NOT_KNOWN:
-            values, _ = tree_flatten(computed)
-            for fake, value in zip(outs, values, strict=True):
+            for fake, value in zip(outs, tree_leaves(computed), strict=True):
                 if isinstance(fake, Tensor) and isinstance(value, Tensor):
                     self.tell(fake, value)
         elif func in _CHOICES:
-            chosen = tensors[_CHOICES[func] if len(tensors) > 1 else 0]
-            self._choose_in_turn(chosen, args[0], _axis(func, args, kwargs))
+            chosen = tensors[0] if len(tensors) == 1 else tensors[_CHOICES[func]]
+            axis = argument_of(func, "dim", args, kwargs)
+            self._choose_in_turn(chosen, args[0], -1 if axis is None else axis)
 
     def compute(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Return the result of `func` on values; `NOT_KNOWN` where one is missing."""
         flat, spec = tree_flatten((args, dict(kwargs)))
-        values = [self._real(arg) for arg in flat]
-        if any(value is None and arg is not None for arg, value in zip(flat, values, strict=True)):
-            return NOT_KNOWN
-        real_args, real_kwargs = torch.utils._pytree.tree_unflatten(values, spec)
+        values = []
+        for arg in flat:
+            value = self._real(arg)
+            if value is None and arg is not None:
+                return NOT_KNOWN
+            values.append(value)
+        real_args, real_kwargs = tree_unflatten(values, spec)
         with _disable_current_modes():
             return func(*real_args, **real_kwargs)
 
     def _real(self, leaf: Any) -> Any:
         if isinstance(leaf, torch.device):
             return torch.device("cpu")
-        if not isinstance(leaf, Tensor):
-            return leaf
-        if not torch._subclasses.fake_tensor.is_fake(leaf):
-            return leaf
-        return self.of(leaf)
+        if isinstance(leaf, Tensor) and is_fake(leaf):
+            return self.of(leaf)
+        return leaf
 
     def _spoil(self, written: Sequence[Tensor]) -> None:
         for tensor in written:
@@ -127,19 +131,16 @@ class Values:
     def _choose_in_turn(self, chosen: Tensor, scores: Tensor, axis: int) -> None:
         """Choose in turn: the first k of E in the first row, the next k in the second, ..."""
         with _disable_current_modes():
+            indices = torch.zeros(chosen.shape, dtype=chosen.dtype)
+            self.tell(chosen, indices)
             if scores.dim() == 0 or chosen.numel() == 0:
-                return self.tell(chosen, torch.zeros(chosen.shape, dtype=chosen.dtype))
-            many = scores.shape[axis]
-            if chosen.shape == scores.shape or many == 0:  # all of them: their order
-                order = torch.arange(many).reshape(
-                    [-1 if i == axis % scores.dim() else 1 for i in range(scores.dim())]
-                )
-                return self.tell(chosen, order.expand(chosen.shape).clone())
-            keeps_axis = chosen.dim() == scores.dim()
-            moved = torch.empty(chosen.shape, dtype=chosen.dtype)
-            rows = moved.movedim(axis, -1) if keeps_axis else moved
-            rows.copy_((torch.arange(rows.numel()) % many).reshape(rows.shape))
-            self.tell(chosen, moved)
+                return
+            choices = scores.shape[axis]
+            rows = indices
+            if chosen.dim() == scores.dim():
+                rows = indices.movedim(axis, -1)
+            in_turn = torch.arange(rows.numel()) % choices
+            rows.copy_(in_turn.reshape(rows.shape))
 
 
 def _is_small(tensor: Tensor) -> bool:
@@ -149,26 +150,3 @@ def _is_small(tensor: Tensor) -> bool:
 def _is_drawn(func: Any) -> bool:
     """Return whether the values are random: layers are assumed not to be dropped at random."""
     return torch.Tag.nondeterministic_seeded in func.tags
-
-
-def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
-    """Return the tensors that `func` changes."""
-    tensors: list[Tensor] = []
-    for position, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = args[position] if position < len(args) else kwargs.get(argument.name)
-        tensors += [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, Tensor)]
-    return tensors
-
-
-def _axis(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
-    for position, argument in enumerate(func._schema.arguments):
-        if argument.name == "dim":
-            value = (
-                args[position]
-                if position < len(args)
-                else kwargs.get("dim", argument.default_value)
-            )
-            return -1 if value is None else int(value)
-    return -1

@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from patchgen.runtime.checkpointing import storage_of
 from patchgen.syntax.errors import PatchgenError
 from patchgen.training.memory.shape_mode import shapes_only
 from patchgen.training.memory.step import BUILDING
@@ -59,7 +60,8 @@ class ForwardCost:
         """
         attention = self.between * pairs * (0.5 if causal else 1.0)
         weights = self.body * tokens + self.head * labelled
-        return (2 if frozen else FORWARD_AND_BACKWARD) * weights + FORWARD_AND_BACKWARD * attention
+        of_weights = 2 if frozen else FORWARD_AND_BACKWARD
+        return of_weights * weights + FORWARD_AND_BACKWARD * attention
 
 
 def count_pairs(lengths: Iterable[int]) -> int:
@@ -89,20 +91,21 @@ def _counted(model_class: Any, settings: str, length: int) -> ForwardCost | None
     try:
         with silence_models(), torch.no_grad(), shapes_only(module) as shapes:
             model = model_class._from_config(config, dtype=torch.float32)
-            inputs = {name: torch.empty_like(value) for name, value in given.items()}
+            inputs: dict[str, Any] = {}
             for name, value in given.items():
+                inputs[name] = torch.empty_like(value)
                 shapes.values.tell(inputs[name], value)
-            more: dict[str, Any] = {"use_cache": False} if takes_cache(model_class) else {}
+            if takes_cache(model_class):
+                inputs["use_cache"] = False
             with listening(counter := _Counter(model)):
-                model(**inputs, **more)
+                model(**inputs)
     except (PatchgenError, ValueError, *BUILDING):
         return None
     tokens = given["input_ids"].numel() if "input_ids" in given else length
     # The head of a classifier computes one token.
     head_tokens = tokens if counter.head_rows > 1 else 1
-    return ForwardCost(
-        counter.body / tokens, counter.head / head_tokens, counter.between / count_pairs([tokens])
-    )
+    between = counter.between / count_pairs([tokens])
+    return ForwardCost(counter.body / tokens, counter.head / head_tokens, between)
 
 
 class _Counter(Listener):
@@ -111,50 +114,49 @@ class _Counter(Listener):
     def __init__(self, model: PreTrainedModel) -> None:
         self.body = self.head = self.between = 0.0
         self.head_rows = 0
-        inner = {id(weight) for weight in model.base_model.parameters()}
-        self.owners: dict[int, str] = {}
-        self.experts: dict[int, float] = {}
+        self.weights = {storage_of(weight) for weight in model.parameters()}
+        inner = {storage_of(weight) for weight in model.base_model.parameters()}
+        # The head's weights; tied ones also are the embedding's.
+        self.head_weights = self.weights - inner
+        words = getattr(model.get_output_embeddings(), "weight", None)
+        if isinstance(words, Tensor):
+            self.head_weights.add(storage_of(words))
         text = model.config.get_text_config()
         experts = getattr(text, "num_local_experts", None) or getattr(text, "num_experts", None)
         chosen = getattr(text, "num_experts_per_tok", None) or 1
+        self.shares: dict[int, float] = {}  # of all tokens, that experts run for
         for weight in model.parameters():
-            where = _place(weight)
-            self.owners[where] = "body" if id(weight) in inner else "head"
             if weight.dim() == 3 and len(weight) == experts:
-                self.experts[where] = chosen / experts
-        # The head's weights; tied ones also are the embedding's.
-        words = getattr(model.get_output_embeddings(), "weight", None)
-        self.words = _place(words) if isinstance(words, Tensor) else 0
+                self.shares[storage_of(weight)] = chosen / experts
 
     def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
-        if count := _operations(operation, args, given, out):
-            self._add(operation, args, count)
-
-    def _add(self, func: Any, args: Args, count: float) -> None:
-        places = [_place(leaf) for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
-        weights = [address for address in places if address in self.owners]
+        count = _operations(operation, args, given, out)
+        if not count:
+            return
+        tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
+        weights = [storage_of(each) for each in tensors if storage_of(each) in self.weights]
         if not weights:
             self.between += count
             return
         # The matrix of a product is the last argument; `addmm` has its bias first.
         weight = weights[-1]
-        if self.owners[weight] == "head" or weight == self.words:
+        if weight in self.head_weights:
             self.head += count
-            self.head_rows = max(
-                self.head_rows, *(leaf.shape[0] for leaf in args if isinstance(leaf, Tensor))
-            )
+            self.head_rows = max(self.head_rows, *(len(tensor) for tensor in tensors))
+        elif operation is aten._grouped_mm.default:  # of the chosen ones alone
+            self.body += count
         else:
-            dense = func is not aten._grouped_mm.default
-            self.body += count * (self.experts.get(weight, 1.0) if dense else 1.0)
+            self.body += count * self.shares.get(weight, 1.0)
 
 
 def _operations(func: Any, args: Args, kwargs: Given, out: Any) -> float:
     """Return the FLOPs of one operation; 0 where it is no product."""
     if "scaled_dot_product" in func._opname and "backward" not in func._opname:
         query, key, value = args[:3]
-        scores = query.shape[:-1].numel() * key.shape[-2]
+        queries = query.shape[:-1].numel()
+        keys = key.shape[-2]
         width = query.shape[-1] + value.shape[-1]
-        return 2.0 * scores * width
+        return 2.0 * queries * keys * width
     if func is aten._grouped_mm.default:
         rows, weights = args[:2]
         return 2.0 * rows.shape.numel() * weights.shape[-1]
@@ -162,7 +164,3 @@ def _operations(func: Any, args: Args, kwargs: Given, out: Any) -> float:
     if count is None:
         return 0.0
     return float(count(*args, **kwargs, out_val=out))
-
-
-def _place(tensor: Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)

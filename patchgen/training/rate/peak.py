@@ -6,6 +6,7 @@ Steps are timed by CUDA events, which do not make them wait, or by the wall cloc
 from __future__ import annotations
 
 import functools
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -37,11 +38,11 @@ def product_flops(device: str, dtype: str, *, tf32: bool) -> float:
     random data a GPU uses more power than on ones or zeros, and its clock is lower, as in training.
     """
     size = SIZES[device.partition(":")[0]]
-    a, b = (torch.randn(size, size, device=device, dtype=getattr(torch, dtype)) for _ in range(2))
+    left, right = torch.randn(2, size, size, device=device, dtype=getattr(torch, dtype))
     with allow_tf32(tf32):
-        for _ in range(WARM):
-            a @ b
-        return 2 * size**3 / statistics.median(time_runs(lambda: a @ b, TIMES, device))
+        time_runs(lambda: left @ right, WARM, device)
+        seconds = time_runs(lambda: left @ right, TIMES, device)
+    return 2 * size**3 / statistics.median(seconds)
 
 
 def time_runs(run: Callable[[], Any], times: int, device: str) -> list[float]:
@@ -56,9 +57,7 @@ def _by_events(run: Callable[[], Any], times: int) -> list[float]:
         run()
         mark.record()
     torch.cuda.synchronize()
-    return [
-        before.elapsed_time(after) / 1e3 for before, after in zip(marks, marks[1:], strict=False)
-    ]
+    return [before.elapsed_time(after) / 1e3 for before, after in itertools.pairwise(marks)]
 
 
 def _by_wall(run: Callable[[], Any], times: int) -> list[float]:

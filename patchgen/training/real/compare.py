@@ -141,22 +141,24 @@ class Comparison:
         set_seed(self.run.seed)
         device = torch.device(self.run.device)
         model, missing = load_weights(job.source, job.options, job.data, copies, device.type)
-        for check in self.checks if job is self.theirs else ():
-            check.prepare(model)
+        if job is self.theirs:
+            for check in self.checks:
+                check.prepare(model)
         return model.to(device), missing
 
     def tell(
         self, case: str, difference: float, bound: float, unit: str, note: str, cause: str = ""
     ) -> None:
         """Tell a result.  What differs on purpose does not fail: its figures are told."""
-        name = self.run.variant.name
-        differs = bool(self.run.variant.differs)
-        status: Status = "PASS" if difference <= bound else "NONE" if differs else "FAIL"
+        variant = self.run.variant
+        status: Status = "PASS"
+        if not difference <= bound:
+            status = "NONE" if variant.differs else "FAIL"
         case = f"real {self.run.dtype} {case}"
-        self.say(result=Result(name, case, status, difference, bound, unit, note, cause))
+        self.say(result=Result(variant.name, case, status, difference, bound, unit, note, cause))
         if status == "NONE":
             what = f"it differs on purpose: {case}, {number(difference)} {unit}"
-            self.say(result=Result(name, MISSING, status, note=what))
+            self.say(result=Result(variant.name, MISSING, status, note=what))
 
     def compare(self) -> None:
         """Tell what both sides compute of the first rows, how they continue a text, and train."""
@@ -217,26 +219,27 @@ class Comparison:
         places = find_places(stock["logits"], seen["logits"], positions)
         own = find_places(exact["logits"], stock["logits"], positions)
         self.say(figures={"places": places, "layers": layers})
-        first = next((layer for layer in layers if not layer.noises <= self.allowed), None)
         most = max(layers, key=lambda layer: layer.noises)
-        where = f"first drifts behind {first.behind}" if first else f"most behind {most.behind}"
-        divergence, rounding = map(_mean_divergence, (places, own))
-        notes = {
-            "logits": f"KL {divergence} nats a token, {rounding} of the parent's own rounding",
-            "states": where,
-        }
-        noises["states"] = most.noises
-        for case, note in notes.items():
-            self.tell(case, noises[case], self.allowed, "noises", note, where if first else "")
+        where = f"most behind {most.behind}"
+        cause = ""
+        drifting = [layer for layer in layers if not layer.noises <= self.allowed]
+        if drifting:
+            where = cause = f"first drifts behind {drifting[0].behind}"
+        note = f"KL {_mean_divergence(places)} nats a token, "
+        note += f"{_mean_divergence(own)} of the parent's own rounding"
+        self.tell("logits", noises["logits"], self.allowed, "noises", note, cause)
+        self.tell("states", most.noises, self.allowed, "noises", where, cause)
 
     def judge_texts(self, wanted: Any, made: Any, rounding: float) -> None:
         """Tell whether both go on with the same tokens, but where rounding decides between two."""
         if not wanted:
             return
         begin = self.prompt.shape[1]
-        theirs, ours = (each.sequences[0, begin:].tolist() for each in (wanted, made))
+        theirs = wanted.sequences[0, begin:].tolist()
+        ours = made.sequences[0, begin:].tolist()
         decode = self.ours.data.tokenizer.decode
-        self.say(figures={"texts": [decode(each) for each in (self.prompt[0], theirs, ours)]})
+        texts = [decode(tokens) for tokens in (self.prompt[0], theirs, ours)]
+        self.say(figures={"texts": texts})
         margin = 0.0
         note = f"{len(theirs)} tokens, all the same"
         for logits, token, own in zip(wanted.logits, theirs, ours, strict=False):
@@ -248,19 +251,20 @@ class Comparison:
 
     def judge_training(self) -> None:
         """Train both for a few steps, and tell how far their losses are apart."""
-        theirs, ours = self.train(self.theirs), self.train(self.ours)
-        names = "loss", "grad_norm"
-        steps = [
-            Step(number, *(side[name] for name in names for side in (one, other)))
-            for number, (one, other) in enumerate(zip(theirs, ours, strict=True), 1)
-        ]
+        theirs = self.train(self.theirs)
+        ours = self.train(self.ours)
+        steps: list[Step] = []
+        for parent, own in zip(theirs, ours, strict=True):
+            losses = parent["loss"], own["loss"]
+            norms = parent["grad_norm"], own["grad_norm"]
+            steps.append(Step(len(steps) + 1, *losses, *norms))
         self.say(figures={"steps": steps})
-        losses = _most(step.loss / step.parent_loss - 1 for step in steps)
-        norms = _most(step.norm / step.parent_norm - 1 for step in steps)
+        loss_error = _most(step.loss / step.parent_loss - 1 for step in steps)
+        norm_error = _most(step.norm / step.parent_norm - 1 for step in steps)
         note = f"{len(steps)} steps, the loss from {steps[0].loss:.4f} to {steps[-1].loss:.4f}"
         bound = CURVE[self.run.dtype]
-        self.tell("losses", losses, bound, "relative", note)
-        self.tell("gradients", norms, 10 * bound, "relative", "the norm of all, at each step")
+        self.tell("losses", loss_error, bound, "relative", note)
+        self.tell("gradients", norm_error, 10 * bound, "relative", "the norm of all, at each step")
 
     def train(self, job: Job) -> list[dict[str, float]]:
         """Return what Trainer logs of each step."""

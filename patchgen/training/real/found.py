@@ -93,10 +93,11 @@ class Found:
         for rows in (self.results, self.places, self.layers, self.steps):
             if not rows:
                 continue
-            values = [asdict(row) for row in rows]
-            heads = [name for name in values[0] if name not in LEFT_OUT]
-            cells = ([_shown(row[head]) for head in heads] for row in values)
-            yield [[head.replace("_", " ") for head in heads], *cells]
+            fields = [name for name in asdict(rows[0]) if name not in LEFT_OUT]
+            table = [[name.replace("_", " ") for name in fields]]
+            for row in rows:
+                table.append([_shown(getattr(row, name)) for name in fields])
+            yield table
 
     def as_json(self) -> dict[str, Any]:
         """Return all figures."""
@@ -125,17 +126,16 @@ def as_page(every: Sequence[Found], origin: RunDescription, picture: str = "") -
     """Return the report in Markdown, with what stands in the place of a picture."""
     names = dict.fromkeys(found.run.variant.name for found in every)
     proofs = find_proofs(names, results_of(every))
-    blocks = ["# On a checkpoint", f"{format_origin(origin)}.", picture]
-    blocks += [f"{name}: {proof}" for name, proof in proofs.items()]
+    paragraphs = ["# On a checkpoint", f"{format_origin(origin)}.", picture]
+    for name, proof in proofs.items():
+        paragraphs.append(f"{name}: {proof}")
     for found in every:
-        blocks += [f"## {found.title}", f"{found.about}."]
+        paragraphs += [f"## {found.title}", f"{found.about}."]
         for heads, *rows in found.tables():
-            numbers = {*heads}.difference(TEXT)
-            lines = table_lines(heads, rows, numbers=numbers)
-            blocks.append("\n".join(lines))
-        texts = [f"    {text!r}" for text in found.texts]
-        blocks.append("\n".join(texts))
-    return "\n\n".join(filter(None, blocks)) + "\n"
+            lines = table_lines(heads, rows, numbers={*heads}.difference(TEXT))
+            paragraphs.append("\n".join(lines))
+        paragraphs.append("\n".join(f"    {text!r}" for text in found.texts))
+    return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
 def write_real(folder: Path, every: Sequence[Found], origin: RunDescription) -> str:

@@ -8,6 +8,7 @@ Axes: T real tokens of all rows, V words.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -33,11 +34,15 @@ def see(model: Any, batch: Mapping[str, Tensor]) -> Seen:
     asked: dict[str, Any] = {"output_hidden_states": True, "return_dict": True}
     if takes_cache(type(model)):
         asked["use_cache"] = False
+    model.eval()
     with compute_in_float64() if model.dtype == torch.float64 else nullcontext():
-        out = model.eval()(**batch, **asked)
-    mask = batch["attention_mask"].bool()
-    seen = outputs(out)
-    return {name: tensor[mask].cpu() for name, tensor in seen if tensor.shape[:2] == mask.shape}
+        out = model(**batch, **asked)
+    is_real = batch["attention_mask"].bool()
+    seen = {}
+    for name, tensor in outputs(out):
+        if tensor.shape[:2] == is_real.shape:
+            seen[name] = tensor[is_real].cpu()
+    return seen
 
 
 def measure(stock: Seen, exact: Seen, seen: Seen) -> dict[str, float]:
@@ -55,9 +60,11 @@ def find_layers(stock: Seen, seen: Seen, noises: Mapping[str, float]) -> list[La
     """Return the drift of states behind the embeddings and each layer; `noises` is of `measure`."""
     drifts = {gap.name: gap.rms for gap in differences(stock, seen)}
     states = [name for name in stock if name.startswith(STATES)]
-    behind = ["the embeddings", *(f"layer {number}" for number in range(len(states) - 1))]
-    pairs = zip(behind, states, strict=True)
-    return [Layer(name, drifts[state], noises[state]) for name, state in pairs]
+    layers = []
+    for number, name in enumerate(states):
+        behind = f"layer {number - 1}" if number else "the embeddings"
+        layers.append(Layer(behind, drifts[name], noises[name]))
+    return layers
 
 
 def find_places(parent: Tensor, ours: Tensor, positions: Tensor) -> list[Place]:
@@ -65,13 +72,14 @@ def find_places(parent: Tensor, ours: Tensor, positions: Tensor) -> list[Place]:
 
     All are (T, ...).
     """
-    parts = zip(parent.split(TOKENS), ours.split(TOKENS), strict=True)
-    apart = torch.cat([_apart(*part) for part in parts], dim=1)
+    chunks = map(_apart, parent.split(TOKENS), ours.split(TOKENS))
+    apart = torch.cat(list(chunks), dim=1)
     length = int(positions.max()) + 1
-    size = -(-length // PARTS)
+    size = math.ceil(length / PARTS)
     places = []
     for begin in range(0, length, size):
-        divergences, largest = apart[:, positions // size == begin // size]
+        is_here = positions // size == begin // size
+        divergences, largest = apart[:, is_here]
         name = f"{begin} to {begin + size - 1}"
         places.append(Place(name, float(divergences.mean()), float(largest.max())))
     return places
@@ -79,7 +87,8 @@ def find_places(parent: Tensor, ours: Tensor, positions: Tensor) -> list[Place]:
 
 def _apart(parent: Tensor, ours: Tensor) -> Tensor:
     """Return divergences and the largest differences of tokens, (2, T)."""
-    theirs, mine = (logits.double().log_softmax(-1) for logits in (parent, ours))
-    divergences = (theirs.exp() * (theirs - mine)).sum(-1)
-    largest = (parent.double() - ours.double()).abs().amax(-1)
+    parent, ours = parent.double(), ours.double()
+    theirs, own = parent.log_softmax(-1), ours.log_softmax(-1)
+    divergences = (theirs.exp() * (theirs - own)).sum(-1)
+    largest = (parent - ours).abs().amax(-1)
     return torch.stack([divergences, largest])
