@@ -206,16 +206,17 @@ class Machine:
 
     def _equip(self, made: Object, name: str, call: Call) -> None:
         """Give an object the tensors that the class `name` of torch makes."""
+        has_no_bias = call.keywords.get("bias") == [False]
         for tensor in TENSORS.get(name, "").split():
             is_buffer = tensor.startswith(("running_", "num_batches_"))
             made.slots[tensor] = [Tensor(made.line, is_parameter=not is_buffer)]
-            if tensor.startswith("bias") and call.get(99, "bias") == [False]:
+            if has_no_bias and tensor.startswith("bias"):
                 made.slots[tensor] = [None]
         if name in CONTAINERS:
-            given = call.get(0, "modules")
-            if name == "Sequential" and not any(isinstance(each, dict) for each in given):
-                given = [numbered(call.args)]
-            self._add_elements(made, given)
+            modules = call.get(0, "modules")
+            if name == "Sequential" and not any(isinstance(each, dict) for each in modules):
+                modules = [numbered(call.args)]
+            self._add_elements(made, modules)
         if name == "MultiheadAttention":
             made.slots["out_proj"] = [self.make(Outside("torch.nn.Linear"), Call(made.line))]
 
@@ -225,14 +226,14 @@ class Machine:
         They are parameters under other names; what fills the weight fills what was computed.
         """
         made.slots["weight"] = [UNKNOWN]
-        pair = [[Tensor(made.line)], [Tensor(made.line)]]
-        if home.endswith("parametrizations"):
-            inner = dict(zip(("original0", "original1"), pair, strict=True))
-            weight = Object(Outside("torch.nn.utils.parametrize.ParametrizationList"), slots=inner)
-            held = Object(Outside("torch.nn.ModuleDict"), slots={"weight": [weight]})
-            made.slots["parametrizations"] = [held]
-        else:
-            made.slots |= dict(zip(("weight_g", "weight_v"), pair, strict=True))
+        magnitude, direction = [Tensor(made.line)], [Tensor(made.line)]
+        if not home.endswith("parametrizations"):
+            made.slots |= {"weight_g": magnitude, "weight_v": direction}
+            return
+        originals = {"original0": magnitude, "original1": direction}
+        weight = Object(Outside("torch.nn.utils.parametrize.ParametrizationList"), slots=originals)
+        held = Object(Outside("torch.nn.ModuleDict"), slots={"weight": [weight]})
+        made.slots["parametrizations"] = [held]
 
     def _add_elements(self, made: Object | dict[str, Values], given: Values) -> None:
         for elements in given:
@@ -384,8 +385,9 @@ class Machine:
                 return values
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 decided = decide(self._evaluate(test, frame))
-                chosen = [*([] if decided is False else [body]), *([] if decided else [orelse])]
-                return distinct(join(self._evaluate(branch, frame) for branch in chosen))
+                if decided is not None:
+                    return self._evaluate(body if decided else orelse, frame)
+                return distinct(self._evaluate(body, frame) + self._evaluate(orelse, frame))
             case ast.BoolOp(op=operator, values=operands):
                 return self._evaluate_either(isinstance(operator, ast.Or), operands, frame)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -405,13 +407,12 @@ class Machine:
             case (
                 ast.ListComp(elt=item, generators=loops)
                 | ast.GeneratorExp(elt=item, generators=loops)
+                | ast.DictComp(value=item, generators=loops)
             ):
-                return [{ANY: self._repeat(item, loops, frame)}]
-            case ast.DictComp(value=item, generators=loops):
                 return [{ANY: self._repeat(item, loops, frame)}]
             case ast.Subscript(value=value, slice=index):
                 owners = self._evaluate(value, frame)
-                keys = self._evaluate(index, frame) if not isinstance(index, ast.Slice) else []
+                keys = [] if isinstance(index, ast.Slice) else self._evaluate(index, frame)
                 return distinct(join(select(owner, keys) for owner in owners))
             case ast.BinOp(left=left, right=right):
                 both = [*self._evaluate(left, frame), *self._evaluate(right, frame)]
@@ -435,8 +436,12 @@ class Machine:
         made: Values = []
         for element in list_elements(self._evaluate(loop.iter, frame)):
             self._bind(loop.target, element, frame)
-            if all(decide(self._evaluate(test, frame)) is not False for test in loop.ifs):
-                made += self._repeat(item, inner, frame) if inner else self._evaluate(item, frame)
+            if any(decide(self._evaluate(test, frame)) is False for test in loop.ifs):
+                continue
+            if inner:
+                made += self._repeat(item, inner, frame)
+            else:
+                made += self._evaluate(item, frame)
         return made
 
     def _evaluate_either(self, ends_at: bool, operands: Sequence[ast.expr], frame: Frame) -> Values:
@@ -499,14 +504,16 @@ class Machine:
 
     def _call(self, node: ast.Call, frame: Frame) -> Values:
         if isinstance(node.func, ast.Name) and node.func.id == "super":
-            return (
-                [Super(frame.receiver, frame.owner)]
-                if frame.receiver and frame.owner
-                else [UNKNOWN]
-            )
+            if not frame.receiver or not frame.owner:
+                return [UNKNOWN]
+            return [Super(frame.receiver, frame.owner)]
         args = [self._evaluate(argument, frame) for argument in node.args]
-        keywords = {each.arg or "": self._evaluate(each.value, frame) for each in node.keywords}
-        is_open = "" in keywords or any(isinstance(each, ast.Starred) for each in node.args)
+        is_open = any(isinstance(argument, ast.Starred) for argument in node.args)
+        keywords: dict[str, Values] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                is_open = True
+            keywords[keyword.arg or ""] = self._evaluate(keyword.value, frame)
         call = Call(frame.line(node), node, args, keywords, is_open)
         callees = self._evaluate(node.func, frame)
         return distinct(join(self.apply(callee, call) for callee in callees))
@@ -541,17 +548,19 @@ class Machine:
         # What calls itself is followed once more.
         if len(self._running) > _DEEPEST or self._running.count(node) > 1:
             return [UNKNOWN]
-        receiver = [function.receiver] if function.receiver else []
         frame = Frame(function.home, function.above, dict(function.names), function.owner)
+        arguments = [*call.args]
+        if function.receiver:
+            arguments.insert(0, function.receiver)
         parameters = list_positional(node.args)
-        given = [*receiver, *call.args]
-        defaults = [*[None] * len(parameters), *node.args.defaults][-len(parameters) or None :]
-        pairs = list(zip(parameters, defaults, strict=False)) if parameters else []
+        required = len(parameters) - len(node.args.defaults)
+        defaults = [*[None] * required, *node.args.defaults]
+        pairs = list(zip(parameters, defaults, strict=True))
         pairs += zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
         for number, (parameter, default) in enumerate(pairs):
             values: Values = [UNKNOWN]
-            if number < min(len(given), len(parameters)):
-                values = given[number]
+            if number < min(len(arguments), len(parameters)):
+                values = arguments[number]
             elif parameter.arg in call.keywords:
                 values = call.keywords[parameter.arg]
             elif default is not None and not call.is_open:
@@ -618,7 +627,7 @@ class Machine:
                 return first
             case home, _ if home in _INITIALISING:
                 if self.is_filling and last.endswith("_"):
-                    self.fill(first or [v for vs in call.keywords.values() for v in vs])
+                    self.fill(first or join(call.keywords.values()))
             case home, _ if home.startswith("torch.nn") and last[0].isupper():
                 return [self.make(callee, call)]
             case home, _ if home.partition(".")[0] in ("torch", "math"):
@@ -636,17 +645,15 @@ class Machine:
         if not isinstance(value, Object):
             return False
         line = self.line_of(value.kind)
-        names = {each.last for each in line if isinstance(each, Outside)}
+        names = {"Module"} | {each.last for each in line if isinstance(each, Outside)}
+        answer: Any = False
         for kind in asked:
-            is_named = isinstance(kind, Outside) and kind.last in {*names, "Module"}
-            if kind in line or is_named:
+            if kind in line or (isinstance(kind, Outside) and kind.last in names):
                 return True
-        # A base of several classes of torch, or a class that is not known.
-        is_known = all(
-            isinstance(each, Class) or (isinstance(each, Outside) and each.last[0] != "_")
-            for each in asked
-        )
-        return False if is_known else UNKNOWN
+            # A base of several classes of torch, or a class that is not known.
+            if not isinstance(kind, Kind) or (isinstance(kind, Outside) and kind.last[0] == "_"):
+                answer = UNKNOWN
+        return answer
 
     def _has(self, value: Any, name: Any) -> Any:
         """Whether a module has something under `name`."""

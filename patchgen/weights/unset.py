@@ -104,9 +104,10 @@ def find_unset(
 def _may_leave_unset(text: str, base: str, env: Environment) -> bool:
     """Whether an output makes or fills something that its parent does not: most do neither."""
     # Most definitions are the same in both, and nothing is looked for in these.
-    definitions, theirs = Counter(text.split("\n\n\n")), Counter(base.split("\n\n\n"))
-    own = "\n".join((definitions - theirs).elements())
-    gone = "\n".join((theirs - definitions).elements())
+    definitions = Counter(text.split("\n\n\n"))
+    parents = Counter(base.split("\n\n\n"))
+    own = "\n".join((definitions - parents).elements())
+    gone = "\n".join((parents - definitions).elements())
     if _FILLING.findall(own) != _FILLING.findall(gone):
         return True
     made = _count_making(own) - _count_making(gone)
@@ -223,12 +224,14 @@ class _Checkpoints:
             module, name = self.origins[name]
             home = self.machine.read_module(module)
         places: list[Place] = []
-        if home:
-            for model in _make_model(home, name, self.machine):
-                saved = {path_of(steps) for each, steps in list_tensors(model) if each.is_saved}
-                places += [(place, True) for place in saved]
-                for tensor, steps in _find_unfilled(model, set(places), self.machine):
-                    places.append((path_of(steps), tensor.is_saved))
+        if home is None:
+            return places
+        for model in _make_model(home, name, self.machine):
+            for tensor, steps in list_tensors(model):
+                if tensor.is_saved:
+                    places.append((path_of(steps), True))
+            for tensor, steps in _find_unfilled(model, set(places), self.machine):
+                places.append((path_of(steps), tensor.is_saved))
         return places
 
 
@@ -236,23 +239,26 @@ def _find_unfilled(
     root: Object, known: set[Place], machine: Machine
 ) -> Iterator[tuple[Tensor, Steps]]:
     """The tensors of a model that are not `known` and that no `_init_weights` fills."""
-    found = list(list_tensors(root))
+    tensors = list(list_tensors(root))
     # One tensor may have several names.
-    loaded = {id(tensor) for tensor, steps in found if _is_known(tensor, steps, known)}
-    waiting = [(tensor, steps) for tensor, steps in found if id(tensor) not in loaded]
+    loaded = {id(tensor) for tensor, steps in tensors if _is_known(tensor, steps, known)}
+    unknown = [(tensor, steps) for tensor, steps in tensors if id(tensor) not in loaded]
     # What fills a tensor gets the module that has it, or one around it.
     calls: dict[int, tuple[int, Object, Object]] = {}
-    for _, steps in waiting:
+    for _, steps in unknown:
         model = root
         for depth, (module, _) in enumerate(steps):
-            model = module if machine.is_model(module.kind) else model
+            if machine.is_model(module.kind):
+                model = module
             calls[id(module)] = (depth, model, module)
     machine.is_filling = True
     for _, model, module in sorted(calls.values(), key=lambda call: -call[0]):
         for method in machine.find_member(model.kind, "_init_weights", [model], None):
             machine.apply(method, Call(0, None, [[module]]))
     machine.is_filling = False
-    return (each for each in waiting if not each[0].is_filled)
+    for tensor, steps in unknown:
+        if not tensor.is_filled:
+            yield tensor, steps
 
 
 def _is_known(tensor: Tensor, steps: Steps, known: set[Place]) -> bool:
@@ -273,23 +279,33 @@ def _find_owner(steps: Steps) -> tuple[Kind, str]:
 
 def _explain(owner: str, places: Mapping[str, Tensor]) -> tuple[str, str]:
     """What is wrong with tensors of a class, and what to write."""
-    verb, them = ("is", "it") if len(places) == 1 else ("are", "them")
-    what = f"{owner}.{', '.join(places)} {verb} in no checkpoint of the parent, and no "
-    what += f"_init_weights sets {them}: from_pretrained leaves there what the memory holds"
-    setters = "; ".join(_write_setter(place, tensor) for place, tensor in places.items())
-    hint = "in `_init_weights` of the base model, below `super()._init_weights(module)`: "
-    hint += f"`if isinstance(module, {owner}): {setters}`, with "
-    hint += "`from transformers import initialization as init`"
+    are, them = ("is", "it") if len(places) == 1 else ("are", "them")
+    setters = [_write_setter(place, tensor) for place, tensor in places.items()]
+    what = (
+        f"{owner}.{', '.join(places)} {are} in no checkpoint of the parent, and no "
+        f"_init_weights sets {them}: from_pretrained leaves there what the memory holds"
+    )
+    hint = (
+        "in `_init_weights` of the base model, below `super()._init_weights(module)`: "
+        f"`if isinstance(module, {owner}): {'; '.join(setters)}`, with "
+        "`from transformers import initialization as init`"
+    )
     return what, hint
 
 
 def _write_setter(place: str, tensor: Tensor) -> str:
     """The statement that fills a tensor as its constructor meant it, as far as that shows."""
     value = "" if tensor.value is None else ast.unparse(tensor.value)
-    fill = re.search(r"\btorch\.(ones|zeros)\b", value)
-    listed, is_listed, rest = place.partition(f".{ANY}")
-    target = re.sub(r"\.(\d+)\b", r"[\1]", f"item{rest}" if is_listed else f"module.{place}")
-    loop = f"for item in module.{listed}: " if is_listed else ""
-    if not fill and not tensor.is_parameter:
-        return f"{loop}init.copy_({target}, ...)"
-    return f"{loop}init.{fill[1] if fill else 'normal'}_({target})"
+    constant = re.search(r"\btorch\.(ones|zeros)\b", value)
+    target = f"module.{place}"
+    loop = ""
+    if f".{ANY}" in target:
+        listed, _, rest = target.partition(f".{ANY}")
+        target = f"item{rest}"
+        loop = f"for item in {listed}: "
+    target = re.sub(r"\.(\d+)\b", r"[\1]", target)
+    if constant:
+        return f"{loop}init.{constant[1]}_({target})"
+    if tensor.is_parameter:
+        return f"{loop}init.normal_({target})"
+    return f"{loop}init.copy_({target}, ...)"

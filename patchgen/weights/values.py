@@ -237,17 +237,20 @@ def path_of(steps: Steps) -> str:
 def list_as(method: str, owner: Object | dict[str, Values]) -> dict[str, Values]:
     """What `named_parameters()`, `children()`, `items()` and the like give."""
     pairs: list[tuple[str, Values]] = []
-    if isinstance(owner, dict) or method in ("values", "items", "children", "named_children"):
-        pairs += (owner if isinstance(owner, dict) else owner.slots).items()
+    if isinstance(owner, dict):
+        pairs += owner.items()
+    elif method in ("values", "items", "children", "named_children"):
+        pairs += owner.slots.items()
     elif method.endswith("modules"):
-        pairs += [("", [each]) for each in list_modules(owner)]
+        for module in list_modules(owner):
+            pairs.append(("", [module]))
     else:
         for tensor, steps in list_tensors(owner):
             if tensor.is_parameter is method.endswith("parameters"):
                 pairs.append((path_of(steps), [tensor]))
     if method.startswith("named_") or method == "items":
-        return numbered([[numbered([[name], values])] for name, values in pairs])
-    return numbered([values for _, values in pairs])
+        return numbered([numbered([[name], values])] for name, values in pairs)
+    return numbered(values for _, values in pairs)
 
 
 def numbered(items: Iterable[Values]) -> dict[str, Values]:
