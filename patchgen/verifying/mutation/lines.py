@@ -76,13 +76,12 @@ def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
     ending, theirs = max((same_ending(name), name) for name in (*classes, ""))
     own_prefix, prefix = head[:-ending], theirs[:-ending]
     renamed = re.sub(rf"\b(_?){own_prefix}(?=[A-Z])", rf"\g<1>{prefix}", text)
-    lines, others = parent.split("\n"), renamed.split("\n")
-    matcher = difflib.SequenceMatcher(None, lines, others, autojunk=False)
-    unlike: set[int] = set()
-    for kind, _, _, first, last in matcher.get_opcodes():
-        if kind != "equal":
-            unlike.update(range(first + 1, last + 1))
-    return frozenset(unlike)
+    lines = renamed.split("\n")
+    matcher = difflib.SequenceMatcher(None, parent.split("\n"), lines, autojunk=False)
+    alike: set[int] = set()
+    for _, first, size in matcher.get_matching_blocks():
+        alike.update(range(first + 1, first + size + 1))
+    return frozenset(range(1, len(lines) + 1)) - alike
 
 
 # --- what can run
@@ -98,12 +97,12 @@ def iterate_codes(code: CodeType) -> Iterator[CodeType]:
 
 def find_executable_lines(text: str, name: str) -> frozenset[int]:
     """The lines of a file at which something runs, docstrings left out."""
-    lines = set(find_import_lines(text, name, functions=True))
+    lines = find_import_lines(text, name, functions=True)
     for node in ast.walk(ast.parse(text)):
         match node:
-            case ast.Expr(value=ast.Constant(value=str())):
-                lines.difference_update(_range(node, node))
-    return frozenset(lines)
+            case ast.Expr(ast.Constant(str())):
+                lines = lines.difference(_range(node, node))
+    return lines
 
 
 def find_import_lines(text: str, name: str, *, functions: bool = False) -> frozenset[int]:

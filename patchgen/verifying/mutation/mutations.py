@@ -52,11 +52,11 @@ class Mutant:
     def diff(self, right: str) -> str:
         """The lines that it changes, before and after."""
         first = right.rfind("\n", 0, self.start) + 1
-        end = right.find("\n", self.end)
-        last = len(right) if end < 0 else end
-        before = right[first:last]
-        after = right[first : self.start] + self.replacement + right[self.end : last]
-        compared = difflib.ndiff(before.split("\n"), after.split("\n"))
+        last = f"{right}\n".index("\n", self.end)
+        before = right[first:last].split("\n")
+        wrong = self.text(right)
+        after = wrong[first : last + len(wrong) - len(right)].split("\n")
+        compared = difflib.ndiff(before, after)
         lines = [line.rstrip() for line in compared if line[0] != "?"]
         changed = [at for at, line in enumerate(lines) if line.startswith(("+", "-"))]
         if not changed:
@@ -123,9 +123,9 @@ class Source:
         if hasattr(node, "lineno"):
             start, end = self.span(node)
             return self.text[start:end]
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if isinstance(node.func.value, ast.Call) and not (node.args or node.keywords):
-                return f"{self.of(node.func.value)}.{node.func.attr}()"  # behind another call
+        match node:
+            case ast.Call(ast.Attribute(ast.Call() as called, name), [], []):
+                return f"{self.of(called)}.{name}()"
         return ast.unparse(ast.fix_missing_locations(node))
 
 
@@ -141,6 +141,10 @@ class Site:
     field: str  # of the parent
     function: str
     body: Function  # of that name
+
+    @property
+    def is_argument(self) -> bool:
+        return isinstance(self.parent, ast.Call) and self.field == "args"
 
 
 _NOT_RUN = ("annotation", "returns", "decorator_list", "type_params")
@@ -181,17 +185,21 @@ def _is_size(node: ast.AST) -> bool:
     return _called(node) in ("len", "size", "numel")
 
 
+_SPEAKERS = ("logger", "warnings", "logging")
+
+
 def _only_speaks(node: ast.AST) -> bool:
     silent = ast.Raise | ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Pass
     if isinstance(node, silent):
         return True
-    if not isinstance(node, ast.Expr):
-        return False
-    called = node.value.func if isinstance(node.value, ast.Call) else None
-    while isinstance(called, ast.Attribute):
-        called = called.value
-    speaks = isinstance(called, ast.Name) and called.id in ("logger", "warnings", "logging")
-    return speaks or isinstance(node.value, ast.Constant)
+    match node:
+        case ast.Expr(ast.Constant()):
+            return True
+        case ast.Expr(ast.Call(called)):
+            while isinstance(called, ast.Attribute):
+                called = called.value
+            return isinstance(called, ast.Name) and called.id in _SPEAKERS
+    return False
 
 
 # --- which
@@ -205,9 +213,7 @@ def _errors_at(site: Site, source: Source) -> _Rewritten:
         return
     if isinstance(node, ast.Call):
         yield from _of_arguments(node, site.body, source)
-    is_alone = isinstance(site.parent, ast.stmt | ast.keyword) or (
-        isinstance(site.parent, ast.Call) and site.field == "args"
-    )
+    is_alone = site.is_argument or isinstance(site.parent, ast.stmt | ast.keyword)
     for says, new in _of_expression(node, site):
         text = source.of(new)
         # Its neighbours could take it apart.
@@ -267,11 +273,10 @@ def _of_expression(node: ast.expr, site: Site) -> _Replaced:
     is_whole = isinstance(site.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword)
     if is_whole and _is_tensor(node, site.parent):
         yield "detached", ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
-    if isinstance(site.parent, ast.Call) and site.field == "args":
-        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-        is_optional = any(part in name for part in _OPTIONAL)
-        if is_optional and not _is_asked_for(name, site.body):
-            yield "argument is None", ast.Constant(None)
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    is_optional = any(part in name for part in _OPTIONAL)
+    if site.is_argument and is_optional and not _is_asked_for(name, site.body):
+        yield "argument is None", ast.Constant(None)
 
 
 def _is_test(site: Site) -> bool:
@@ -299,6 +304,7 @@ def _asks_for_none(node: ast.AST) -> bool:
 
 
 def _is_about_none(node: ast.AST) -> bool:
+    """`x is None`, `x is not None`."""
     match node:
         case ast.Compare(ops=[ast.Is() | ast.IsNot(), *_], comparators=[ast.Constant(None), *_]):
             return True
@@ -332,9 +338,10 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
             # The other way round, or where others ask too, what is not there would be used.
             asked = [ast.dump(each) for each in ast.walk(site.body)].count(ast.dump(node))
             refuses = any(isinstance(each, ast.Raise) for each in ast.walk(site.parent))
-            is_other = site.field != "test" or isinstance(node.ops[0], ast.IsNot)
+            is_none = isinstance(node.ops[0], ast.Is)
+            is_other = site.field != "test" or not is_none
             if asked == 1 and is_other and not refuses:
-                yield "taken for None", ast.Constant(isinstance(node.ops[0], ast.Is))
+                yield "taken for None", ast.Constant(is_none)
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             for at, operator in enumerate(ops):
                 for other in _others(operator):
@@ -342,16 +349,16 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
                     says = f"{_sign(operator)} becomes {_sign(other)}"
                     yield says, ast.Compare(left, wrong, comparators)
         case ast.BoolOp(op=join, values=values):
-            is_and = isinstance(join, ast.And)
-            if not is_and:
+            if isinstance(join, ast.Or):
                 yield "or becomes and", ast.BoolOp(ast.And(), values)
             elif not any(map(_is_about_none, values)):
                 yield "and becomes or", ast.BoolOp(ast.Or(), values)
-            for at, term in enumerate(values):
-                if not _is_about_none(term):  # what it guards would be used
-                    rest = [*values[:at], *values[at + 1 :]]
-                    kept = rest[0] if len(rest) == 1 else ast.BoolOp(join, rest)
-                    yield f"without {ast.unparse(term)}", kept
+            for term in values:
+                if _is_about_none(term):  # what it guards would be used
+                    continue
+                rest = [other for other in values if other is not term]
+                kept = rest[0] if len(rest) == 1 else ast.BoolOp(join, rest)
+                yield f"without {ast.unparse(term)}", kept
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             if isinstance(operand, ast.Constant) and isinstance(operand.value, int):
                 yield "one less", ast.UnaryOp(ast.USub(), ast.Constant(operand.value + 1))
@@ -472,13 +479,12 @@ def _of_statement(site: Site, source: Source) -> _Rewritten:
         for other in _others(node.op):
             sign = _sign(other)
             yield f"becomes {sign}=", source.span(node), f"{target} {sign}= {value}"
-    if isinstance(node, ast.With) and len(node.items) == 1:
-        context = node.items[0].context_expr
-        start, _ = source.span(node)
-        _, end = source.span(context)
-        binds_nothing = node.items[0].optional_vars is None
-        if binds_nothing and source.text[end : end + 2] == ":\n":
-            yield f"without {source.of(context)}", (start, end), "if True"
+    match node:
+        case ast.With([ast.withitem(context, None)]):
+            start, _ = source.span(node)
+            _, end = source.span(context)
+            if source.text.startswith(":\n", end):
+                yield f"without {source.of(context)}", (start, end), "if True"
     if _may_go(node, site):
         yield "statement removed", source.span(node), "pass"
 

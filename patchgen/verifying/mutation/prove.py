@@ -20,6 +20,7 @@ import hashlib
 import math
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -69,31 +70,36 @@ class Living:
 
 
 def living(module: ModuleType, text: str) -> Living:
-    values = [*vars(module).values()]
-    for value in [*values]:
+    # `gc` leaves out what was frozen, which may be all that was imported first.
+    values = [*gc.get_objects(), *vars(module).values()]
+    for value in vars(module).values():
         if isinstance(value, type):
             values += vars(value).values()
-    # `gc` leaves out what was frozen, which may be all that was imported first.
-    every = [*gc.get_objects(), *values]
-    for each in every:  # which grows meanwhile
-        if type(each) in (FunctionType, classmethod, staticmethod) and hasattr(each, "__wrapped__"):
-            every.append(each.__wrapped__)
-    functions: dict[_Key, list[FunctionType]] = {}
-    for each in {id(each): each for each in every if type(each) is FunctionType}.values():
-        if each.__code__.co_filename == module.__file__:
-            functions.setdefault(_key(each.__code__), []).append(each)
+    functions: dict[_Key, list[FunctionType]] = defaultdict(list)
+    seen: set[int] = set()
+    for value in values:  # which grows meanwhile
+        if type(value) not in (FunctionType, classmethod, staticmethod) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if hasattr(value, "__wrapped__"):
+            values.append(value.__wrapped__)
+        if type(value) is FunctionType and value.__code__.co_filename == module.__file__:
+            functions[_key(value.__code__)].append(value)
     return Living(module, text, functions)
 
 
 @contextmanager
 def plant_mutant(right: Living, mutant: Mutant) -> Iterator[None]:
     """A context in which the module has the error."""
-    code = compile(mutant.text(right.text), str(right.module.__file__), "exec", dont_inherit=True)
-    own = [each for each in iterate_codes(code) if each.co_qualname == mutant.function]
-    before = [each for each in own if each.co_firstlineno <= mutant.line]
-    if not before:
+    module_code = compile(
+        mutant.text(right.text), str(right.module.__file__), "exec", dont_inherit=True
+    )
+    wrong = None
+    for code in iterate_codes(module_code):
+        if code.co_qualname == mutant.function and code.co_firstlineno <= mutant.line:
+            wrong = code  # the last that begins above the error
+    if wrong is None:
         raise LookupError(f"{mutant.function} is not compiled")
-    wrong = max(before, key=lambda each: each.co_firstlineno)
     if _key(wrong) not in right.functions:
         raise LookupError(f"no function is made of {mutant.function}")
     with swapped(right, [wrong]):
@@ -167,8 +173,9 @@ class MutatedPair(Pair):
     def of(is_built_anew: bool, loans: ExitStack, right: Pair) -> MutatedPair:
         own: Any = {each.name: getattr(right, each.name) for each in fields(Pair) if each.init}
         pair = MutatedPair(**own, right=right, is_built_anew=is_built_anew, loans=loans)
-        of_parent = ("_observations", "facts", "is_causal", "isolates_packed_texts")
-        vars(pair).update({name: vars(right)[name] for name in of_parent if name in vars(right)})
+        for of_parent in ("_observations", "facts", "is_causal", "isolates_packed_texts"):
+            if of_parent in vars(right):
+                vars(pair)[of_parent] = vars(right)[of_parent]
         return pair
 
     def models(
@@ -339,15 +346,17 @@ class MutationTest:
     def _built(self) -> Mapping[int, frozenset[int]]:
         """The lines that run while the model of each pair is built, by the pair's id."""
         built: dict[int, frozenset[int]] = {}
-        pairs = {id(run.pair): run.pair for run in self.runs.values()}
-        for key, pair in pairs.items():
+        for run in self.runs.values():
+            pair = run.pair
+            if id(pair) in built:
+                continue
+            built[id(pair)] = frozenset()
             # As the cases build it: a mixture's configuration has settings that the parent's lacks.
-            built[key] = frozenset()
             with contextlib.suppress(CannotBuild):  # each case has said so
                 parent = pair.master(torch.float32)
                 with watched(self._living, self._noting) as lines:
                     build_variant(parent, pair.variant_class, pair.build, pair.routes[0])
-                built[key] = frozenset(lines)
+                built[id(pair)] = frozenset(lines)
         return built
 
     @property
@@ -424,11 +433,10 @@ class MutationTest:
 
     def _that_run(self, mutant: Mutant) -> list[Watched]:
         """The cases that run its line; compiled ones only where nothing else does."""
-        runs = [
-            run
-            for run in self.runs.values()
-            if mutant.touches(run.lines | self._built[id(run.pair)])
-        ]
+        runs = []
+        for run in self.runs.values():
+            if mutant.touches(run.lines | self._built[id(run.pair)]):
+                runs.append(run)
         return self._ordered([run for run in runs if run.case.kind != "compiled"] or runs)
 
     def _ordered(self, runs: Sequence[Watched]) -> list[Watched]:
@@ -436,16 +444,18 @@ class MutationTest:
         paths = [run.lines & self._can_run for run in runs]
         telling, rest = order_cases([run.case for run in runs], paths)
         ordered = [runs[at] for at in (*telling, *rest)]
-        first_of: dict[str, str] = {}
-        effects: set[str] = set()
-        for case in (run.case for run in ordered):
-            first_of.setdefault(case.kind, case.name)
-            first_of.setdefault(case.head, case.name)
-            if case.kind == "effect":
-                effects.add(case.name)
-        sooner = effects.union(first_of.values())
-        others = sorted(ordered[FEW:], key=lambda run: run.case.name not in sooner)
-        return [*ordered[:FEW], *others]
+        sooner: list[Watched] = []
+        later: list[Watched] = []
+        met: set[str] = set()
+        for place, run in enumerate(ordered):
+            kind_and_head = {run.case.kind, run.case.head}
+            is_first = not kind_and_head <= met
+            met |= kind_and_head
+            if place < FEW or is_first or run.case.kind == "effect":
+                sooner.append(run)
+            else:
+                later.append(run)
+        return sooner + later
 
     def _tried(
         self, fate: MutantResult, runs: Sequence[Watched], mutated: Callable[[Pair], Pair]
@@ -457,7 +467,9 @@ class MutationTest:
         pairs: dict[int, Pair] = {}
         for run in runs:
             self.alive()
-            pair = pairs.setdefault(id(run.pair), pairs.get(id(run.pair)) or mutated(run.pair))
+            if id(run.pair) not in pairs:
+                pairs[id(run.pair)] = mutated(run.pair)
+            pair = pairs[id(run.pair)]
             if tried >= FEW:
                 if time.process_time() - begun > self.seconds:
                     break
