@@ -35,15 +35,19 @@ _SILENT = frozenset(
 def lacked(meaning: Meaning, flats: Collection[ModuleType]) -> list[str]:
     """What the modular file exports and none of its flat files has."""
     wanted = meaning.exported() | meaning.own_values().keys()
-    names = sorted(name for name in wanted if not any(hasattr(f, name) for f in flats))
-    return [f"{name}: the modular file defines it, and no flat file has it" for name in names]
+    for flat in flats:
+        wanted -= vars(flat).keys()
+    return [
+        f"{name}: the modular file defines it, and no flat file has it" for name in sorted(wanted)
+    ]
 
 
 def value_differences(meaning: Meaning, flat: ModuleType) -> Iterator[str]:
     """What differs between the values that the modular file binds and those of a flat file."""
     for name, meant in meaning.own_values().items():
         if hasattr(flat, name):
-            yield from (f"{name}{what}" for what in _differs(meaning, meant, getattr(flat, name)))
+            for what in _differs(meaning, meant, getattr(flat, name)):
+                yield f"{name}{what}"
 
 
 def class_differences(meaning: Meaning, flat: ModuleType) -> Iterator[str]:
@@ -53,8 +57,9 @@ def class_differences(meaning: Meaning, flat: ModuleType) -> Iterator[str]:
             continue
         # Nothing is known of a helper, such as a parent that stays.
         meant = [each for each in meaning.values_of(name) if meaning.name_of(each) is not None]
-        found = [list(_definition_differences(meaning, each, ours)) for each in meant]
-        yield from (f"{name}{what}" for what in min(found, key=len, default=[]))
+        differences = [list(_definition_differences(meaning, each, ours)) for each in meant]
+        for what in min(differences, key=len, default=[]):
+            yield f"{name}{what}"
 
 
 def _definition_differences(meaning: Meaning, meant: Any, ours: Any) -> Iterator[str]:
@@ -85,7 +90,7 @@ def _class_differences(meaning: Meaning, meant: type, flat: type) -> Iterator[st
 
 
 def _members(cls: type) -> dict[str, Any]:
-    found = {}
+    members = {}
     for name in dir(cls):
         try:
             value = inspect.getattr_static(cls, name)
@@ -93,8 +98,8 @@ def _members(cls: type) -> dict[str, Any]:
             continue
         is_edit = callable(value) and isinstance(inspect.unwrap(value), Edit)
         if not (name in _SILENT or _OWN_OF_FLAT.fullmatch(name) or is_edit):
-            found[name] = value
-    return found
+            members[name] = value
+    return members
 
 
 # --- the order of bases
@@ -119,18 +124,18 @@ def _flat_order(flat: type) -> list[str]:
 
 def _bases(meaning: Meaning, cls: type, flat: type) -> list[str]:
     """The bases that somebody wrote and that are not merged; none that another of them inherits."""
-    written: list[type] = []
-    own = _plain(flat.__name__)
+    written: dict[type, str] = {}
+    inherited = {_plain(base.__name__) for base in flat.__mro__[1:]}
+    inherited.discard(_plain(flat.__name__))
     waiting = list(cls.__bases__)
     while waiting:
-        each = waiting.pop(0)
-        name = meaning.name_of(each) or each.__name__
-        is_there = any(_plain(base.__name__) == name for base in flat.__mro__[1:])
-        if meaning.is_own(each) and (name == own or not is_there):
-            waiting[:0] = each.__bases__
-        elif each not in (object, nn.Module):  # which every other base inherits
-            written.append(each)
-    return [meaning.name_of(each) or each.__name__ for each in dict.fromkeys(written)]
+        base = waiting.pop(0)
+        name = meaning.name_of(base) or base.__name__
+        if meaning.is_own(base) and name not in inherited:
+            waiting[:0] = base.__bases__
+        elif base not in (object, nn.Module):  # which every other base inherits
+            written[base] = name
+    return list(written.values())
 
 
 def _plain(name: str) -> str:
@@ -147,29 +152,30 @@ def _differs(meaning: Meaning, meant: Any, flat: Any) -> Iterator[str]:
         if isinstance(meant, kind) and isinstance(flat, kind):
             meant, flat = meant.__func__, flat.__func__
     if isinstance(meant, property) and isinstance(flat, property):
-        parts = [
-            [name for name in ("fget", "fset", "fdel") if getattr(each, name)]
-            for each in (meant, flat)
-        ]
-        if parts[0] != parts[1]:
-            yield f" is a property with {' '.join(parts[1])}, not {' '.join(parts[0])}"
+        wanted, own = _accessors(meant), _accessors(flat)
+        if own != wanted:
+            yield f" is a property with {own}, not {wanted}"
     elif isinstance(meant, FunctionType) and isinstance(flat, FunctionType):
-        signatures = [_signature(meaning, each) for each in (meant, flat)]
-        if signatures[0] != signatures[1]:
-            yield f" takes ({', '.join(signatures[1])}), not ({', '.join(signatures[0])})"
+        wanted, own = _signature(meaning, meant), _signature(meaning, flat)
+        if own != wanted:
+            yield f" takes ({own}), not ({wanted})"
     else:
-        values = [_described(meaning, each) for each in (meant, flat)]
-        if values[0] != values[1]:
-            yield f" is {_short(values[1])}, not {_short(values[0])}"
+        value, own_value = _described(meaning, meant), _described(meaning, flat)
+        if own_value != value:
+            yield f" is {_short(own_value)}, not {_short(value)}"
 
 
-def _signature(meaning: Meaning, function: FunctionType) -> list[str]:
+def _accessors(member: property) -> str:
+    return " ".join(name for name in ("fget", "fset", "fdel") if getattr(member, name))
+
+
+def _signature(meaning: Meaning, function: FunctionType) -> str:
     """Each parameter: its kind, name and default."""
-    said = []
+    parameters = []
     for each in inspect.signature(function).parameters.values():
         default = "" if each.default is each.empty else f"={_described(meaning, each.default)}"
-        said.append(f"{_STARS.get(each.kind, '')}{each.name}{default}")
-    return said
+        parameters.append(f"{_STARS.get(each.kind, '')}{each.name}{default}")
+    return ", ".join(parameters)
 
 
 _STARS: dict[Any, str] = {
@@ -198,12 +204,12 @@ def _described(meaning: Meaning, value: Any) -> Any:
             return ("Logger", value.level)
         case None | bool() | int() | float() | complex() | bytes():
             return repr(value)
-    of = type(value)
+    kind = type(value).__name__
     if dataclasses.is_dataclass(value):
-        return (of.__name__, _described(meaning, dict(vars(value))))
-    return (
-        of.__name__ if " at 0x" in repr(value) else (of.__name__, meaning.renamed_in(repr(value)))
-    )
+        return (kind, _described(meaning, dict(vars(value))))
+    if " at 0x" in repr(value):
+        return kind
+    return (kind, meaning.renamed_in(repr(value)))
 
 
 def _short(value: Any) -> str:

@@ -19,12 +19,13 @@ import ast
 import builtins
 import copy
 import inspect
+import itertools
 import linecache
 import sys
 import textwrap
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -34,7 +35,7 @@ from patchgen.syntax.trees import Function
 
 # The names of a module as its own text means them.
 Originals = Callable[[str], Mapping[str, Any]]
-_NUMBERS = count()
+_NUMBERS = itertools.count()
 _METHODS: dict[tuple[type, str], Method] = {}
 _PLACES = ("new", "before", "after")
 
@@ -54,13 +55,11 @@ class Method:
 
     def compiled(self) -> Any:
         """The method, with the decorators that it has."""
-        given = ["__class__"]
+        parameters = ["__class__"]
         for number in range(len(self.names)):
-            given.append(f"_names{number}")
-        tree = ast.parse(f"def make({', '.join(given)}): return {self.node.name}")
-        (make,) = tree.body
-        assert isinstance(make, ast.FunctionDef)
-        make.body.insert(0, copy.deepcopy(self.node))
+            parameters.append(f"_names{number}")
+        tree: Any = ast.parse(f"def make({', '.join(parameters)}): return {self.node.name}")
+        tree.body[0].body.insert(0, self.node)
         text = ast.unparse(tree)
         module = sys.modules[self.module]
         # Beside the module's own file: transformers reads the model's name from its path.
@@ -89,31 +88,32 @@ def make_edits(cls: type, originals: Originals) -> None:
     """
     made: dict[tuple[type, str], Any] = {}
     for owner in reversed(cls.__mro__):
-        found = [inspect.unwrap(value) for value in vars(owner).values() if callable(value)]
-        mine = [value for value in found if isinstance(value, Edit)]
-        for each in mine:
-            method = made.get((owner, each.method)) or _next(cls, owner, each.method, made)
-            made[owner, each.method] = _edited(each, method, originals)
-    fronts: dict[type, dict[str, Any]] = {}
+        callables = [inspect.unwrap(value) for value in vars(owner).values() if callable(value)]
+        for declared in callables:
+            if isinstance(declared, Edit):
+                key = (owner, declared.method)
+                method = made.get(key) or _next(cls, owner, declared.method, made)
+                made[key] = _edited(declared, method, originals)
+    before: dict[type, dict[str, Method]] = defaultdict(dict)  # by the base that they stand before
     for (owner, name), method in made.items():
-        value = method.compiled()
         if owner is cls:
-            setattr(cls, name, value)
+            setattr(cls, name, method.compiled())
             _METHODS[cls, name] = method
             continue
         base = next(base for base in cls.__bases__ if issubclass(base, owner))
         between = base.__mro__[: base.__mro__.index(owner)]
-        if any(name in vars(each) for each in between):
-            continue  # an edited base of the file's own: it is there as it was made
-        fronts.setdefault(base, {})[name] = value
+        # An edited base of the file's own has it, as it was made.
+        if not any(name in vars(each) for each in between):
+            before[base][name] = method
+    fronts: dict[type, type] = {}
+    for base, methods in before.items():
+        members = {name: method.compiled() for name, method in methods.items()}
+        fronts[base] = type(base.__name__, (base,), members)
+        fronts[base].__module__ = base.__module__
+        for name, method in methods.items():
+            _METHODS[fronts[base], name] = method
     if fronts:
-        new = {base: type(base.__name__, (base,), members) for base, members in fronts.items()}
-        for (owner, name), method in made.items():
-            front = next((each for each in fronts if issubclass(each, owner)), None)
-            if front is not None and name in fronts[front]:
-                new[front].__module__ = front.__module__
-                _METHODS[new[front], name] = method
-        cls.__bases__ = tuple(new.get(base, base) for base in cls.__bases__)
+        cls.__bases__ = tuple(fronts.get(base, base) for base in cls.__bases__)
 
 
 def _next(cls: type, owner: type, name: str, made: Mapping[tuple[type, str], Method]) -> Method:
@@ -131,14 +131,15 @@ def _next(cls: type, owner: type, name: str, made: Mapping[tuple[type, str], Met
 
 def _written(cls: type, name: str) -> Method:
     """A method as its file has it."""
-    module = sys.modules[cls.__module__]
-    text = "".join(linecache.getlines(str(module.__file__)))
+    file = sys.modules[cls.__module__].__file__
+    text = "".join(linecache.getlines(str(file)))
     for node in ast.parse(text).body:
-        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
-            own = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == name]
-            if own:
-                return Method(own[-1], cls.__module__, cls)
-    raise DoesNotMatch(f"{cls.__name__}.{name} is not written in {module.__file__}")
+        if not isinstance(node, ast.ClassDef) or node.name != cls.__name__:
+            continue
+        for member in reversed(node.body):
+            if isinstance(member, ast.FunctionDef) and member.name == name:
+                return Method(member, cls.__module__, cls)
+    raise DoesNotMatch(f"{cls.__name__}.{name} is not written in {file}")
 
 
 # --- one edit
@@ -175,19 +176,25 @@ class _Edit:
         """Make all of it in `method`."""
         self.read_names()
         self.change_signature(method)
-        decorators = self.declared.decorator_list
-        at = next(n for n, each in enumerate(decorators) if "edit(" in ast.unparse(each))
-        method.decorator_list[:0] = [self.carried(each) for each in decorators[:at]]
-        found = []
+        above: list[ast.expr] = []
+        for decorator in self.declared.decorator_list:
+            if "edit(" in ast.unparse(decorator):
+                break
+            above.append(self.carried(decorator))
+        method.decorator_list[:0] = above
+        replacements: list[tuple[Match, str, list[ast.stmt]]] = []
         for old, place, new in self.pairs(self.declared.body):
-            matches = list(self.matches(method, old, is_whole=place != "new" or not _alone(new)))
+            is_whole = place != "new" or not _alone(new)
+            matches = list(self.matches(method, old, is_whole))
             if len(matches) != times:
                 what = f"{self.declared.name} matches {len(matches)} times, not {times}"
                 raise DoesNotMatch(f"{what}: {ast.unparse(ast.Module(old, []))[:80]}")
-            found += [(match, place, new) for match in matches]
-        for match, place, new in found:
-            code = [self.filled(each, match) for each in copy.deepcopy(new)]
-            match.replace(method, place, _flat(code))
+            for match in matches:
+                replacements.append((match, place, new))
+        for match, place, new in replacements:
+            # As a module, since a statement may become several.
+            code: ast.Module = self.carried(ast.Module(new, []), match)
+            match.replace(method, place, code.body)
         method.body = method.body or [ast.Pass()]
         ast.fix_missing_locations(method)
 
@@ -222,10 +229,10 @@ class _Edit:
         theirs = method.args
         plain = [*own.posonlyargs, *own.args]
         # Defaults belong to the last ones.
-        without = len(plain) - len(own.defaults)
+        required = len(plain) - len(own.defaults)
+        defaults = [*[None] * required, *own.defaults]
         is_named = theirs.vararg is not None
-        for number, argument in enumerate(plain):
-            default = own.defaults[number - without] if number >= without else None
+        for argument, default in zip(plain, defaults, strict=True):
             self.change_parameter(theirs, argument, default, is_named)
         for argument, default in zip(own.kwonlyargs, own.kw_defaults, strict=True):
             self.change_parameter(theirs, argument, default, is_named=True)
@@ -254,10 +261,9 @@ class _Edit:
     ) -> Iterator[Match]:
         """Every place of `method` that `old` matches."""
         if _alone(old) and not is_whole:
-            for node in [part for each in method.body for part in ast.walk(each)]:
+            pattern: Any = old[0]
+            for node in ast.walk(ast.Module(method.body, [])):
                 match = Match(node, [])
-                pattern = old[0]
-                assert isinstance(pattern, ast.Expr)
                 if isinstance(node, ast.expr) and self.fits(pattern.value, node, match):
                     yield match
             return
@@ -333,49 +339,42 @@ class _Edit:
 
     def fits_call(self, old: ast.Call, given: ast.Call, match: Match) -> bool:
         """`f(x, ..., y=1)`: the other arguments are what `...` stands for."""
-        at = next(n for n, each in enumerate(old.args) if _is_dots(each))
-        if len(given.args) < at or not self.fits(old.func, given.func, match):
+        before = list(itertools.takewhile(lambda argument: not _is_dots(argument), old.args))
+        rest = given.args[len(before) :]
+        if not self.fits(old.func, given.func, match):
             return False
-        if not self.fits(old.args[:at], given.args[:at], match):
+        if not self.fits(before, given.args[: len(before)], match):
             return False
-        named = {each.arg: each for each in given.keywords}
-        for each in old.keywords:
-            theirs = named.pop(each.arg, None)
-            if theirs is None or not self.fits(each.value, theirs.value, match):
+        others = {keyword.arg: keyword for keyword in given.keywords}
+        for keyword in old.keywords:
+            theirs = others.pop(keyword.arg, None)
+            if theirs is None or not self.fits(keyword.value, theirs.value, match):
                 return False
-        match.arguments = (given.args[at:], list(named.values()))
+        match.arguments = (rest, list(others.values()))
         return True
 
     def root(self, node: ast.expr) -> str:
         """The global that a dotted name begins with; "" for a variable, or what is no such name."""
-        while isinstance(node, ast.Attribute):
-            node = node.value
-        is_global = isinstance(node, ast.Name) and node.id not in self.variables | self.holes
-        return node.id if is_global and isinstance(node, ast.Name) else ""
+        name = _first_name(node)
+        return "" if name in self.variables | self.holes else name
 
     def is_same_global(self, old: ast.expr, given: Any) -> bool:
         """Whether a dotted name of the edit means what one of the method does."""
-        if not isinstance(given, ast.Name | ast.Attribute):
+        parameters = {node.arg for node in ast.walk(self.method) if isinstance(node, ast.arg)}
+        first = _first_name(given)
+        if not first or first in parameters:
             return False
-        local = {n.arg for n in ast.walk(self.method) if isinstance(n, ast.arg)}
-        first: ast.expr = given
-        while isinstance(first, ast.Attribute):
-            first = first.value
-        if not isinstance(first, ast.Name) or first.id in local:
+        meant = _valued(old, self.names)
+        if meant is _NOTHING:
             return False
-        ours = _valued(old, self.names)
         module = vars(sys.modules[self.module])
-        theirs = [_valued(given, Names(each)) for each in (self.parent, module)]
-        return ours is not _NOTHING and any(ours is each for each in theirs)
+        return any(meant is _valued(given, Names(names)) for names in (self.parent, module))
 
     # --- the new code
 
-    def carried(self, node: Any) -> Any:
+    def carried(self, node: Any, match: Match | None = None) -> Any:
         """Code of the edit in the method: its globals are read from its own file."""
-        return _Carry(self).visit(copy.deepcopy(node))
-
-    def filled(self, node: Any, match: Match) -> Any:
-        return _Carry(self, match).visit(node)
+        return _Carry(self, match).visit(copy.deepcopy(node))
 
 
 @dataclass
@@ -401,14 +400,15 @@ class Match:
             assert isinstance(new, ast.Expr)
             _Replace(self.node, new.value).visit(method)
             return
-        first = next(n for n, each in enumerate(self.body) if each is self.statements[0])
+        first = self.body.index(self.statements[0])
         end = first + len(self.statements)
-        kept = [each for each in code if not isinstance(each, ast.Pass)]
         if place == "before":
             end = first
         elif place == "after":
             first = end
-        self.body[first:end] = kept or ([ast.Pass()] if end - first == len(self.body) else [])
+        self.body[first:end] = [each for each in code if not isinstance(each, ast.Pass)]
+        if not self.body:
+            self.body.append(ast.Pass())
 
 
 class _Replace(ast.NodeTransformer):
@@ -434,13 +434,15 @@ class _Carry(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        dots = [n for n, each in enumerate(node.args) if _is_dots(each)]
+        dots = [place for place, argument in enumerate(node.args) if _is_dots(argument)]
         self.generic_visit(node)
         if self.match and dots:
-            given, named = copy.deepcopy(self.match.arguments)
-            node.args[dots[0] : dots[0] + 1] = given
-            plain = [each for each in named if each.arg]
-            node.keywords = [*plain, *node.keywords, *(each for each in named if not each.arg)]
+            rest, others = copy.deepcopy(self.match.arguments)
+            node.args[dots[0] : dots[0] + 1] = rest
+            for keyword in reversed(others):
+                # What has a name comes first, and `**kwargs` last.
+                place = 0 if keyword.arg else len(node.keywords)
+                node.keywords.insert(place, keyword)
         return node
 
     def visit_Expr(self, node: ast.Expr) -> Any:
@@ -452,6 +454,13 @@ class _Carry(ast.NodeTransformer):
 # --- small things
 
 _NOTHING = object()
+
+
+def _first_name(node: Any) -> str:
+    """The name that a dotted name begins with; "" for what is no such name."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _valued(node: ast.expr, names: Names) -> Any:
@@ -514,13 +523,8 @@ def _alone(body: list[ast.stmt]) -> bool:
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
     """Every list of statements below `node`."""
+    for child in ast.iter_child_nodes(node):
+        yield from _bodies(child)
     for _, value in ast.iter_fields(node):
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
-                yield from _bodies(child)
         if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
             yield value
-
-
-def _flat(code: list[Any]) -> list[ast.stmt]:
-    return [part for each in code for part in (each if isinstance(each, list) else [each])]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from types import ModuleType
 
@@ -27,7 +27,7 @@ __all__ = ["Judgement", "NotJudged", "examine", "imported", "judge", "run_as_pyt
 
 # One step of training, and one that reads padding.
 SCENARIOS = (Scenario(train=True), Scenario(rows="left"))
-_NUMBERS = count()
+_NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ def judge(
         if isinstance(modules, str):
             return [modules]
         if heads is None:
-            heads = [head for name, text in flat.items() for head in _heads(modules[name], text)]
+            heads = []
+            for name, text in flat.items():
+                heads += _heads(modules[name], text)
         found = examine(meaning, list(modules.values()), heads, SCENARIOS)
     if found.not_judged and not found.differences:
         raise NotJudged(found.not_judged)
@@ -64,10 +66,12 @@ def _heads(module: ModuleType, text: str) -> list[str]:
     """The first public model class, or the last of the file where it names none as public."""
     if listed := find_heads(text)[:1]:
         return list(listed)
-    kinds = [each for each in vars(module).values() if isinstance(each, type)]
-    own = [kind for kind in kinds if kind.__module__ == module.__name__]
-    models = [kind.__name__ for kind in own if issubclass(kind, PreTrainedModel)]
-    return [name for name in models if not name.endswith("PreTrainedModel")][-1:]
+    models = []
+    for cls in vars(module).values():
+        if isinstance(cls, type) and cls.__module__ == module.__name__:
+            if issubclass(cls, PreTrainedModel) and not cls.__name__.endswith("PreTrainedModel"):
+                models.append(cls.__name__)
+    return models[-1:]
 
 
 def examine(
@@ -81,8 +85,11 @@ def examine(
     for flat in flats:
         found += class_differences(meaning, flat)
         found += value_differences(meaning, flat)
-    tensors, why = 0, ""
-    for flat, head in [(flat, head) for flat in flats for head in heads if hasattr(flat, head)]:
+    tensors = 0
+    why = ""
+    for flat, head in itertools.product(flats, heads):
+        if not hasattr(flat, head):
+            continue
         try:
             report = compare_models(meaning, flat, head, scenarios)
             found += report.differences

@@ -61,25 +61,24 @@ def compare_models(
     draw_weights(model)
     other.load_state_dict(model.state_dict())
     tensors = 0
-    for attention in ("", "eager"):
-        for scenario in scenarios[: 1 if attention else None]:
-            try:
-                _set_attention(model, attention)
-                inputs = make_inputs(theirs, model.config, scenario).to("cpu", torch.float32)
-                expected = observe_step(model, inputs, scenario)
-            except Exception as error:
-                if tensors:  # it runs otherwise
-                    continue
-                raise NotJudged(
-                    f"{head} is not run by Python: {describe_error(error, 200)}"
-                ) from error
-            try:
-                _set_attention(other, attention)
-                observed = observe_step(other, inputs, scenario)
-            except Exception as error:
-                return Compared((*found, f"{head} cannot be run: {describe_error(error, 200)}"))
-            tensors += len(expected)
-            found += _different(f"{head}: its", expected, observed)
+    runs = [("", scenario) for scenario in scenarios]
+    for attention, scenario in [*runs, ("eager", scenarios[0])]:
+        try:
+            _set_attention(model, attention)
+            inputs = make_inputs(theirs, model.config, scenario).to("cpu", torch.float32)
+            expected = observe_step(model, inputs, scenario)
+        except Exception as error:
+            if tensors:  # it runs otherwise
+                continue
+            what = f"{head} is not run by Python: {describe_error(error, 200)}"
+            raise NotJudged(what) from error
+        try:
+            _set_attention(other, attention)
+            observed = observe_step(other, inputs, scenario)
+        except Exception as error:
+            return Compared((*found, f"{head} cannot be run: {describe_error(error, 200)}"))
+        tensors += len(expected)
+        found += _different(f"{head}: its", expected, observed)
     return Compared(tuple(dict.fromkeys(found)), tensors)
 
 
@@ -148,16 +147,22 @@ def _different(what: str, expected: dict[str, Tensor], found: dict[str, Tensor])
         side = "the modular file's" if names[0] in expected else "the flat file's"
         yield f"{what} {names[0]} is {side} alone"
         return
-    floats = [tensor for name, tensor in expected.items() if "gradient" in name and tensor.numel()]
-    largest = max((float(tensor.abs().nan_to_num().max()) for tensor in floats), default=0.0)
-    wrong = [
-        name
-        for name, tensor in expected.items()
-        if not _are_equal(tensor, found[name], NEAR_ZERO * largest * ("gradient" in name))
-    ]
+    gradients = [name for name in expected if "gradient" in name]
+    largest = max((_largest(expected[name]) for name in gradients), default=0.0)
+    wrong = []
+    for name, tensor in expected.items():
+        allowed = NEAR_ZERO * largest if name in gradients else 0.0
+        if not _are_equal(tensor, found[name], allowed):
+            wrong.append(name)
     if wrong:
         more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         yield f"{what} {wrong[0]} is not what Python computes{more}"
+
+
+def _largest(tensor: Tensor) -> float:
+    """The largest absolute value that is finite; 0 where there is none."""
+    finite = tensor[tensor.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 def _are_equal(one: Tensor, two: Tensor, allowed: float) -> bool:
@@ -167,6 +172,5 @@ def _are_equal(one: Tensor, two: Tensor, allowed: float) -> bool:
         return torch.equal(one, two)
     if torch.equal(one.nan_to_num(), two.nan_to_num()):
         return True
-    largest = float(one[one.isfinite()].abs().max()) if one.isfinite().any() else 0.0
-    limit = max(CLOSE * largest, allowed)
+    limit = max(CLOSE * _largest(one), allowed)
     return torch.allclose(one, two, rtol=0, atol=limit, equal_nan=True)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import functools
 import importlib
 import linecache
 import re
@@ -104,26 +103,27 @@ class Meaning:
 
     def find_replaced(self, modular: Modular) -> None:
         """Note in each copy which of its names the modular file's take the place of."""
-        pairs = [
-            (name, module, parent)
-            for name, node in modular.classes.items()
-            for module, parent in modular.parents_of(node)
-        ]
-        followed = {module for _, module, parent in pairs if parent in modular.defined}
-        for module in dict.fromkeys(module for _, module, _ in pairs):
+        prefixes: dict[str, Counter[tuple[str, str]]] = {}
+        followed = set()
+        for name, node in modular.classes.items():
+            for module, parent in modular.parents_of(node):
+                removed = self.copy_of(module).removed
+                removed.setdefault(parent, set()).update(_removals(node))
+                if parent in modular.defined:
+                    followed.add(module)
+                pair = _prefixes(name, parent)
+                shared = prefixes.setdefault(module, Counter())
+                # TinyLlamaMLP(LlamaMLP) says of no prefix what becomes of it.
+                if pair is not None and pair[0]:
+                    shared[pair] += 1
+        for module, shared in prefixes.items():
             copy = self.copy_of(module)
-            prefixes = [_prefixes(name, parent) for name, of, parent in pairs if of == module]
-            kinds = {each for each in followed if _kind(each) == _kind(module)}
-            # TinyLlamaMLP(LlamaMLP) says of no prefix what becomes of it.
-            shared = Counter(pair for pair in prefixes if pair is not None and pair[0])
             if shared:
                 copy.lent = shared.most_common(1)[0][0]
-            if not kinds:
+            copy.is_followed = module in followed
+            if _kind(module) not in map(_kind, followed):
+                copy.is_followed = True
                 copy.prefix, copy.new_prefix = copy.lent
-            copy.is_followed = module in followed or not kinds
-        for node in modular.classes.values():
-            for module, parent in modular.parents_of(node):
-                self.copies[module].removed.setdefault(parent, set()).update(_removals(node))
         modules = [each for each in modular.mentioned if _kind(each) == "modeling"]
         if not self.copies and len(modules) == 1:  # functions alone
             self.copy_of(modules[0]).is_followed = True
@@ -142,12 +142,12 @@ class Meaning:
         """What `name` of the flat file may mean: two models may give it under one new prefix."""
         if name in self.modular.defined:
             return [vars(self.modular.module)[name]]
-        return [
-            vars(copy.module)[theirs]
-            for copy in self.copies.values()
-            for theirs in copy.originals
-            if name in (copy.renamed(theirs), copy.as_helper(theirs))
-        ]
+        values = []
+        for copy in self.copies.values():
+            for theirs in copy.originals:
+                if name in (copy.renamed(theirs), copy.as_helper(theirs)):
+                    values.append(vars(copy.module)[theirs])
+        return values
 
     def value_of(self, name: str) -> Any:
         """What a class that the modular file is about means; raises NotJudged."""
@@ -179,30 +179,29 @@ class Meaning:
         """`text` with the names of a new model in place of its parent's."""
         for copy in self.copies.values():
             if copy.prefix:
-                own = "|".join(sorted(map(re.escape, copy.originals), key=len, reverse=True))
-                names = {name: copy.renamed(name) for name in copy.originals}
-                text = re.sub(rf"\b({own})\b", functools.partial(_look_up, names), text)
+                text = re.sub(r"\b\w+\b", copy.rename_known, text)
         return re.sub(rf"_as_python_{self.number}\b", "", text)
 
     def exported(self) -> set[str]:
         """The classes and functions that a flat file has to have."""
-        own = {
-            n.name for n in self.modular.tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)
-        }
+        own = set()
+        for node in self.modular.tree.body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                own.add(node.name)
         return own.intersection(vars(self.modular.module).get("__all__", own))
 
     def own_values(self) -> dict[str, Any]:
         """What the modular file binds otherwise than by a class, a function or an import."""
         definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
         body = [each for each in self.modular.tree.body if not isinstance(each, definitions)]
-        names: list[str] = []
-        for part in own_nodes(body):
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                names.append(part.id)
-        values = vars(self.modular.module)
-        # What is deleted again is not there, nor is what only `if __name__ == "__main__":` binds.
-        there = [name for name in names if name in values and not name.startswith("__")]
-        return {name: values[name] for name in there}
+        names = vars(self.modular.module)
+        values = {}
+        for node in own_nodes(body):
+            match node:
+                # What is deleted again is not there, nor what `if __name__ == "__main__":` binds.
+                case ast.Name(name, ast.Store()) if name in names and not name.startswith("__"):
+                    values[name] = names[name]
+        return values
 
     @contextmanager
     def auto_classes(self) -> Iterator[None]:
@@ -249,11 +248,13 @@ class Running:
     def begin(self, name: str, text: str, file: str, package: str) -> None:
         """Make the module; Python and torch find its text where they look for lines."""
         self.tree = ast.parse(text)
-        self.statements = [part for node in self.tree.body for part in _split(node)]
+        self.statements = []
+        for node in self.tree.body:
+            self.statements += _split(node)
         self.module = ModuleType(name)
-        self.module.__file__, self.module.__package__ = file, package
-        names: Any = {**vars(builtins), "__import__": self.imported}
-        vars(self.module)["__builtins__"] = names
+        self.module.__file__ = file
+        self.module.__package__ = package
+        vars(self.module)["__builtins__"] = {**vars(builtins), "__import__": self.imported}
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         sys.modules[name] = self.module
 
@@ -269,9 +270,10 @@ class Running:
         return builtins.__import__(name, globals, locals, names, level)
 
     def absolute(self, name: str, level: int) -> str:
-        above = str(self.module.__package__).split(".")
-        kept = above[: len(above) - level + 1] if level else []
-        return ".".join([*kept, *([name] if name else [])])
+        if not level:
+            return name
+        package = str(self.module.__package__).rsplit(".", level - 1)[0]
+        return f"{package}.{name}" if name else package
 
 
 @dataclass
@@ -304,6 +306,11 @@ class Copy(Running):
         """What `name` of the parent may be called beside a class that took another's place."""
         prefix, new = self.lent
         return re.sub(f"^{prefix}", new, name)
+
+    def rename_known(self, word: re.Match[str]) -> str:
+        """A word of a text, renamed where it is a name of the parent."""
+        name = word[0]
+        return self.renamed(name) if name in self.originals else name
 
     def reads_new(self, name: str) -> bool:
         """Whether `name` reads a definition that is replaced, at whatever distance.
@@ -493,8 +500,9 @@ class Modular(Running):
         if ast.get_docstring(node) is None:
             bases = [eval(ast.unparse(base), vars(self.module)) for base in node.bases]
             texts = [getattr(base, "__doc__", None) for base in bases if self.meaning.is_own(base)]
-            for text in [text for text in texts if text][-1:]:
-                node.body.insert(0, ast.Expr(ast.Constant(text)))
+            written = [text for text in texts if text]
+            if written:
+                node.body.insert(0, ast.Expr(ast.Constant(written[-1])))
                 ast.fix_missing_locations(node)
 
     def execute_well(self, node: ast.stmt) -> None:
@@ -505,15 +513,18 @@ class Modular(Running):
             if "MRO" not in str(error) or not isinstance(node, ast.ClassDef):
                 raise
             names = vars(self.module)
-            bases = [(each, eval(ast.unparse(each), names)) for each in node.bases]
-            kinds = [kind for _, kind in bases]
-            own = [k for k in kinds if any(k is not o and issubclass(o, k) for o in kinds)]
-            node.bases = [each for each, kind in bases if kind not in own]
+            kinds = [eval(ast.unparse(base), names) for base in node.bases]
+            inherited = []
+            for kind, base in zip(kinds, list(node.bases), strict=True):
+                if any(kind is not other and issubclass(other, kind) for other in kinds):
+                    inherited.append(kind)
+                    node.bases.remove(base)
             self.execute(node)
-            for kind in own:
+            cls = names[node.name]
+            for kind in inherited:
                 for name, value in vars(kind).items():
-                    if not name.startswith("__") and name not in vars(names[node.name]):
-                        setattr(names[node.name], name, value)
+                    if not name.startswith("__") and name not in vars(cls):
+                        setattr(cls, name, value)
 
     def originals_of(self, module: str) -> Mapping[str, Any]:
         """The names of a module as its own text means them."""
@@ -665,7 +676,3 @@ def _removals(node: ast.ClassDef) -> set[str]:
                 if ast.unparse(value) == "AttributeError()":
                     found.add(name)
     return found
-
-
-def _look_up(names: Mapping[str, str], found: re.Match[str]) -> str:
-    return names[found[0]]
