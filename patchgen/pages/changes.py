@@ -38,18 +38,20 @@ def list_changes(
     for hunk in places:
         title = owners.get(hunk.lines.first, "module")
         change = Change(title, hunk.lines, _sources(hunk, links), hunk.edits)
-        last = joined[-1] if joined else None
-        near = last is not None and change.lines.first - last.lines.last <= _NEAR + 1
-        if last is not None and near and last.title == title:
-            joined[-1] = Change(
+        if joined and _are_near(joined[-1], change):
+            last = joined.pop()
+            change = Change(
                 title,
                 Lines(last.lines.path, last.lines.first, change.lines.last),
                 _join_lines([*last.sources, *change.sources]),
                 tuple(dict.fromkeys([*last.edits, *change.edits])),
             )
-        else:
-            joined.append(change)
+        joined.append(change)
     return tuple(joined)
+
+
+def _are_near(last: Change, change: Change) -> bool:
+    return last.title == change.title and change.lines.first - last.lines.last <= _NEAR + 1
 
 
 def _declared_runs(file: FlatFile, links: Sequence[Link]) -> Iterator[Hunk]:
@@ -65,19 +67,21 @@ def _declared_runs(file: FlatFile, links: Sequence[Link]) -> Iterator[Hunk]:
 
 
 def _sources(hunk: Hunk, links: Sequence[Link]) -> tuple[Lines, ...]:
-    sources = [at for link in links[hunk.lines.first - 1 : hunk.lines.last] for at in link.sources]
-    if hunk.before.last >= hunk.before.first:
+    sources = [edit.declared for edit in hunk.edits]
+    for link in links[hunk.lines.first - 1 : hunk.lines.last]:
+        sources += link.sources
+    if hunk.replaces:
         sources.append(hunk.before)
-    return _join_lines([*sources, *(edit.declared for edit in hunk.edits)])
+    return _join_lines(sources)
 
 
 def _join_lines(sources: Iterable[Lines]) -> tuple[Lines, ...]:
     """`sources` by file and line, with those joined that touch or overlap."""
     joined: list[Lines] = []
     for lines in sorted(set(sources), key=lambda lines: (lines.path, lines.first)):
-        last = joined[-1] if joined else Lines("", 0, 0)
-        if lines.path == last.path and lines.first <= last.last + 1:
-            joined[-1] = Lines(last.path, last.first, max(last.last, lines.last))
-        else:
-            joined.append(lines)
+        above = joined[-1] if joined else Lines("", 0, 0)
+        if lines.path == above.path and lines.first <= above.last + 1:
+            joined.pop()
+            lines = Lines(lines.path, above.first, max(above.last, lines.last))
+        joined.append(lines)
     return tuple(joined)

@@ -56,6 +56,11 @@ class Hunk:
     before: Lines
     edits: tuple[EditMatch, ...] = ()
 
+    @property
+    def replaces(self) -> bool:
+        """Whether it replaces lines of the parent, and does not only add some."""
+        return self.before.last >= self.before.first
+
 
 def link_lines(
     file: FlatFile, sources: Sources, hunks: Sequence[Hunk], alike: Mapping[int, Lines]
@@ -114,16 +119,15 @@ def _find_words(words: Sequence[str], owner: str, outlines: Mapping[str, Outline
 def _link_hunks(hunks: Sequence[Hunk], links: dict[int, Link]) -> None:
     """Link changed lines to what they replace, and to the edit that replaced it."""
     for hunk in hunks:
-        # A hunk that only adds lines replaces none.
-        before = (hunk.before,) if hunk.before.last >= hunk.before.first else ()
+        before = (hunk.before,) if hunk.replaces else ()
         new = tuple(edit.new for edit in hunk.edits)
-        linked = (*new, *before)
+        unlinked = Link("rewritten" if before else "declaration", (*new, *before))
         for number in range(hunk.lines.first, hunk.lines.last + 1):
-            link = links.get(number)
-            if link is None and linked:
-                links[number] = Link("rewritten" if before else "declaration", linked)
-            elif link is not None and link.kind == "declaration":
-                links[number] = Link(link.kind, (*link.sources, *before))
+            if number not in links and unlinked.sources:
+                links[number] = unlinked
+            elif number in links and links[number].kind == "declaration":
+                sources = links[number].sources
+                links[number] = Link("declaration", (*sources, *before))
 
 
 def _link_classes(text: str, sources: Sources, links: dict[int, Link]) -> None:
@@ -145,14 +149,17 @@ def _link_classes(text: str, sources: Sources, links: dict[int, Link]) -> None:
 def _link_neighbours(text: str, lines: Sequence[str], links: dict[int, Link]) -> None:
     """Link what is left inside a definition to the nearest lines of that definition."""
     for first, last in read_outline(text).definitions:
-        numbers = range(first, last + 1)
-        linked = [number for number in numbers if number in links and links[number].sources]
+        linked = []
+        unlinked = []
+        for number in range(first, last + 1):
+            if number in links and links[number].sources:
+                linked.append(number)
+            # Comments are the converter's alone.
+            elif number not in links and not lines[number - 1].startswith("#"):
+                unlinked.append(number)
         if not linked:
             continue
-        for number in numbers:
-            # Comments are the converter's alone.
-            if number in links or lines[number - 1].startswith("#"):
-                continue
+        for number in unlinked:
             nearest = min(linked, key=lambda other: abs(other - number))
             links[number] = Link("rewritten", links[nearest].sources)
 
@@ -192,8 +199,8 @@ def compare(
 
 
 def _matcher(text: str, other: str) -> difflib.SequenceMatcher[str]:
-    lines, others = (of.split("\n")[:-1] for of in (text, other))
-    return difflib.SequenceMatcher(None, lines, others, autojunk=False)
+    lines = text.split("\n")[:-1]
+    return difflib.SequenceMatcher(None, lines, other.split("\n")[:-1], autojunk=False)
 
 
 def _edits_at(

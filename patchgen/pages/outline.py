@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -77,14 +77,12 @@ def read_outline(text: str) -> Outline:
 
 def _note_imports(node: ast.Import | ast.ImportFrom, says: dict[int, tuple[str, ...]]) -> None:
     """The first and the last line of an import in brackets belong to its first and last name."""
-    names: dict[int, tuple[str, ...]] = {}
+    names: dict[int, list[str]] = defaultdict(list)
     for alias in node.names:
-        first, last = alias.lineno, alias.end_lineno
-        if alias is node.names[0]:
-            first = node.lineno
-        if alias is node.names[-1]:
-            last = node.end_lineno
-        bound = f"import {alias.asname or alias.name}"
-        for number in range(first, (last or first) + 1):
-            names[number] = (*names.get(number, ()), bound)
-    says.update(names)
+        first = node.lineno if alias is node.names[0] else alias.lineno
+        end_of = node if alias is node.names[-1] else alias
+        last = end_of.end_lineno or first
+        for number in range(first, last + 1):
+            names[number].append(f"import {alias.asname or alias.name}")
+    for number, bound in names.items():
+        says[number] = tuple(bound)

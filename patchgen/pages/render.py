@@ -154,18 +154,18 @@ def _make_runs(links: Sequence[Link], numbers: Mapping[str, int]) -> list[list[A
 
     def key(numbered: tuple[int, Link]) -> tuple[Any, ...]:
         number, link = numbered
+        steps = all(source.first == source.last for source in link.sources)
+        if not steps:
+            return link.kind, steps, link.sources
         # The distance stays the same where both sides go on by one line.
-        if all(source.first == source.last for source in link.sources):
-            places = tuple((source.path, source.first - number) for source in link.sources)
-            return link.kind, True, places
-        return link.kind, False, link.sources
+        places = tuple((source.path, source.first - number) for source in link.sources)
+        return link.kind, steps, places
 
     runs: list[list[Any]] = []
     for (kind, steps, _), group in groupby(enumerate(links, 1), key):
-        members = list(group)
-        first, link = members[0]
-        last, _ = members[-1]
-        references: list[list[int]] = []
+        (first, link), *others = group
+        last = first + len(others)
+        references = []
         for source in link.sources:
             references.append([numbers[source.path], source.first, source.last])
         runs.append([first, last, KINDS.index(kind), references, int(steps)])

@@ -91,13 +91,16 @@ def _find_sources(
 
     Parents are the module that the output follows, and what else it has of transformers.
     """
-    paths = {modular} | {origin.path for origin in file.lines}
-    paths |= {edit.declared.path for edit in edits}
-    followed = file.diff_base[0] if file.diff_base is not None else ""
-    if followed:
+    paths = {modular}
+    paths.update(origin.path for origin in file.lines)
+    paths.update(edit.declared.path for edit in edits)
+    parents = {path for path in paths if path.startswith("transformers/")}
+    if file.diff_base is not None:
+        followed, _ = file.diff_base
         paths.add(followed)
-    parents = {path for path in paths if path == followed or path.startswith("transformers/")}
-    return Sources({path: _text_of(path, env) for path in sorted(paths)}, frozenset(parents))
+        parents.add(followed)
+    texts = {path: _text_of(path, env) for path in sorted(paths)}
+    return Sources(texts, frozenset(parents))
 
 
 def _text_of(display_path: str, env: Environment) -> str:

@@ -34,14 +34,16 @@ def judge_variant(
     variant: Variant, checked: Report, verified: Mapping[str, Any], home: Path
 ) -> list[Verdict]:
     """What is known of `variant`, the gate's word first."""
-    verdicts = [verdict for verdict in checked.verdicts if verdict.modular == variant.modular]
-    wrong = tuple(str(verdict.problem) for verdict in verdicts if verdict.status is not Status.OK)
+    problems = []
+    for verdict in checked.verdicts:
+        if verdict.modular == variant.modular and verdict.status is not Status.OK:
+            problems.append(str(verdict.problem))
     gate = Verdict("check", "good", "up to date")
-    if wrong:
-        gate = Verdict("check", "bad", "not up to date", wrong)
-    gains = judge_gains(home, variant.name)
+    if problems:
+        gate = Verdict("check", "bad", "not up to date", tuple(problems))
     models = judge_models(verified, variant.name, home, variant.modular)
-    return [gate, models, *([gains] if gains is not None else [])]
+    gains = judge_gains(home, variant.name)
+    return [gate, models] if gains is None else [gate, models, gains]
 
 
 def read_report(folder: Path | None, home: Path) -> Mapping[str, Any]:
@@ -60,12 +62,17 @@ def judge_gains(home: Path, variant: str) -> Verdict | None:
     if not (home / GAINS).is_file():
         return None
     table = disk.text_of(home / GAINS)
-    rows = [row for row in _GAIN.findall(table) if row[0] == variant]
-    if not rows:
+    memory: dict[str, None] = {}
+    flops: dict[str, None] = {}
+    details = []
+    for name, competitor, padding, kept, computed in _GAIN.findall(table):
+        if name == variant:
+            memory[kept.strip("*")] = None
+            flops[computed.strip("*")] = None
+            details.append(f"beside {competitor}, {padding} % padding: {kept}, {computed}")
+    if not details:
         return None
-    figures = [dict.fromkeys(row[at].strip("*") for row in rows) for at in (3, 4)]
-    text = "memory {}, FLOPs {}".format(*map(" / ".join, figures))
-    details = [f"beside {row[1]}, {row[2]} % padding: {row[3]}, {row[4]}" for row in rows]
+    text = f"memory {' / '.join(memory)}, FLOPs {' / '.join(flops)}"
     # Never "good": the table does not say of which files it is.
     return Verdict("gains", "none", text, tuple(details))
 
