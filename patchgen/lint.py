@@ -7,7 +7,7 @@
 
 In: the text of a modular file, and the outputs that it gives.  Out: warnings, in the modular file.
 `ast` finds the methods; what is in them is asked of libcst, by matchers.  A method that libcst
-cannot read has no findings.  Each rule is a function, named in one of the two lists at the end.
+cannot read has no findings.  Each rule is a function: those of methods are listed at the end.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import ast
 import difflib
 import re
 import textwrap
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -39,6 +40,7 @@ _SHORT = 8
 _NEW = 0.25
 
 _SUPER = m.Call(func=m.Name("super"), args=[])
+_DOCSTRING = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +76,20 @@ def with_findings(flat: Flattened, modular: Source) -> Flattened:
         return flat
     inherited = {override.name: override.text for override in flat.overrides}
     written: dict[str, str] = {}
-    for file in flat.files:
-        output = make_source(file.text, file.name)
-        written |= {f"{owner}.{node.name}": text for owner, node, text in _functions(output)}
     findings: list[Problem] = []
-    for owner, node, text in _functions(modular):
-        name = f"{owner}.{node.name}"
-        if tree := _read(text):
-            texts = written.get(name, ""), inherited.get(name, "")
-            method = Method(owner, node, first_line(node), tree, *texts)
-            findings += (finding for rule in METHOD_RULES for finding in rule(method, modular))
     for file in flat.files:
-        findings += (finding for rule in OUTPUT_RULES for finding in rule(file, modular))
+        findings += builds_twice(file, modular)
+        for owner, node, text in _functions(make_source(file.text, file.name)):
+            written[f"{owner}.{node.name}"] = text
+    for owner, node, text in _functions(modular):
+        tree = _read(text)
+        if tree is None:
+            continue
+        name = f"{owner}.{node.name}"
+        texts = written.get(name, ""), inherited.get(name, "")
+        method = Method(owner, node, first_line(node), tree, *texts)
+        for rule in METHOD_RULES:
+            findings += rule(method, modular)
     return replace(flat, problems=tuple(sorted(findings)))
 
 
@@ -123,22 +127,27 @@ def does_as_its_parent(method: Method, modular: Source) -> Iterator[Problem]:
 
 def _only_asks(function: cst.FunctionDef) -> bool:
     """Whether it is `return super().m(...)` with each of its parameters and nothing else."""
-    name, of = function.name.value, function.params
     # A decorator or a default may be what the override is for.
+    of = function.params
     parameters = [*of.posonly_params, *of.params, *of.kwonly_params]
     if function.decorators or any(parameter.default for parameter in parameters):
         return False
-    documents = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
-    lines = [line for line in function.body.body if not m.matches(line, documents)]
+    lines = [line for line in function.body.body if not m.matches(line, _DOCSTRING)]
     if len(lines) != 1:
         return False
-    call = m.SaveMatchedNode(m.Call(func=m.Attribute(value=_SUPER, attr=m.Name(name))), "call")
+    name = function.name.value
+    call = m.SaveMatchedNode(_asks_parent(name), "call")
     asks = m.Expr(call) if name == "__init__" else m.Return(call)
     match = m.extract(lines[0], m.SimpleStatementLine([asks]))
     if match is None:
         return False
-    passed = [_passed(argument) for argument in cst.ensure_type(match["call"], cst.Call).args]
-    return passed == _handed_on(of)
+    arguments = cst.ensure_type(match["call"], cst.Call).args
+    return [_passed(argument) for argument in arguments] == _handed_on(of)
+
+
+def _asks_parent(name: str) -> m.Call:
+    """`super().name(...)`."""
+    return m.Call(func=m.Attribute(value=_SUPER, attr=m.Name(name)))
 
 
 def _handed_on(of: cst.Parameters) -> list[str]:
@@ -167,13 +176,13 @@ def throws_away(method: Method, modular: Source) -> Iterator[Problem]:
     transformers' own modular files write it so, and their converter puts the parent's statements in
     the place of the call, `return` and all.  Here, as in Python, the model then gets None.
     """
-    name = method.node.name
+    if method.node.name != "forward":
+        return
     returns = m.Return(value=~m.MatchIfTrue(lambda value: value is None))
-    asks = m.Expr(m.Call(func=m.Attribute(value=_SUPER, attr=m.Name(name))))
-    if name == "forward" and not m.findall(method.function, returns):
-        if m.findall(method.function, asks):
-            what = "throws away what `super().forward(...)` gives, and returns None"
-            yield method.finding(modular, "PG742", what, "write `return super().forward(...)`")
+    asks = m.Expr(_asks_parent("forward"))
+    if m.findall(method.function, asks) and not m.findall(method.function, returns):
+        what = "throws away what `super().forward(...)` gives, and returns None"
+        yield method.finding(modular, "PG742", what, "write `return super().forward(...)`")
 
 
 def repeats_its_parent(method: Method, modular: Source) -> Iterator[Problem]:
@@ -190,10 +199,12 @@ def repeats_its_parent(method: Method, modular: Source) -> Iterator[Problem]:
     written = _read(method.written) if method.written else None
     if parent is None or written is None:
         return
-    code, parent_code = _code(written.function), _code(parent.function)
-    alike = difflib.SequenceMatcher(None, parent_code, code, autojunk=False).get_matching_blocks()
-    kept = sum(block.size for block in alike)
-    if kept >= _SHORT and max(len(code), len(parent_code)) - kept <= _NEW * len(parent_code):
+    parent_code = _code(parent.function)
+    code = _code(written.function)
+    matcher = difflib.SequenceMatcher(None, parent_code, code, autojunk=False)
+    kept = sum(block.size for block in matcher.get_matching_blocks())
+    differing = max(len(code), len(parent_code)) - kept
+    if kept >= _SHORT and differing <= _NEW * len(parent_code):
         what = f"repeats {kept} of the {len(parent_code)} lines of the parent's method"
         hint = f'an edit of "{method.node.name}" would hold the others alone'
         yield method.finding(modular, "PG743", what, hint)
@@ -204,10 +215,9 @@ def _code(function: cst.FunctionDef) -> list[str]:
     holder = cst.Module([])
     codes = []
     for line in m.findall(function, m.SimpleStatementLine()):
-        bare = cst.ensure_type(line, cst.SimpleStatementLine).with_changes(
-            leading_lines=[], trailing_whitespace=cst.TrailingWhitespace()
-        )
-        codes.append("".join(holder.code_for_node(bare).split()).replace(",)", ")"))
+        statements = cst.ensure_type(line, cst.SimpleStatementLine).body
+        text = holder.code_for_node(cst.SimpleStatementLine(statements))
+        codes.append("".join(text.split()).replace(",)", ")"))
     return codes
 
 
@@ -265,12 +275,14 @@ def _map_lines(file: FlatFile) -> dict[int, tuple[str, int]]:
 
 def _find_inits(file: FlatFile) -> dict[str, dict[str, Method]]:
     """The `__init__` of each class of an output, and those of its parents under private names."""
-    classes: dict[str, dict[str, Method]] = {}
+    classes: dict[str, dict[str, Method]] = defaultdict(dict)
     for owner, node, text in _functions(make_source(file.text, file.name)):
-        if node.name == "__init__" or node.name.startswith(_KEPT):
-            if tree := _read(text):
-                method = Method(owner, node, first_line(node), tree)
-                classes.setdefault(owner, {})[node.name] = method
+        if node.name != "__init__" and not node.name.startswith(_KEPT):
+            continue
+        tree = _read(text)
+        if tree is not None:
+            method = Method(owner, node, first_line(node), tree)
+            classes[owner][node.name] = method
     return classes
 
 
@@ -278,19 +290,20 @@ def _written_out(
     method: Method, methods: Mapping[str, Method], receiver: str, inside: frozenset[str]
 ) -> Iterator[tuple[int, cst.CSTNode]]:
     """The statements of `method` with their lines; those of kept methods replace their calls."""
-    body = method.function.body.body
-    called = m.SaveMatchedNode(m.Name(), "name")
-    calls = m.Expr(m.Call(func=m.Attribute(value=m.Name(receiver), attr=called)))
-    for whole in body:
+    for whole in method.function.body.body:
         # The first line of the tree is that of the class around the method.
-        line = method.tree.positions[whole].start.line - 1
-        for node in whole.body if isinstance(whole, cst.SimpleStatementLine) else [whole]:
-            match = m.extract(node, calls) or {}
-            name = cst.ensure_type(match["name"], cst.Name).value if match else ""
+        line = method.line + method.tree.positions[whole].start.line - 2
+        statements = whole.body if isinstance(whole, cst.SimpleStatementLine) else [whole]
+        for node in statements:
+            name = ""
+            match node:
+                case cst.Expr(cst.Call(cst.Attribute(cst.Name(owner), cst.Name(called)))):
+                    if owner == receiver:
+                        name = called
             kept = methods.get(name)
             # `inside` stops at a method that calls itself.
             if kept is None or name in inside or not _is_copy(kept, receiver):
-                yield method.line + line - 1, node
+                yield line, node
             else:
                 yield from _written_out(kept, methods, receiver, inside | {name})
 
@@ -339,15 +352,16 @@ def _may_read(node: cst.CSTNode, name: str, receiver: str) -> bool:
     itself = m.Name(receiver)
     attribute = m.Attribute(value=itself, attr=m.Name(name))
     stored = m.AssignTarget(attribute) | m.AnnAssign(target=attribute)
-    # A method of its own may read any attribute.
-    called = m.Call(func=m.Attribute(value=itself, attr=~_HARMLESS))
 
     def count(pattern: m.BaseMatcherNode) -> int:
         return len(m.findall(node, pattern))
 
-    is_handed_on = count(itself) > count(m.Attribute(value=itself))
-    is_read = count(attribute) > count(stored)
-    return is_handed_on or is_read or count(called) > 0
+    if count(itself) > count(m.Attribute(value=itself)):  # it is handed on
+        return True
+    if count(attribute) > count(stored):
+        return True
+    # A method of its own may read any attribute.
+    return count(m.Call(func=m.Attribute(value=itself, attr=~_HARMLESS))) > 0
 
 
 METHOD_RULES: tuple[Callable[[Method, Source], Iterator[Problem]], ...] = (
@@ -355,4 +369,3 @@ METHOD_RULES: tuple[Callable[[Method, Source], Iterator[Problem]], ...] = (
     throws_away,
     repeats_its_parent,
 )
-OUTPUT_RULES: tuple[Callable[[FlatFile, Source], Iterator[Problem]], ...] = (builds_twice,)
