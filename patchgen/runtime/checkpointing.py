@@ -17,7 +17,7 @@ casts a weight once for several layers that share it (ALBERT).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
@@ -125,16 +125,14 @@ def _tensors_in(values: Any) -> Iterator[Tensor]:
     return (leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor))
 
 
-def written_by(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
+def written_by(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
     """The tensors that a call of `operation` changes in place."""
     schema = getattr(operation, "_schema", None)  # an operation of higher order has none
     if schema is None or not schema.is_mutable:
         return
-    for index, argument in enumerate(schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        by_place = args[index] if index < len(args) else None
-        yield from _tensors_in(kwargs.get(argument.name, by_place))
+    for parameter in schema.arguments:
+        if parameter.alias_info is not None and parameter.alias_info.is_write:
+            yield from _tensors_in(argument_of(operation, parameter.name, args, kwargs))
 
 
 def storage_of(tensor: Tensor) -> int:
@@ -147,12 +145,14 @@ def is_kept(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bo
     name = name_of(operation)
     if name in BATCHED_PRODUCTS:
         # Attention scores take much memory and little time; the attention output is the reverse.
-        (*_, rows, inner), columns = args[-2].shape, args[-1].shape[-1]
+        left, right = args[-2:]
+        rows, inner = left.shape[-2:]
+        columns = right.shape[-1]
         return bool(rows * columns <= inner * (rows + columns))
     if name in ATTENTIONS:
         # If the recompute left it out, it would not draw its dropout, and all later dropout would
         # change.
-        return not dropout_of(operation, args, kwargs)
+        return not argument_of(operation, "dropout_p", args, kwargs)
     return name in PRODUCTS
 
 
@@ -162,13 +162,19 @@ def name_of(operation: Any) -> str:
     return str(operation.name()).partition(".")[0]
 
 
-def dropout_of(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rate that an attention is called with; 0 where it takes none."""
+def argument_of(
+    operation: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any | None:
+    """What a call of `operation` gives for its parameter `name`; None where it has no such one."""
     schema = getattr(operation, "_schema", None)  # an operation of higher order has none
-    for index, arg in enumerate(schema.arguments if schema else ()):
-        if arg.name == "dropout_p":
-            return kwargs.get("dropout_p", args[index] if index < len(args) else arg.default_value)
-    return 0.0
+    parameters = schema.arguments if schema else ()
+    for index, parameter in enumerate(parameters):
+        if parameter.name != name:
+            continue
+        if index < len(args):
+            return args[index]
+        return kwargs.get(name, parameter.default_value)
+    return None
 
 
 def options_of(policy: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -54,43 +53,37 @@ def _made_for_another(variant: Variant, error: Exception) -> str:
 
 def model_classes(module: ModuleType) -> tuple[ModelClass, ...]:
     """The public models of a modeling module, in its order."""
-    listed = getattr(module, "__all__", None) or [
-        name for name in vars(module) if not name.startswith("_")
-    ]
-    values = (getattr(module, name, None) for name in listed)
-    return tuple(
-        item
-        for item in values
-        if isinstance(item, type)
-        and issubclass(item, PreTrainedModel)
-        and item.__module__ == module.__name__
-        and not item.__name__.endswith("PreTrainedModel")
-    )
+    names = getattr(module, "__all__", None)
+    if not names:
+        names = [name for name in vars(module) if not name.startswith("_")]
+    models = []
+    for name in names:
+        item = getattr(module, name, None)
+        if not isinstance(item, type) or not issubclass(item, PreTrainedModel):
+            continue
+        if item.__module__ == module.__name__ and not item.__name__.endswith("PreTrainedModel"):
+            models.append(item)
+    return tuple(models)
 
 
 def pairs(variant: Variant) -> tuple[tuple[ModelClass, ModelClass], ...]:
     """Each model of the variant with the parent's class; models without one are left out."""
     parents = model_classes(importlib.import_module(variant.parent))
-    return tuple(_paired(model_classes(module_of(variant)), parents))
-
-
-def _paired(
-    ours: Iterable[ModelClass], parents: Iterable[ModelClass]
-) -> Iterator[tuple[ModelClass, ModelClass]]:
     by_name = {parent.__name__: parent for parent in parents}
     by_role = {role(parent): parent for parent in parents}
-    for model in ours:
+    matched = []
+    for model in model_classes(module_of(variant)):
         parent = by_name.get(model.__name__) or by_role.get(role(model))
         if parent is not None:
-            yield model, parent
+            matched.append((model, parent))
+    return tuple(matched)
 
 
 def role(model: ModelClass) -> str:
     """The class name without its configuration's prefix: "ForCausalLM" of LlamaMoeForCausalLM."""
     configuration = getattr(model, "config_class", None)
-    return model.__name__.removeprefix(
-        configuration.__name__.removesuffix("Config") if configuration else ""
-    )
+    prefix = configuration.__name__.removesuffix("Config") if configuration else ""
+    return model.__name__.removeprefix(prefix)
 
 
 def has_own_configuration(model: ModelClass) -> bool:
@@ -102,23 +95,30 @@ def auto_classes() -> tuple[Any, ...]:
     """All auto classes of transformers: `AutoModel`, `AutoModelForCausalLM`, ..."""
     from transformers.models.auto import modeling_auto
 
-    names = (name for name in modeling_auto.__all__ if name.startswith("AutoModel"))
-    autos = (getattr(modeling_auto, name) for name in names)
-    return tuple(auto for auto in autos if getattr(auto, "_model_mapping", None) is not None)
+    autos = []
+    for name in modeling_auto.__all__:
+        auto = getattr(modeling_auto, name)
+        if name.startswith("AutoModel") and getattr(auto, "_model_mapping", None) is not None:
+            autos.append(auto)
+    return tuple(autos)
 
 
 def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]]]:
     """For each auto class, by configuration class, the variant's models for the parent's."""
     # By name: another variant may be registered in place of the parent.
-    models = {parent.__name__: model for model, parent in pairs(variant)}
-    configurations = {parent.config_class: model.config_class for model, parent in pairs(variant)}
+    models: dict[str, ModelClass] = {}
+    configurations = {}
+    for model, parent in pairs(variant):
+        models[parent.__name__] = model
+        configurations[parent.config_class] = model.config_class
     entries: dict[Any, dict[Any, tuple[ModelClass, ...]]] = {}
     for auto in auto_classes():
         for theirs, ours in configurations.items():
             parents = auto._model_mapping.get(theirs, ())
             if not isinstance(parents, tuple):
                 parents = (parents,)
-            built = tuple(models[each.__name__] for each in parents if each.__name__ in models)
+            names = [parent.__name__ for parent in parents]
+            built = tuple(models[name] for name in names if name in models)
             if built:
                 entries.setdefault(auto, {})[ours] = built
     return entries

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -129,23 +129,20 @@ def code_files(variant: Variant) -> tuple[Path, ...]:
 def _imported_files(path: Path) -> Iterator[Path]:
     for node in ast.walk(ast.parse(disk.text_of(path))):
         at = f"{path}:{getattr(node, 'lineno', 0)}"
+        names = []
         if isinstance(node, ast.ImportFrom) and node.level:
             if node.level > 1 or not node.module or "." in node.module:
-                raise ValueError(
-                    f"{at}: imports from another folder, and the files of an export stand in one"
-                )
+                what = "imports from another folder, and the files of an export stand in one"
+                raise ValueError(f"{at}: {what}")
             yield path.with_name(f"{node.module}.py")
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names = (
-                [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else [alias.name for alias in node.names]
-            )
-            for name in names:
-                if name.partition(".")[0] in ("patchgen", "generated", "modular"):
-                    raise ValueError(
-                        f"{at}: imports {name}, which is not where an export is loaded"
-                    )
+        elif isinstance(node, ast.ImportFrom):
+            names = [str(node.module)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            if name.partition(".")[0] in ("patchgen", "generated", "modular"):
+                what = f"imports {name}, which is not where an export is loaded"
+                raise ValueError(f"{at}: {what}")
 
 
 def auto_map(variant: Variant, model_type: str) -> dict[str, str]:
@@ -178,11 +175,12 @@ def _default_configuration(variant: Variant) -> dict[str, Any]:
 
 
 def _main_class(variant: Variant) -> ModelClass:
-    by_auto = {
-        auto.__name__: next(iter(of.values()))[0] for auto, of in auto_entries(variant).items()
-    }
-    wanted = next((name for name in _MAIN if name in by_auto), None)
-    classes = (by_auto[wanted],) if wanted else model_classes(module_of(variant))
+    entries = {auto.__name__: by_config for auto, by_config in auto_entries(variant).items()}
+    for auto in _MAIN:
+        if auto in entries:
+            first, *_ = entries[auto].values()
+            return first[0]
+    classes = model_classes(module_of(variant))
     if not classes:
         raise ValueError(f"{variant.module} has no public model")
     return classes[0]
@@ -194,7 +192,7 @@ def _checkpoint_into(folder: Path, variant: Variant, source: Path) -> dict[str, 
     Returns its configuration, with the variant's class for its architecture.
     """
     configuration = _configuration(source)
-    if not any(path for pattern in WEIGHTS for path in source.glob(pattern)):
+    if not any(any(source.glob(pattern)) for pattern in WEIGHTS):
         raise ValueError(f"{source} has no weights: {' or '.join(WEIGHTS[::2])}")
     model = chosen_class(variant, configuration)
     if configuration.get("model_type") == model.config_class.model_type:
@@ -203,7 +201,9 @@ def _checkpoint_into(folder: Path, variant: Variant, source: Path) -> dict[str, 
         load_into(variant, source, None, {}).save_pretrained(folder)
         _copy(source, folder, BESIDE)
         configuration = disk.read_json(folder / CONFIG)
-    return {**_without_code(configuration), "architectures": [model.__name__]}
+    configuration.pop("auto_map", None)
+    configuration["architectures"] = [model.__name__]
+    return configuration
 
 
 def _configuration(source: Path) -> dict[str, Any]:
@@ -218,14 +218,10 @@ def _configuration(source: Path) -> dict[str, Any]:
     return configuration
 
 
-def _without_code(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in configuration.items() if name != "auto_map"}
-
-
 def _copy(source: Path, folder: Path, patterns: tuple[str, ...]) -> None:
-    for path in sorted(
-        {path for pattern in patterns for path in source.glob(pattern) if path.is_file()}
-    ):
-        if not (folder / path.name).exists():
-            disk.require_own(path, source)
-            disk.copy(path, folder / path.name, folder)
+    for pattern in patterns:
+        for path in source.glob(pattern):
+            target = folder / path.name
+            if path.is_file() and not target.exists():
+                disk.require_own(path, source)
+                disk.copy(path, target, folder)

@@ -14,6 +14,7 @@ every dtype but bfloat16.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -78,16 +79,15 @@ def grouped_gemm(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
     if fallback is not None:  # an operator, so that a compiler does not trace the loop
         return fallback(x_PD, weight_EDF, ends_E)
     starts = [0, *ends_E.tolist()]
-    groups = zip(starts, starts[1:], weight_EDF, strict=False)
-    return torch.cat([x_PD[first:last] @ weight for first, last, weight in groups])
+    groups = zip(itertools.pairwise(starts), weight_EDF, strict=True)
+    return torch.cat([x_PD[first:last] @ weight for (first, last), weight in groups])
 
 
 def grouped_outer(out_PF: Tensor, x_PD: Tensor, weight_EFD: Tensor, ends_E: Tensor) -> Tensor:
     """The gradient of `weight_EFD`: for each expert, the sum of its rows' outer products."""
     if GROUPED_MM is not None and can_group(x_PD, weight_EFD):
         return GROUPED_MM(out_PF.t(), x_PD, offs=ends_E)
-    starts = [0, *ends_E.tolist()]
-    groups = zip(starts, starts[1:], strict=False)
+    groups = itertools.pairwise([0, *ends_E.tolist()])
     return torch.stack([out_PF[first:last].t() @ x_PD[first:last] for first, last in groups])
 
 

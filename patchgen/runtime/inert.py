@@ -28,64 +28,65 @@ def warn_where_adapters_miss_experts(model: PreTrainedModel, text: str) -> None:
     Experts that the part stacks are parameters, where the parent has linear layers: adapters find
     these by `target_modules="all-linear"` or by name, and parameters by `target_parameters` alone.
     """
-    stacked = {
-        name
-        for module in model.modules()
-        if type(module).__module__ == type(model).__module__
-        for name, parameter in module.named_parameters(recurse=False)
-        if parameter.dim() == 3
-    }
-    if "_weight_conversions" in text and stacked:
-        model.base_model.register_forward_pre_hook(_WatchAdapters(model, tuple(sorted(stacked))))
+    if "_weight_conversions" not in text:
+        return
+    stacked = set()
+    for module in model.modules():
+        if type(module).__module__ == type(model).__module__:
+            for name, parameter in module.named_parameters(recurse=False):
+                if parameter.dim() == 3:
+                    stacked.add(name)
 
-
-@dataclass(eq=False)
-class _WatchAdapters:
-    """A hook of the base model: what wraps layers in adapters does so in place."""
-
-    model: PreTrainedModel
-    stacked: tuple[str, ...]
-    warned: bool = False
-
-    def __call__(self, module: nn.Module, args: Any) -> None:
-        if self.warned or torch.compiler.is_compiling():
-            return
-        names = [name for name, _ in self.model.named_parameters()]
-        adapted = [name for name in names if "lora_" in name]
-        if adapted and not any(".experts." in name for name in adapted):
-            self.warned = True
-            warnings.warn(
-                f"the experts of {type(self.model).__name__} are stacked parameters, and no "
-                f"adapter is on them: LoraConfig(target_parameters={list(self.stacked)})",
-                stacklevel=2,
-            )
+    if stacked:
+        message = (
+            f"the experts of {type(model).__name__} are stacked parameters, and no "
+            f"adapter is on them: LoraConfig(target_parameters={sorted(stacked)})"
+        )
+        model.base_model.register_forward_pre_hook(_WatchAdapters(model, message))
 
 
 def warn_where_the_loss_is_inert(model: PreTrainedModel, text: str) -> None:
     """Let `model`, whose generated module has `text`, warn once if TRL computes its loss."""
-    base = model.base_model
     left_out = dict.fromkeys(words for name, words in LEFT_OUT.items() if name in text)
-    if base is not model and left_out:
-        base.register_forward_pre_hook(_Watch(model, "; ".join(left_out)))
+    if model.base_model is not model and left_out:
+        message = (
+            f"TRL computes the loss of {type(model).__name__} by its own head, in chunks "
+            f"too: {'; '.join(left_out)}. transformers' Trainer takes the variant's own loss."
+        )
+        model.base_model.register_forward_pre_hook(_WatchLoss(model, message))
 
 
 @dataclass(eq=False)
 class _Watch:
-    """A hook of the base model, which is what TRL's `forward` runs."""
+    """A hook of the base model, which runs whatever the head is: it warns once."""
 
     model: PreTrainedModel
-    left_out: str
+    message: str
     warned: bool = False
 
     def __call__(self, module: nn.Module, args: Any) -> None:
         if self.warned or torch.compiler.is_compiling():
             return
-        function = getattr(vars(self.model).get("forward"), "__func__", None)
-        # `functools.wraps` gives it the name of the model's own.
-        if getattr(function, "__globals__", {}).get("__name__", "").startswith("trl."):
+        if self.is_wrong():
             self.warned = True
-            warnings.warn(
-                f"TRL computes the loss of {type(self.model).__name__} by its own head, in chunks "
-                f"too: {self.left_out}. transformers' Trainer takes the variant's own loss.",
-                stacklevel=2,
-            )
+            warnings.warn(self.message, stacklevel=2)
+
+    def is_wrong(self) -> bool:
+        raise NotImplementedError
+
+
+class _WatchAdapters(_Watch):
+    """What wraps layers in adapters does so in place."""
+
+    def is_wrong(self) -> bool:
+        adapted = [name for name, _ in self.model.named_parameters() if "lora_" in name]
+        return bool(adapted) and not any(".experts." in name for name in adapted)
+
+
+class _WatchLoss(_Watch):
+    """TRL gives the model another `forward`; `functools.wraps` gives it the name of the own one."""
+
+    def is_wrong(self) -> bool:
+        function = getattr(vars(self.model).get("forward"), "__func__", None)
+        module: str = getattr(function, "__globals__", {}).get("__name__", "")
+        return module.startswith("trl.")

@@ -70,9 +70,8 @@ def read_configuration(
     if isinstance(given, PreTrainedConfig):
         return given.to_dict()
     where = {name: kwargs[name] for name in _WHERE if name in kwargs}
-    configuration: dict[str, Any] = PreTrainedConfig.get_config_dict(given or checkpoint, **where)[
-        0
-    ]
+    configuration: dict[str, Any]
+    configuration, _ = PreTrainedConfig.get_config_dict(given or checkpoint, **where)
     return configuration
 
 

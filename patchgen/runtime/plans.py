@@ -39,16 +39,22 @@ SPLITTING = (*COLUMNS, *ROWS, *EMBEDDINGS, "packed_colwise", "packed_rowwise", "
 def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str:
     """What is wrong with a module under `style`; `rules` are those of its parameters."""
     kind = type(module).__name__
-    for styles, wanted in ((COLUMNS, "out_features"), (ROWS, "in_features")):
-        if style in styles and not hasattr(module, wanted):
-            return f"{style} is for linear layers, and {kind} has no {wanted}"
+    wanted = ""
+    if style in COLUMNS:
+        wanted = "out_features"
+    elif style in ROWS:
+        wanted = "in_features"
+    if wanted and not hasattr(module, wanted):
+        return f"{style} is for linear layers, and {kind} has no {wanted}"
     if style in EMBEDDINGS and not isinstance(module, nn.Embedding):
         return f"{style} is for embeddings, and this is a {kind}"
     if style not in ("moe_tp_experts", "ep_dispatch_experts"):
         return ""
     parameters = (name for name, _ in module.named_parameters(recurse=False))
     whole = [name for name in parameters if rules.get(name) not in SPLITTING]
-    listed = ", ".join(whole[:3]) + (f" and {len(whole) - 3} more" if len(whole) > 3 else "")
+    listed = ", ".join(whole[:3])
+    if len(whole) > 3:
+        listed += f" and {len(whole) - 3} more"
     if style == "moe_tp_experts":
         # What each rank adds whole is in the sum of all ranks as many times as there are ranks.
         return f"each rank would add its {listed}, and outputs are summed" if whole else ""
@@ -64,9 +70,11 @@ def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str
 
 def unfit_parameter(style: str, owner: nn.Module, name: str) -> str:
     size = tuple(owner.get_parameter(name).shape)
-    if style == "grouped_gemm" and size[0] != getattr(owner, "num_experts", size[0]):
-        return f"its first axis, {size[0]}, is not that of the {owner.num_experts} experts"
-    if style in ("packed_colwise", *COLUMNS) and len(size) == 2 and hasattr(owner, "num_experts"):
+    experts = getattr(owner, "num_experts", None)
+    if style == "grouped_gemm" and experts is not None and size[0] != experts:
+        return f"its first axis, {size[0]}, is not that of the {experts} experts"
+    by_columns = style in ("packed_colwise", *COLUMNS)
+    if by_columns and len(size) == 2 and experts is not None:
         return f"{style} would split a matrix {size} of experts by expert"
     if style == "packed_colwise" and len(size) > 1 and size[-2] % 2:
         return f"{size[-2]} rows are not two halves"
@@ -144,10 +152,8 @@ def find_plan_faults(model: Any) -> tuple[Finding, ...]:
                 unfit += [unfit_parameter(style, *each) for each in owners.get(rule, ())]
                 faults += [Finding(kind, rule, "PG841", what) for what in unfit if what][:1]
     classes = {type(module).__name__ for module in model.modules()}
-    faults += [
-        Finding("no_split", name, "PG844", "no module is of this class")
-        for name in sorted({*_undivided(model)} - classes)
-    ]
+    for name in sorted({*_undivided(model)} - classes):
+        faults.append(Finding("no_split", name, "PG844", "no module is of this class"))
     return tuple(faults)
 
 
@@ -160,39 +166,47 @@ def _undivided(model: Any) -> Iterable[str]:
 
 def splits(model: nn.Module, plan: Mapping[str, Any]) -> dict[str, str]:
     # As transformers: a parameter's own rule, else its module's (`_get_parameter_plan`, 5.23).
-    named = {name: generic(name) for name, _ in model.named_parameters()}
-    styles = {
-        name: plan.get(rule, plan.get(rule.rpartition(".")[0])) for name, rule in named.items()
-    }
-    return {name: style for name, style in styles.items() if style in SPLITTING}
+    styles = {}
+    for name, _ in model.named_parameters():
+        rule = generic(name)
+        style = plan.get(rule, plan.get(rule.rpartition(".")[0]))
+        if style in SPLITTING:
+            styles[name] = style
+    return styles
 
 
 def lost_findings(model: Any, parent: Any, kind: Kind) -> Iterator[Finding]:
     """Matrices that are split in the parent and whole in this model, whatever their names here."""
     if refusal_of(model, kind):
         return
-    theirs, ours = splits(parent, plan_of(parent, kind)), splits(model, plan_of(model, kind))
-    sizes = {name: each.numel() for name, each in parent.named_parameters() if each.dim() > 1}
-    own = {name: each.numel() for name, each in model.named_parameters()}
-    new = own.keys() - dict(parent.named_parameters()).keys()
-    modules = {name for name, _ in model.named_modules()}
+    split_here = splits(model, plan_of(model, kind))
+    weights = dict(model.named_parameters())
+    parent_weights = dict(parent.named_parameters())
+    modules = dict(model.named_modules())
     lost: dict[str, str] = {}
-    for name in (name for name in theirs if name in sizes):
-        around = name
-        while around and around not in modules:
-            around = around.rpartition(".")[0]
-        within = f"{around}." if around else ""
-        near = [name] if name in own else [each for each in own if each in new]
-        near = [each for each in near if each == name or each.startswith(within)]
-        where = "" if name in own else f", where the parent has {generic(name)}"
-        for each in near:
+    for name in splits(parent, plan_of(parent, kind)):
+        if parent_weights[name].dim() < 2:
+            continue
+        standing_in = [name]
+        whole = "is whole on every process"
+        if name not in weights:
+            around = name
+            while around and around not in modules:
+                around = around.rpartition(".")[0]
+            within = f"{around}." if around else ""
+            own = [each for each in weights if each not in parent_weights]
+            standing_in = [each for each in own if each.startswith(within)]
+            whole += f", where the parent has {generic(name)}"
+        for each in standing_in:
             # What is as large stands in its place: a router beside experts does not.
-            if each not in ours and own[each] >= sizes[name]:
-                lost.setdefault(generic(each), f"is whole on every process{where}")
-        if not near:
+            is_as_large = weights[each].numel() >= parent_weights[name].numel()
+            if is_as_large and each not in split_here:
+                lost.setdefault(generic(each), whole)
+        if not standing_in:
             what = "is split in the parent, and nothing stands in its place"
             lost.setdefault(generic(name), what)
-    yield from (Finding(kind, rule, "PG843", what) for rule, what in lost.items())
+    for rule, what in lost.items():
+        yield Finding(kind, rule, "PG843", what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +222,14 @@ class Compared:
 def compared(model: Any, parent: Any) -> Compared:
     """The plans of `model` beside those of the model that it was made from, of equal sizes."""
     wrong, inherited = _own_faults(find_plan_faults(model), parent)
-    lost = [fault for kind in KINDS for fault in lost_findings(model, parent, kind)]
-    refused = tuple(f"{CALLED[each]}: {why}" for each in KINDS if (why := refusal_of(model, each)))
-    checked = sum(len(plan_of(model, kind)) for kind in KINDS) + len({*_undivided(model)})
-    return Compared((*wrong, *lost), tuple(inherited), checked, refused)
+    checked = len({*_undivided(model)})
+    refused = []
+    for kind in KINDS:
+        wrong += lost_findings(model, parent, kind)
+        checked += len(plan_of(model, kind))
+        if reason := refusal_of(model, kind):
+            refused.append(f"{CALLED[kind]}: {reason}")
+    return Compared(tuple(wrong), tuple(inherited), checked, tuple(refused))
 
 
 def _own_faults(faults: Iterable[Finding], parent: Any) -> tuple[list[Finding], list[Finding]]:

@@ -7,7 +7,6 @@ its configuration: one at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -68,9 +67,10 @@ def register(variant: str) -> Registration:
     """
     source = find_variant(variant)
     entries = auto_entries(source)
-    configurations = tuple(
-        dict.fromkeys(config for by_config in entries.values() for config in by_config)
-    )
+    built: dict[Any, None] = {}
+    for by_config in entries.values():
+        built.update(dict.fromkeys(by_config))
+    configurations = tuple(built)
     if not configurations:
         raise ValueError(
             f"no auto class builds {source.parent}, and so none can build {source.name}"
@@ -91,29 +91,27 @@ def register(variant: str) -> Registration:
 
 
 def _put_all(entry: Registration, entries: dict[Any, dict[Any, tuple[Any, ...]]]) -> None:
-    for new, parents in _own_types(entry.variant):
+    for new, parents in _own_types(entry.variant).items():
         entry._put(CONFIG_MAPPING, new.model_type, new)
         if parents in TOKENIZER_MAPPING:
             entry._put(TOKENIZER_MAPPING, new, TOKENIZER_MAPPING[parents])
     for auto, by_config in entries.items():
         for configuration, models in by_config.items():
-            entry._put(
-                auto._model_mapping, configuration, models[0] if len(models) == 1 else models
-            )
+            value = models[0] if len(models) == 1 else models
+            entry._put(auto._model_mapping, configuration, value)
 
 
-def _own_types(variant: Variant) -> Iterator[tuple[Any, Any]]:
-    """Each configuration class that the variant brings, with the parent's in its place."""
-    types = {
-        m.config_class: parent.config_class
-        for m, parent in pairs(variant)
-        if has_own_configuration(m)
-    }
-    yield from types.items()
+def _own_types(variant: Variant) -> dict[Any, Any]:
+    """The parent's configuration class for each one that the variant brings."""
+    types = {}
+    for model, parent in pairs(variant):
+        if has_own_configuration(model):
+            types[model.config_class] = parent.config_class
+    return types
 
 
 def _refuse_taken_types(entry: Registration) -> None:
-    for new, _ in _own_types(entry.variant):
+    for new in _own_types(entry.variant):
         if new.model_type in CONFIG_MAPPING:
             there = CONFIG_MAPPING[new.model_type]
             raise ValueError(

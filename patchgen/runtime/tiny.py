@@ -159,26 +159,28 @@ def _find_features(default: PreTrainedConfig, features: list[Any] | None) -> Cha
     if not all(map(str.isdigit, places)):
         return {}
     number = max(SIZES["num_hidden_layers"], len(places))
-    layers = _find_name(default, "num_hidden_layers", number)
-    if not layers or max(map(int, places)) <= number:
+    changes = _find_name(default, "num_hidden_layers", number)
+    if not changes or max(map(int, places)) <= number:
         return {}
     last = range(number - len(places) + 1, number + 1)
-    return {**layers, "out_features": [f"stage{n}" for n in last], "out_indices": [*last]}
+    changes["out_features"] = [f"stage{place}" for place in last]
+    changes["out_indices"] = [*last]
+    return changes
 
 
 def _find_placeholders(values: Changes) -> Changes:
     """Tokens of images and the like within the vocabulary, from its end, and tiny images."""
     vocabulary = SIZES["vocab_size"]
-    named = [name for name in values if name.endswith(("_token_id", "_token_index"))]
-    kinds = tuple(
-        name for name in named if name.startswith(("image_token", "video_token", "audio_token"))
-    )
-    outside = [
-        name
-        for name in sorted(named)
-        if (isinstance(values[name], int) and values[name] >= vocabulary)
-        or (values[name] is None and name in kinds)
-    ]
+    outside = []
+    for name in sorted(values):
+        if not name.endswith(("_token_id", "_token_index")):
+            continue
+        token = values[name]
+        is_placeholder = name.startswith(("image_token", "video_token", "audio_token"))
+        if isinstance(token, int) and token >= vocabulary:
+            outside.append(name)
+        elif token is None and is_placeholder:
+            outside.append(name)
     changes: Changes = {name: vocabulary - 1 - place for place, name in enumerate(outside)}
     if values.get("image_grid_pinpoints"):
         side = MORE_SIZES["image_size"]
@@ -345,12 +347,10 @@ def _find_groups(default: PreTrainedConfig, sizes: Changes) -> Changes:
     groups = {name: size for name, size in GROUPED.items() if _has(default, name)}
     if len(groups) < len(GROUPED):
         return {}
-    experts = [
-        name
-        for name, size in sizes.items()
-        if name.endswith("experts") and size == SIZES["num_local_experts"]
-    ]
-    return {**groups, **dict.fromkeys(experts, EXPERTS_IN_GROUPS)}
+    for name, size in sizes.items():
+        if name.endswith("experts") and size == SIZES["num_local_experts"]:
+            groups[name] = EXPERTS_IN_GROUPS
+    return groups
 
 
 def _find_optimum_sizes(default: PreTrainedConfig) -> Changes:
@@ -358,19 +358,23 @@ def _find_optimum_sizes(default: PreTrainedConfig) -> Changes:
         return {}
     normal = NormalizedConfigManager.get_normalized_config_class(default.model_type)(default)
     values = default.to_dict()
-    owns = ((getattr(normal, n), key) for n, key in NORMALIZED.items() if hasattr(type(normal), n))
-    return {own: SIZES[key] for own, key in owns if isinstance(values.get(own), int)}
+    sizes = {}
+    for name, key in NORMALIZED.items():
+        own: Any = getattr(normal, name) if hasattr(type(normal), name) else None
+        if isinstance(values.get(own), int):
+            sizes[own] = SIZES[key]
+    return sizes
 
 
 def _shrink_large(default: PreTrainedConfig) -> Changes:
     """Sizes for large values whose names no table has; the last ending that fits decides."""
-    return {
-        name: size
-        for name, value in default.to_dict().items()
-        if isinstance(value, int) and not isinstance(value, bool) and value > LARGE
-        for ending, size in SHRUNK.items()
-        if re.search(ending, name)
-    }
+    sizes = {}
+    for name, value in default.to_dict().items():
+        if isinstance(value, int) and value > LARGE:
+            for ending, size in SHRUNK.items():
+                if re.search(ending, name):
+                    sizes[name] = size
+    return sizes
 
 
 def _has(config: PreTrainedConfig, name: str) -> bool:

@@ -142,10 +142,13 @@ def _once_a_step(read: Callable[..., Texts], told: Tensor, *given: Any) -> Texts
     if torch.compiler.is_compiling() or told.is_inference():
         return read(told, *given)
     version = (told._version, given)
-    last = _last.get(read)
-    if last is None or last[0]() is not told or last[1] != version:
-        last = _last[read] = weakref.ref(told), version, read(told, *given)
-    return last[2]
+    if read in _last:
+        last_told, last_version, texts = _last[read]
+        if last_told() is told and last_version == version:
+            return texts
+    texts = read(told, *given)
+    _last[read] = weakref.ref(told), version, texts
+    return texts
 
 
 def _texts_of_lengths(cu_seqlens: Tensor, longest: Any) -> Texts:
