@@ -17,10 +17,9 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def as_sarif(findings: Sequence[Problem], base: str) -> str:
     """One run with a result for each finding; `base` is put before every path."""
     known = catalogue()
-    rules = [
-        {"id": code, "shortDescription": {"text": known[code].title}}
-        for code in sorted({finding.code for finding in findings})
-    ]
+    rules = []
+    for code in sorted({finding.code for finding in findings}):
+        rules.append({"id": code, "shortDescription": {"text": known[code].title}})
     tool = {"name": "patchgen", "version": patchgen.__version__, "rules": rules}
     results = [_result_of(finding, base) for finding in findings]
     run = {"tool": {"driver": tool}, "columnKind": "unicodeCodePoints", "results": results}

@@ -215,7 +215,8 @@ def _find_classes(steps: Steps | None, owner: str) -> Iterator[tuple[Path, Block
 @server.feature(types.TEXT_DOCUMENT_COMPLETION)
 def complete(ls: LanguageServer, params: types.CompletionParams) -> list[types.CompletionItem]:
     """The methods of the parents that the class does not have, where one is begun."""
-    document, row = ls.workspace.get_text_document(params.text_document.uri), params.position.line
+    document = ls.workspace.get_text_document(params.text_document.uri)
+    row = params.position.line
     lines = document.source.split("\n")
     begun = re.fullmatch(r"(\s+)(?:def +)?(\w*)", lines[row])
     if begun is None:
@@ -226,14 +227,16 @@ def complete(ls: LanguageServer, params: types.CompletionParams) -> list[types.C
     steps = _link(Path(document.path), text)
     methods: dict[str, Function] = {}
     for owner in _classes(text):
-        if owner.lineno <= row + 1 <= (owner.end_lineno or 0):
-            for _, block in _find_classes(steps, owner.name):
-                nodes = [n for n in parse_class(block.text).body if isinstance(n, Function)]
-                methods = {node.name: node for node in nodes} | methods
-            for node in owner.body:
-                methods.pop(getattr(node, "name", ""), None)
+        if not owner.lineno <= row + 1 <= (owner.end_lineno or 0):
+            continue
+        for _, block in _find_classes(steps, owner.name):
+            for node in parse_class(block.text).body:
+                if isinstance(node, Function):
+                    methods.setdefault(node.name, node)
+        for member in owner.body:
+            methods.pop(getattr(member, "name", ""), None)
     at = types.Range(types.Position(row, len(begun[1])), params.position)
-    return [_offer(method, at) for _, method in sorted(methods.items())]
+    return [_offer(methods[name], at) for name in sorted(methods)]
 
 
 def _offer(method: Function, at: types.Range) -> types.CompletionItem:
@@ -259,17 +262,18 @@ def outline(ls: LanguageServer, params: types.DocumentSymbolParams) -> list[type
 
 
 def _symbol(node: ast.ClassDef | Function) -> types.DocumentSymbol:
-    first, last = (types.Position(line - 1, 0) for line in (first_line(node), node.end_lineno or 0))
-    at, detail = types.Range(first, last), ""
+    first = types.Position(first_line(node) - 1, 0)
+    last = types.Position((node.end_lineno or 0) - 1, 0)
+    symbol = types.DocumentSymbol(
+        node.name, types.SymbolKind.Method, types.Range(first, last), types.Range(first, last), ""
+    )
     if isinstance(node, ast.ClassDef):
-        members = [_symbol(member) for member in node.body if isinstance(member, Function)]
-        detail = ", ".join(map(ast.unparse, node.bases))
-        kind = types.SymbolKind.Class
-    else:
-        members, kind = [], types.SymbolKind.Method
-        if _overridden(node) != node.name:
-            detail = f"edits {_overridden(node)}"
-    return types.DocumentSymbol(node.name, kind, at, at, detail, children=members)
+        symbol.kind = types.SymbolKind.Class
+        symbol.detail = ", ".join(map(ast.unparse, node.bases))
+        symbol.children = [_symbol(member) for member in node.body if isinstance(member, Function)]
+    elif _overridden(node) != node.name:
+        symbol.detail = f"edits {_overridden(node)}"
+    return symbol
 
 
 @server.feature(types.TEXT_DOCUMENT_CODE_ACTION)
@@ -277,19 +281,29 @@ def fix(ls: LanguageServer, params: types.CodeActionParams) -> list[types.CodeAc
     """What a hint says that the writer may have meant, in the place of the word in question."""
     uri = params.text_document.uri
     lines = ls.workspace.get_text_document(uri).source.split("\n")
+    kind = types.CodeActionKind.QuickFix
     actions = []
     for diagnostic in params.context.diagnostics:
         meant = re.search(r"did you mean (.+)\?", diagnostic.message)
-        start = diagnostic.range.start
-        for name in meant[1].split(" or ") if meant else ():
-            words = {word[0]: word for word in re.finditer(r"\w+", lines[start.line])}
-            for near in difflib.get_close_matches(name, words.keys() - {name}, 1):
-                first, last = (types.Position(start.line, at) for at in words[near].span())
-                changes = {uri: [types.TextEdit(types.Range(first, last), name)]}
-                edit = types.WorkspaceEdit(changes)
-                title, kind = f"write {name}", types.CodeActionKind.QuickFix
-                actions.append(types.CodeAction(title, kind, [diagnostic], edit=edit))
+        if meant is None:
+            continue
+        row = diagnostic.range.start.line
+        for name in meant[1].split(" or "):
+            place = _find_misspelt(name, row, lines[row])
+            if place is not None:
+                edit = types.WorkspaceEdit({uri: [types.TextEdit(place, name)]})
+                actions.append(types.CodeAction(f"write {name}", kind, [diagnostic], edit=edit))
     return actions
+
+
+def _find_misspelt(name: str, row: int, line: str) -> types.Range | None:
+    """Where a line has the word that is spelt nearly as `name` is."""
+    words = {word[0]: word for word in re.finditer(r"\w+", line)}
+    nearly = difflib.get_close_matches(name, words.keys() - {name}, 1)
+    if not nearly:
+        return None
+    first, last = words[nearly[0]].span()
+    return types.Range(types.Position(row, first), types.Position(row, last))
 
 
 def _link(path: Path, text: str) -> Steps | None:

@@ -24,17 +24,19 @@ def print_variants(report: Report, form: str) -> int:
         verdicts = [v for v in report.verdicts if v.modular == modular and v.output is not None]
         if verdicts:
             rows.append(_row(outcome, verdicts))
-    total = {"variants": len(rows)} | {name: sum(row[name] for row in rows) for name in SIZES}
+    total = {"variants": len(rows)}
+    for size in SIZES:
+        total[size] = sum(row[size] for row in rows)
     if form == "json":
         print_json("list", {"variants": rows, "total": total})
     elif rows:
         cells = []
         for row in rows:
-            sizes = [f"{row[name]:,}" for name in SIZES]
+            sizes = [f"{row[size]:,}" for size in SIZES]
             if not row["compared"]:  # a new model has no diff
                 sizes[SIZES.index("removed")] = "-"
             cells.append((row["variant"], *sizes, row["status"]))
-        last = (f"total of {len(rows)}", *(f"{total[name]:,}" for name in SIZES), "")
+        last = (f"total of {len(rows)}", *(f"{total[size]:,}" for size in SIZES), "")
         terminal.write(table(("variant", *SIZES, "status"), [*cells, last]))
     terminal.write("".join(f"{problem}\n" for problem in report.problems), err=True)
     return exit_code(report.problems)

@@ -95,11 +95,11 @@ def complete_parts(
     from patchgen.author.declare.registry import OFFERED
 
     before, comma, begun = incomplete.rpartition(",")
-    return [
-        CompletionItem(f"{before}{comma}{part.name}", help=part.help)
-        for part in OFFERED
-        if part.name.startswith(begun)
-    ]
+    items = []
+    for part in OFFERED:
+        if part.name.startswith(begun):
+            items.append(CompletionItem(f"{before}{comma}{part.name}", help=part.help))
+    return items
 
 
 package_root = option("--package-root DIR", "Look for parents in DIR first.", type=FOLDER)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from patchgen.budget import FINDING, FINDINGS, REPORT, exceeded, is_unlimited
 from patchgen.cli import terminal
 from patchgen.cli.formats import as_junit, as_sarif
 from patchgen.compiler.flat import Note
-from patchgen.project.verdict import Report, Status, named
+from patchgen.project.verdict import Report, Status, Verdict, named
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.shown import shown, shown_line
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from patchgen.project.drift import Drift
     from patchgen.project.files import Project, Selection
     from patchgen.project.outcome import Outcome
+    from patchgen.project.overrides import StaleOverride
 
 SCHEMA = 1  # of JSON: raised where a field that was there goes, or means something else
 MOST_NOTES = 3  # notes of one file that are printed without --verbose
@@ -119,12 +120,17 @@ def print_linted(
     project: Project, selection: Selection, outcomes: Sequence[Outcome], style: Style
 ) -> int:
     """Print what is wrong with declarations."""
-    outputs = [output for outcome in outcomes for output in outcome.outputs]
-    problems = {*selection.problems, *(p for outcome in outcomes for p in outcome.problems)}
-    findings = capped(sorted(problems.union(*(output.warnings for output in outputs))))
-    notes = tuple(note for output in outputs for note in output.notes)
-    report, base = Report(notes=notes), _base(project)
-    _write(Page(report, findings, notes, style=style, base=base, command="lint"))
+    problems = set(selection.problems)
+    warnings: set[Problem] = set()
+    notes: list[Note] = []
+    for outcome in outcomes:
+        problems.update(outcome.problems)
+        for output in outcome.outputs:
+            warnings.update(output.warnings)
+            notes += output.notes
+    findings = capped(sorted(problems | warnings))
+    report = Report(notes=tuple(notes))
+    _write(Page(report, findings, report.notes, (), style, _base(project), "lint"))
     if not style.quiet and style.form == "text":
         counted = [plural(len(outcomes), "modular file"), plural(len(findings), "finding")]
         terminal.say(", ".join(counted), err=True)
@@ -154,24 +160,28 @@ def _notes_without_output(report: Report) -> tuple[Note, ...]:
 
 
 def _summary(result: Written, findings: Sequence[Problem]) -> str:
-    unchanged = (Status.OK, Status.UNRECORDED)
-    kept = sum(verdict.status in unchanged for verdict in result.report.verdicts)
+    statuses = [verdict.status for verdict in result.report.verdicts]
+    kept = statuses.count(Status.OK) + statuses.count(Status.UNRECORDED)
+    done = f"{len(result.written)} written, {len(result.removed)} removed, {kept} unchanged"
     errors = [problem for problem in findings if problem.severity == "error"]
+    if not errors:
+        return done
     files = {problem.at.path for problem in errors}
     failed = f"{plural(len(errors), 'error')} in {plural(len(files), 'file')}"
-    if errors and not (result.written or result.removed):
-        # Records may have been brought up to date, which has been printed above.
-        return f"{'no output' if result.recorded else 'nothing'} written: {failed}"
-    done = f"{len(result.written)} written, {len(result.removed)} removed, {kept} unchanged"
-    return f"{done}; {failed}" if errors else done
+    if result.written or result.removed:
+        return f"{done}; {failed}"
+    # Records may have been brought up to date, which has been printed above.
+    nothing = "no output" if result.recorded else "nothing"
+    return f"{nothing} written: {failed}"
 
 
 def _base(project: Project) -> str:
     """The path from the top of the repository to the project, for annotations."""
     workspace = os.environ.get("GITHUB_WORKSPACE")
     top = Path(workspace).resolve() if workspace else project.home
-    inner = project.home.relative_to(top).as_posix() if project.home.is_relative_to(top) else "."
-    return "" if inner == "." else f"{inner}/"
+    if top not in project.home.parents:
+        return ""
+    return f"{project.home.relative_to(top).as_posix()}/"
 
 
 def capped(findings: Sequence[Problem]) -> tuple[Problem, ...]:
@@ -190,9 +200,8 @@ def capped(findings: Sequence[Problem]) -> tuple[Problem, ...]:
         kept.append(finding)
     if len(kept) < len(findings):
         at = findings[len(kept)].at
-        what = (
-            f"{len(findings):,} findings are too many: {len(findings) - len(kept):,} are left out"
-        )
+        left_out = len(findings) - len(kept)
+        what = f"{len(findings):,} findings are too many: {left_out:,} are left out"
         kept.append(exceeded(at, what).problem)
     return tuple(kept)
 
@@ -218,15 +227,18 @@ def exit_code(findings: Iterable[Problem]) -> int:
 
 def as_text(page: Page) -> str:
     """Whether variants fit another release, the findings, notes, and a line that counts outputs."""
-    report, style = page.report, page.style
-    lines = [line for drift in page.drifts for line in _drift_lines(drift, style.verbose)]
-    lines += [str(problem) for problem in page.findings]
+    report = page.report
+    style = page.style
+    lines: list[str] = []
+    for drift in page.drifts:
+        lines += _drift_lines(drift, style.verbose)
+    lines += map(str, page.findings)
     if style.verbose:
-        ok = [verdict for verdict in report.verdicts if verdict.status is Status.OK]
-        lines += [f"{verdict.display_path}: ok (from {verdict.modular})" for verdict in ok]
-        lines += [
-            f"{parents.package}: parents come from {parents.path}" for parents in report.parents
-        ]
+        for verdict in report.verdicts:
+            if verdict.status is Status.OK:
+                lines.append(f"{verdict.display_path}: ok (from {verdict.modular})")
+        for parents in report.parents:
+            lines.append(f"{parents.package}: parents come from {parents.path}")
         lines += _note_lines(report.notes, len(report.notes))
     elif not style.quiet:
         lines += _note_lines(page.printed_notes, MOST_NOTES)
@@ -237,24 +249,29 @@ def as_text(page: Page) -> str:
 
 def _note_lines(notes: Iterable[Note], limit: int) -> list[str]:
     """At most `limit` notes of each file, and how many more there are."""
-    by_file: dict[str, list[Note]] = {}
+    by_file: dict[str, list[str]] = defaultdict(list)
     for note in dict.fromkeys(notes):
-        by_file.setdefault(note.at.path, []).append(note)
+        line = shown_line(f"{note.at}: note: {note.what}")
+        by_file[note.at.path].append(line)
     lines = []
     for path, of_file in by_file.items():
-        lines += [shown_line(f"{note.at}: note: {note.what}") for note in of_file[:limit]]
-        if len(of_file) > limit:
-            lines.append(f"{path}: {plural(len(of_file) - limit, 'more note')}; -v shows them")
-    if len(lines) > FINDINGS and not is_unlimited():
-        lines[FINDINGS:] = [f"{plural(len(lines) - FINDINGS, 'line')} of notes left out"]
+        lines += of_file[:limit]
+        more = len(of_file) - limit
+        if more > 0:
+            lines.append(f"{path}: {plural(more, 'more note')}; -v shows them")
+    more = len(lines) - FINDINGS
+    if more > 0 and not is_unlimited():
+        lines[FINDINGS:] = [f"{plural(more, 'line')} of notes left out"]
     return lines
 
 
 def _counted(report: Report) -> str:
     counts = Counter(verdict.status.value for verdict in report.verdicts)
-    ordered = sorted(counts.items(), key=lambda pair: pair[0] != "ok")
-    parts = ", ".join(f"{count} {status}" for status, count in ordered)
-    counted = [f"{plural(len(report.verdicts), 'output')}: {parts}"] if parts else []
+    parts = [f"{count} {status}" for status, count in counts.items()]
+    parts.sort(key=lambda part: not part.endswith(" ok"))
+    counted = []
+    if parts:
+        counted.append(f"{plural(len(report.verdicts), 'output')}: {', '.join(parts)}")
     if report.refused:
         counted.append(f"{plural(len(report.refused), 'modular file')} refused")
     return "; ".join(counted)
@@ -288,40 +305,44 @@ def as_data(page: Page) -> dict[str, Any]:
     """
     report = page.report
     data: dict[str, Any] = {
-        "outputs": [
-            {
-                "path": verdict.display_path,
-                "modular": verdict.modular,
-                "status": verdict.status.value,
-                "why": list(verdict.why),
-                "diff": verdict.diff,
-            }
-            for verdict in report.verdicts
-        ],
+        "outputs": [_verdict_data(verdict) for verdict in report.verdicts],
         "problems": [problem.data() for problem in page.findings],
         "notes": [{**asdict(note.at), "message": note.what} for note in report.notes],
     }
     if page.drifts:
-        data["drift"] = [
-            {"modular": d.modular, "fit": d.fit.value, "upstream": list(map(asdict, d.changes))}
-            for d in page.drifts
-        ]
+        data["drift"] = [_drift_data(drift) for drift in page.drifts]
     if report.parents:
         data["parents"] = [parents.data() for parents in report.parents]
     if report.changes:
         data["changes"] = [change.data() for change in report.changes]
     if report.overrides.stale:
-        data["overrides"] = [
-            {
-                **asdict(stale.problem.at),
-                "override": stale.override.name,
-                "parent": stale.override.parent or stale.before.symbol,
-                "gone": not stale.override.parent,
-                "diff": stale.diff,
-            }
-            for stale in report.overrides.stale
-        ]
+        data["overrides"] = [_override_data(stale) for stale in report.overrides.stale]
     return data
+
+
+def _verdict_data(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "path": verdict.display_path,
+        "modular": verdict.modular,
+        "status": verdict.status.value,
+        "why": list(verdict.why),
+        "diff": verdict.diff,
+    }
+
+
+def _drift_data(drift: Drift) -> dict[str, Any]:
+    changes = [asdict(change) for change in drift.changes]
+    return {"modular": drift.modular, "fit": drift.fit.value, "upstream": changes}
+
+
+def _override_data(stale: StaleOverride) -> dict[str, Any]:
+    return {
+        **asdict(stale.problem.at),
+        "override": stale.override.name,
+        "parent": stale.override.parent or stale.before.symbol,
+        "gone": not stale.override.parent,
+        "diff": stale.diff,
+    }
 
 
 def print_json(command: str, data: Mapping[str, Any]) -> None:

@@ -80,10 +80,11 @@ class Session:
 
     def lint(self) -> tuple[Outcome, ...]:
         """The outcomes with the findings of lint as well, which is about a project's own files."""
-        modulars = [
-            replace(modular, profile=LINT) if modular.profile == STRICT else modular
-            for modular in self.selection.modulars
-        ]
+        modulars = []
+        for modular in self.selection.modulars:
+            if modular.profile == STRICT:
+                modular = replace(modular, profile=LINT)
+            modulars.append(modular)
         return self._run(modulars, Cache(self.project, self.request.cached))
 
     def again(self, modulars: Sequence[Modular]) -> tuple[Outcome, ...]:
@@ -98,12 +99,12 @@ class Session:
 
     def _changes(self, base: Base) -> tuple[Change, ...]:
         """How the tree differs from `base` in what the check goes by."""
+        changes = list(base.changes(self.project.home))
         paths = [Path.cwd() / path for path in self.request.paths]
-        home = self.project.home
-        there = _config_of(paths, self.project.package_root, resolver()).home
-        changes = list(base.changes(home))
-        if there != home:
-            before, now = (folder.relative_to(base.top).as_posix() for folder in (home, there))
+        config = _config_of(paths, self.project.package_root, resolver())
+        if config.home != self.project.home:
+            before = self.project.home.relative_to(base.top).as_posix()
+            now = config.home.relative_to(base.top).as_posix()
             changes.append(Change(FILE, "the folder of the configuration", before, now))
         return tuple(changes)
 
@@ -168,18 +169,16 @@ def open_session(request: Request) -> Session:
     """
     resolve = resolver()
     base = None if request.base is None else open_base(request.base, Path.cwd().resolve())
-    if not all(Path(path).exists() for path in request.paths):
-        project = open_project(_without_variants(request), resolve, base)
-        paths = tuple(map(str, find_variants(project, request.paths)))
-        request = replace(request, paths=paths)
+    existing = tuple(path for path in request.paths if Path(path).exists())
+    if existing != request.paths:
+        # Those that exist say which project it is about.
+        project = open_project(replace(request, paths=existing), resolve, base)
+        paths = find_variants(project, request.paths)
+        request = replace(request, paths=tuple(map(str, paths)))
     project = open_project(request, resolve, base)
     paths_here = [Path.cwd() / path for path in request.paths]
-    return Session(request, project, discover(project, paths_here, resolve), base)
-
-
-def _without_variants(request: Request) -> Request:
-    """`request` with those of its paths that exist: they say which project it is about."""
-    return replace(request, paths=tuple(path for path in request.paths if Path(path).exists()))
+    selection = discover(project, paths_here, resolve)
+    return Session(request, project, selection, base)
 
 
 def open_authored(request: Request) -> Project:
@@ -249,13 +248,19 @@ def find_variants(project: Project, names: Sequence[str]) -> tuple[Path, ...]:
     """
     variants: dict[str, Path] = {}
     if not all(Path(name).exists() for name in names):
-        paths = [modular.path for modular in discover(project).modulars]
-        variants = {path.stem.removeprefix("modular_"): path for path in paths}
+        for modular in discover(project).modulars:
+            variants[modular.path.stem.removeprefix("modular_")] = modular.path
+    paths = []
     for name in names:
-        if not Path(name).exists() and name not in variants:
+        path = Path(name)
+        if path.exists():
+            paths.append(path.resolve())
+        elif name in variants:
+            paths.append(variants[name])
+        else:
             hint = _hint_for(name, variants)
             raise PatchgenError("PG916", Location(name), "is no variant and no path", hint)
-    return tuple(Path(name).resolve() if Path(name).exists() else variants[name] for name in names)
+    return tuple(paths)
 
 
 def _hint_for(name: str, variants: Iterable[str]) -> str:

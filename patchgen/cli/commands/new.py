@@ -145,14 +145,12 @@ def _write(project: Project, path: Path, text: str, force: bool, notes: list[str
     shown = project.environment().display_path(path)
     write_new(path, text, project.home, force, shown)
     terminal.say(f"wrote {shown}")
-    if not project.config.sources:
-        hint = 'or set sources = ["modular"] in [tool.patchgen] of pyproject.toml'
-        notes = [
-            *notes,
-            f"note: this project names no sources: run patchgen convert {shown}, {hint}",
-        ]
     for note in notes:
         terminal.say(note, err=True)
+    if not project.config.sources:
+        hint = 'or set sources = ["modular"] in [tool.patchgen] of pyproject.toml'
+        what = f"this project names no sources: run patchgen convert {shown}, {hint}"
+        terminal.say(f"note: {what}", err=True)
 
 
 def _is_proved(draft: Draft, force: bool) -> bool:

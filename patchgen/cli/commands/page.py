@@ -76,8 +76,11 @@ def page(names: tuple[str, ...], folder: str, report: str | None, package_root: 
 
 def _table(variants: Sequence[Variant]) -> str:
     """How many lines of each variant come from where; every line is counted once."""
-    rows = [(v.name, sum(v.counts.values()), *v.counts.values()) for v in variants]
-    total = ("total", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True)))
+    counts = {}
+    for variant in variants:
+        kinds = variant.counts.values()
+        counts[variant.name] = [sum(kinds), *kinds]
+    counts["total"] = [sum(column) for column in zip(*counts.values(), strict=True)]
+    rows = [(name, *(f"{count:,}" for count in row)) for name, row in counts.items()]
     heads = ("variant", "lines", "parent's", "declared", "rewritten", "patchgen's", "blank")
-    cells = [(str(name), *(f"{count:,}" for count in counts)) for name, *counts in [*rows, total]]
-    return table(heads, cells)
+    return table(heads, rows)

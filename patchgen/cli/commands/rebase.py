@@ -171,10 +171,8 @@ def _require_recorded(
                 wrong[module] = max(count, wrong.get(module, 0))
     if wrong:
         counts = [f"{plural(wrong[module], 'definition')} of {module}" for module in sorted(wrong)]
-        what = (
-            f"was not made from transformers {release.version}: patchgen.lock records other texts "
-            f"of {' and '.join(counts)}"
-        )
+        what = f"was not made from transformers {release.version}: "
+        what += f"patchgen.lock records other texts of {' and '.join(counts)}"
         recorded = _recorded(records)
         hint = f"name the release with --from {recorded}" if recorded else ""
         raise PatchgenError("PG809", Location(modular.display_path), what, hint)

@@ -96,11 +96,10 @@ def _together(engine: Engine) -> Iterator[None]:
 
 def _show(figures: Mapping[str, Any]) -> None:
     figures = {**figures, "peak_memory": figures["peak_bytes"] / GIB}
-    shown = {
-        name: text.format(figures[name]) for name, text in TEMPLATES.items() if name in figures
-    }
-    width = max(map(len, shown))
-    for name, text in shown.items():
+    names = [name for name in TEMPLATES if name in figures]
+    width = max(map(len, names))
+    for name in names:
+        text = TEMPLATES[name].format(figures[name])
         terminal.say(f"{name.replace('_', ' '):{width}}  {text}")
 
 
@@ -108,14 +107,13 @@ def _show_trials(tried: Mapping[str, Any]) -> None:
     objectives, trials = tried["objectives"], tried["trials"]
     # With two objectives, no single trial is the best: those of the Pareto front are.
     word = "front" if len(objectives) > 1 else "best"
-    rows = [
-        (
-            str(trial["number"]),
-            *(f"{value:,.4g}" for value in trial["values"]),
-            *(f"{value:.3g}" for value in trial["settings"].values()),
-            word if trial["best"] else "",
-        )
-        for trial in trials
-    ]
-    settings = list(trials[0]["settings"]) if trials else []
+    settings: list[str] = []
+    rows = []
+    for trial in trials:
+        settings = list(trial["settings"])
+        cells = [str(trial["number"])]
+        cells += [f"{value:,.4g}" for value in trial["values"]]
+        cells += [f"{value:.3g}" for value in trial["settings"].values()]
+        cells.append(word if trial["best"] else "")
+        rows.append(cells)
     terminal.write(table(("trial", *objectives, *settings, ""), rows))

@@ -252,10 +252,11 @@ class _Progress:
 
 def _unseen(result: Result) -> str:
     """Each mutant that no case found, as a diff."""
-    unseen = [fate for fate in result.fates if fate.outcome == "unseen"]
-    return "".join(
-        f"  {fate.place} in {fate.function} ({fate.note})\n{fate.diff}\n" for fate in unseen
-    )
+    text = ""
+    for fate in result.fates:
+        if fate.outcome == "unseen":
+            text += f"  {fate.place} in {fate.function} ({fate.note})\n{fate.diff}\n"
+    return text
 
 
 def _show(
