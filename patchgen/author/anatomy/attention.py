@@ -150,16 +150,16 @@ class Attentions:
     @cached_property
     def calls_sdpa(self) -> bool:
         """Whether each attention that is written out has SDPA in its method or another class."""
+        if not self.flag("_supports_sdpa"):
+            return False
         tables = self.module.tables.values()
         with_class = {table.get("eager") for table in tables if "sdpa" in table}
-        return self.flag("_supports_sdpa") and all(
-            chain.owner.name in with_class
-            or any(
-                called(call).endswith("scaled_dot_product_attention")
-                for call in walk(chain.method.body, ast.Call)
-            )
-            for chain in self.chains
-        )
+        for chain in self.chains:
+            functions = map(called, walk(chain.method.body, ast.Call))
+            in_method = any(name.endswith("scaled_dot_product_attention") for name in functions)
+            if not in_method and chain.owner.name not in with_class:
+                return False
+        return True
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
@@ -188,40 +188,46 @@ class Layers:
     @cached_property
     def attending(self) -> frozenset[str]:
         """The classes that compute an attention, or hold such a class."""
-        names = {chain.owner.name for chain in self.attentions.chains}
-        names |= {interface.owner.name for interface in self.attentions.interfaces}
-        names |= {miss.owner.name for miss in self.attentions.missed if miss.attention}
-        names |= {name for name in self.module.classes if "ttention" in name}
+        attending = {chain.owner.name for chain in self.attentions.chains}
+        attending |= {interface.owner.name for interface in self.attentions.interfaces}
+        attending |= {missed.owner.name for missed in self.attentions.missed if missed.attention}
+        attending |= {name for name in self.module.classes if "ttention" in name}
         size = 0
-        while size < len(names):
-            size = len(names)
-            names |= {n for n, owner in self.module.classes.items() if self._holds(owner, names)}
-        return frozenset(names)
+        while size < len(attending):
+            size = len(attending)
+            for owner in self.module.classes.values():
+                if self._holds(owner, attending):
+                    attending.add(owner.name)
+        return frozenset(attending)
 
     def _holds(self, owner: Class, names: Collection[str]) -> bool:
         """Whether `owner` has a class of `names` as a base or in an attribute."""
-        reached = [parent.name for parent in owner.parents]
+        reached = {parent.name for parent in owner.parents}
         for attribute, values in owner.attributes.items():
-            reached += owner.held(attribute)
+            reached.update(owner.held(attribute))
             for value in values:
-                # `TABLE[NAME](...)` creates one of the classes in the table.
-                if isinstance(value, ast.Call) and isinstance(value.func, ast.Subscript):
-                    reached += self.module.tables.get(dotted(value.func.value), {}).values()
-        return not set(names).isdisjoint(reached)
+                match value:
+                    # `TABLE[NAME](...)` creates one of the classes in the table.
+                    case ast.Call(func=ast.Subscript(value=table)):
+                        reached.update(self.module.tables.get(dotted(table), {}).values())
+        return not reached.isdisjoint(names)
 
     @cached_property
     def classes(self) -> tuple[Class, ...]:
         """The classes in the innermost lists of layers."""
-        every: dict[Class, None] = {}
-        owners = set()
+        every: list[Class] = []
+        owners: set[Class] = set()
         for owner in self.module.classes.values():
             for attribute, values in owner.attributes.items():
-                if any(last(called(value)) in LISTS for value in values):
-                    layers = filter(self._is_layer, self.module.held(owner, attribute))
-                    if members := dict.fromkeys(layers):
-                        owners.add(owner)
-                        every |= members
-        return tuple(layer for layer in every if owners.isdisjoint(self.inside([layer])))
+                if not any(last(called(value)) in LISTS for value in values):
+                    continue
+                held = self.module.held(owner, attribute)
+                layers = [layer for layer in held if self._is_layer(layer)]
+                every += layers
+                if layers:
+                    owners.add(owner)
+        innermost = [layer for layer in every if owners.isdisjoint(self.inside([layer]))]
+        return tuple(dict.fromkeys(innermost))
 
     def _is_layer(self, layer: Class) -> bool:
         """Whether a class holds an attention, and is none itself: XLM has a list of attentions."""

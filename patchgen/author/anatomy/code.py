@@ -28,6 +28,11 @@ def method_of(node: ast.AST | None) -> str:
     return function.attr if isinstance(function, ast.Attribute) else ""
 
 
+def keywords(call: ast.Call) -> dict[str | None, ast.expr]:
+    """The values that a call is given by name; one that it unpacks has the name None."""
+    return {keyword.arg: keyword.value for keyword in call.keywords}
+
+
 def constant(node: ast.AST | None) -> object:
     """The value of a literal, signs included; None for anything else."""
     match node:

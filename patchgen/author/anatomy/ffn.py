@@ -64,21 +64,31 @@ def feed_forwards(layers: Layers) -> Iterator[FeedForward]:
 def network_of(owner: Class) -> tuple[str, dict[str, str]]:
     """(the form of what a class computes from its first argument, the code of each part)."""
     forward = owner.method("forward")
-    result = returned(forward.body) if forward is not None else None
-    if forward is None or result is None or len(forward.args.args) < 2:
+    if forward is None or len(forward.args.args) < 2:
         return "", {}
-    dropped: dict[str, ast.expr] = {}
-    for shape in map(parsed, DROPPED):
-        holes = fit_expression(shape, result, HOLES)
-        drop = dotted((holes or {}).get("drop")).removeprefix("self.")
-        if holes is not None and ("rate" in holes or "Dropout" in owner.held(drop)):
-            result = holes.pop("y")
-            dropped = holes
+    result = returned(forward.body)
+    if result is None:
+        return "", {}
+    result, dropout = _without_dropout(owner, result)
+    argument = forward.args.args[1].arg
     for form, shape in _PARSED:
         holes = fit_expression(shape, result, HOLES)
-        if holes is not None and _are_roles(owner, holes, forward.args.args[1].arg):
-            return form, {name: ast.unparse(node) for name, node in {**holes, **dropped}.items()}
+        if holes is not None and _are_roles(owner, holes, argument):
+            parts = {**holes, **dropout}
+            return form, {name: ast.unparse(node) for name, node in parts.items()}
     return "", {}
+
+
+def _without_dropout(owner: Class, result: ast.expr) -> tuple[ast.expr, dict[str, ast.expr]]:
+    """(what a result is before its dropout, the holes of that dropout)."""
+    for shape in map(parsed, DROPPED):
+        holes = fit_expression(shape, result, HOLES)
+        if holes is None:
+            continue
+        layer = dotted(holes.get("drop")).removeprefix("self.")
+        if "rate" in holes or "Dropout" in owner.held(layer):
+            return holes.pop("y"), holes
+    return result, {}
 
 
 def returned(body: list[ast.stmt]) -> ast.expr | None:

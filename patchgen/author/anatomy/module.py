@@ -144,18 +144,26 @@ def _created(value: ast.expr, local: Mapping[str, list[str]]) -> Iterator[str]:
 
 
 def _set(method: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
+    """The attributes of `self` that a method assigns, each with a value."""
     for node in walk(method.body, ast.stmt):
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        value = getattr(node, "value", None)
-        for target in targets:
-            pairs = [(target, value)]
-            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                same = len(target.elts) == len(value.elts)
-                pairs = list(zip(target.elts, value.elts, strict=True)) if same else []
-            for place, item in pairs:
-                match place, item:
-                    case ast.Attribute(value=ast.Name(id="self"), attr=name), ast.expr():
-                        yield name, item
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from _set_by(target, value)
+            case (
+                ast.AnnAssign(target=target, value=ast.expr() as value)
+                | ast.AugAssign(target=target, value=value)
+            ):
+                yield from _set_by(target, value)
+
+
+def _set_by(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    match target, value:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name), _:
+            yield name, value
+        case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+            for inner, item in zip(targets, values, strict=True):
+                yield from _set_by(inner, item)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,12 +197,14 @@ class Module:
     @cached_property
     def tables(self) -> Mapping[str, Mapping[str, str]]:
         """The dictionaries that map names of implementations to classes."""
-        tables = {}
-        for node in self.tree.body:
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as table):
-                    items = zip(table.keys, map(dotted, table.values), strict=True)
-                    tables[name] = {str(constant(k)): v for k, v in items if v in self.classes}
+        tables: dict[str, dict[str, str]] = {}
+        for name, value in assigned_values(self.tree.body).items():
+            if not isinstance(value, ast.Dict):
+                continue
+            tables[name] = {}
+            for key, item in zip(value.keys, map(dotted, value.values), strict=True):
+                if item in self.classes:
+                    tables[name][str(constant(key))] = item
         return tables
 
     @property
@@ -238,16 +248,17 @@ def find_module(env: Environment, model: str) -> str:
     every = every_module(env)
     files = {name: last(name).removeprefix("modeling_") for name in every}
     spelt = model.replace("-", "_")
-    wanted = re.sub("[-_ ]", "", model).lower()
-    exact = [n for n in every if spelt in (n, files[n])]
-    exact = exact or [n for n in every if wanted == files[n].replace("_", "")]
-    inside = [n for n in every if wanted == n.split(".")[2].replace("_", "")]
-    for names in (exact, inside):
+    letters = re.sub("[-_ ]", "", model).lower()
+    exact = [name for name in every if spelt in (name, files[name])]
+    by_file = [name for name in every if letters == files[name].replace("_", "")]
+    by_folder = [name for name in every if letters == name.split(".")[2].replace("_", "")]
+    for names in (exact or by_file, by_folder):
         if len(names) == 1:
             return names[0]
-    hint = did_you_mean(model.replace("-", "_").lower(), files.values())
-    if inside:
-        hint = f"one of {', '.join(map(last, inside))}"
+    if by_folder:
+        hint = f"one of {', '.join(map(last, by_folder))}"
+    else:
+        hint = did_you_mean(spelt.lower(), files.values())
     what = "names no modeling module of the installed transformers"
     raise PatchgenError("PG801", Location(model), what, hint)
 
@@ -270,8 +281,9 @@ def make_module(name: str, source: Source) -> Module:
     tree = parse(source)
     classes: dict[str, Class] = {}
     for node in walk(tree.body, ast.ClassDef):
-        bases = tuple(ast.unparse(base) for base in node.bases)
-        parents = tuple(classes[last(base)] for base in bases if last(base) in classes)
-        classes[node.name] = Class(node.name, node, bases, parents)
+        bases = tuple(map(ast.unparse, node.bases))
+        parents = [classes[last(base)] for base in bases if last(base) in classes]
+        classes[node.name] = Class(node.name, node, bases, tuple(parents))
     parts = name.split(".")
-    return Module(parts[2] if len(parts) > 2 else name, name, source, tree, classes)
+    model = parts[2] if len(parts) > 2 else name
+    return Module(model, name, source, tree, classes)

@@ -160,13 +160,13 @@ def chains(owner: Class) -> tuple[list[Chain], list[Missed]]:
 def _in_suite(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> list[Chain]:
     """The attentions whose product with the values is a statement of `suite`."""
     walked = Walk(owner, method)
-    for walked.index, statement in enumerate(suite):
-        for node in walked.statement(statement):
-            walked.kept.append((walked.index, node))
-    has_softmax = any(_holes("softmax", call) is not None for call in walk(suite, ast.Call))
-    if walked.uses and not walked.contexts and has_softmax:
-        _, why = walked.uses[0]
-        raise why
+    for index, statement in enumerate(suite):
+        walked.index = index
+        walked.kept += [(index, node) for node in walked.statement(statement)]
+    if walked.uses and not walked.contexts:
+        if any(_holes("softmax", call) is not None for call in walk(suite, ast.Call)):
+            _, unfit = walked.uses[0]
+            raise unfit
     return [_chain(walked, suite, context) for context in walked.contexts]
 
 
@@ -299,18 +299,24 @@ class Walk:
     def _branch(self, node: ast.If) -> list[ast.stmt]:
         """Both branches, one after the other: a term or factor has the condition of its branch."""
         self.value(node.test)
-        outer = self.condition
         negated = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
-        kept = []
-        for suite, test in ((node.body, node.test), (node.orelse, negated)):
-            self.condition = test if outer is None else ast.BoolOp(ast.And(), [outer, test])
-            self.otherwise = suite is node.orelse
-            kept.append([rest for statement in suite for rest in self.statement(statement)])
-        self.condition, self.otherwise = outer, False
-        body, orelse = kept
+        body = self._under(node.test, node.body, otherwise=False)
+        orelse = self._under(negated, node.orelse, otherwise=True)
         if not body and not orelse:
             return []
         return [ast.copy_location(ast.If(node.test, body or [ast.Pass()], orelse), node)]
+
+    def _under(self, test: ast.expr, suite: list[ast.stmt], *, otherwise: bool) -> list[ast.stmt]:
+        """What of a branch computes no attention."""
+        outer = self.condition
+        self.condition = test if outer is None else ast.BoolOp(ast.And(), [outer, test])
+        self.otherwise = otherwise
+        kept: list[ast.stmt] = []
+        for statement in suite:
+            kept += self.statement(statement)
+        self.condition = outer
+        self.otherwise = False
+        return kept
 
     def use(self, node: ast.AST, why: str = "") -> None:
         """Record that scores or weights are used in a way that no attention uses them."""
@@ -383,13 +389,16 @@ class Walk:
         return None
 
     def _scores(self, left: ast.expr, right: ast.expr) -> Scores:
-        match right:  # A factor of the key becomes one of the query.
+        match right:
             case ast.BinOp(left=key, op=ast.Mult() | ast.Div() as operator, right=factor):
-                if (turned := _holes("turned", key)) is not None:
+                turned = _holes("turned", key)
+                if turned is not None:
+                    # A factor of the key becomes one of the query.
                     return Scores(self.index, ast.BinOp(left, operator, factor), turned["x"])
         turned = _holes("turned", right)
-        key = turned["x"] if turned else parsed(f"({ast.unparse(right)}).transpose(-1, -2)")
-        return Scores(self.index, left, key)
+        if turned is not None:
+            return Scores(self.index, left, turned["x"])
+        return Scores(self.index, left, parsed(f"({ast.unparse(right)}).transpose(-1, -2)"))
 
     def _baddbmm(self, holes: Mapping[str, ast.expr]) -> Scores:
         """added * beta + (left @ right) * alpha."""
@@ -400,8 +409,9 @@ class Walk:
         is_blank = bool(makers) and makers <= {"zeros", "empty"}
         if beta == 0 or is_blank:
             return scores
-        scale = () if beta == 1 else (Factor("*", holes["beta"]),)
-        added = Term("add", holes["added"], None, scale)
+        added = Term("add", holes["added"])
+        if beta != 1:
+            added = replace(added, factors=(Factor("*", holes["beta"]),))
         return replace(scores, terms=(added,))
 
     def _assigned(self, node: ast.expr) -> list[ast.expr]:
@@ -445,22 +455,27 @@ class Walk:
         self, node: ast.expr, scores: Scores, operator: str, value: ast.expr
     ) -> Scores | None:
         if not _is_number(value, self.owner):
-            read = [*walk([value, *self._assigned(value)], ast.Attribute)]
-            is_parameter = any("Parameter" in self.owner.held(node.attr) for node in read)
-            if scores.terms or not (is_parameter or isinstance(value, ast.Call)):
-                what = f"`{ast.unparse(value)[:60]}`, which scales the scores, may be more than"
-                self.use(node, f"{what} one number")
-                return None
-            # One factor for each head, for example: the queries can be scaled instead.
-            kind = ast.Mult() if operator == "*" else ast.Div()
-            return replace(scores, query=ast.BinOp(scores.query, kind, value))
+            return self._scaled_by_head(node, scores, operator, value)
         factor = Factor(operator, value, self.condition)
-        # A hidden score stays hidden at any scale.
-        terms = tuple(
-            term if term.kind == "hide" else replace(term, factors=(*term.factors, factor))
-            for term in scores.terms
-        )
-        return replace(scores, factors=(*scores.factors, factor), terms=terms)
+        terms = []
+        for term in scores.terms:
+            if term.kind != "hide":  # a hidden score stays hidden at any scale
+                term = replace(term, factors=(*term.factors, factor))
+            terms.append(term)
+        return replace(scores, factors=(*scores.factors, factor), terms=tuple(terms))
+
+    def _scaled_by_head(
+        self, node: ast.expr, scores: Scores, operator: str, value: ast.expr
+    ) -> Scores | None:
+        """The scores with one factor for each head, for example, which scales the queries."""
+        read = walk([value, *self._assigned(value)], ast.Attribute)
+        is_parameter = any("Parameter" in self.owner.held(attribute.attr) for attribute in read)
+        if scores.terms or not (is_parameter or isinstance(value, ast.Call)):
+            what = f"`{ast.unparse(value)[:60]}`, which scales the scores, may be more than"
+            self.use(node, f"{what} one number")
+            return None
+        kind = ast.Mult() if operator == "*" else ast.Div()
+        return replace(scores, query=ast.BinOp(scores.query, kind, value))
 
 
 def _holes(kind: str, node: ast.expr) -> dict[str, ast.expr] | None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, constant, names, walk
+from patchgen.author.anatomy.code import called, constant, keywords, names, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.part import Part
@@ -27,7 +28,6 @@ SAYS = (
     "Every token sees every token of its text: for embeddings. Texts in one row are kept apart by "
     "their `position_ids`; a cache is refused. See `patchgen.parts.bidirectional`."
 )
-REDUNDANT = "{alias} looks both ways already, unless `config.is_decoder` is set"
 MASKS = {
     "create_causal_mask": "bidirectional_mask",
     "create_sliding_window_causal_mask": "bidirectional_sliding_window_mask",
@@ -75,44 +75,42 @@ def _refuse_what_looks_back(module: Module) -> None:
 
 def _attentions(attentions: Attentions) -> Iterator[Declared]:
     """The classes that tell transformers' attention functions that they are causal."""
-    calling = {interface.owner: interface for interface in attentions.interfaces}
+    calling = {interface.owner for interface in attentions.interfaces}
     for owner in attentions.module.classes.values():
-        set_here = [
-            node
-            for node in walk(owner.own.get("__init__", ()), ast.Assign)
-            if dotted(node.targets[0]) == "self.is_causal"
-        ]
+        init = walk(owner.own.get("__init__", ()), ast.Assign)
+        set_here = [node for node in init if dotted(node.targets[0]) == "self.is_causal"]
         if len(set_here) > 1:
             raise Unfit(set_here[1], f"{owner.name} says twice whether it is causal")
         if set_here and constant(set_here[0].value) is not False:
             yield Declared(owner.name, mixins=("LooksBothWays",))
-        elif owner in calling and not calling[owner].owner.is_causal:
+        elif owner in calling and not owner.is_causal:
             yield Declared(owner.name, members=("is_causal = False",))
-    for call in (call for interface in calling.values() for call in interface.calls):
-        for keyword in call.keywords:
-            value = ast.unparse(keyword.value)
-            if keyword.arg == "is_causal" and value not in ("self.is_causal", "False"):
-                raise Unfit(call, f"attention is called with is_causal={value}")
+    for interface in attentions.interfaces:
+        for call in interface.calls:
+            value = keywords(call).get("is_causal")
+            text = ast.unparse(value) if value is not None else "False"
+            if text not in ("self.is_causal", "False"):
+                raise Unfit(call, f"attention is called with is_causal={text}")
 
 
 def _with_masks(module: Module, owner: Class, method: ast.FunctionDef) -> Declared:
     """The class whose `method` makes masks, with those of the part."""
     for call in walk(method.body, ast.Call):
-        if called(call) in CAUSAL:
-            for keyword in call.keywords:
-                if keyword.arg in OTHER_MASKS:
-                    raise Unfit(call, f"a mask is made of more than the text: `{keyword.arg}`")
+        for keyword in keywords(call):
+            if called(call) in CAUSAL and keyword in OTHER_MASKS:
+                raise Unfit(call, f"a mask is made of more than the text: `{keyword}`")
     asked = [name for name in walk(method.body, ast.Name) if name.id in CAUSAL]
+    counts = Counter(name.id for name in asked)
     edits = []
-    for maker in sorted({name.id for name in asked}):
+    for maker in sorted(counts):
         if maker not in MASKS:
             place = next(name for name in asked if name.id == maker)
             raise Unfit(place, f"`{maker}` cuts the text into pieces, which look back")
-        count = sum(name.id == maker for name in asked)
         name = f"look_both_ways_in_{method.name}"
         if "window" in maker:
             name += "_of_windows"
-        edits.append(edit(name, method, [code(module, method, maker)], [MASKS[maker]], count=count))
+        old = code(module, method, maker)
+        edits.append(edit(name, method, [old], [MASKS[maker]], count=counts[maker]))
     return Declared(owner.name, members=tuple(edits))
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import Layers
-from patchgen.author.anatomy.code import called, last, stored, walk
+from patchgen.author.anatomy.code import called, keywords, last, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.part import Part
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 FLAG, SWITCH = "supports_gradient_checkpointing", "_set_gradient_checkpointing"
 # An old method for switching it on, which reaches no layer, is removed.
-FLAGGED = (f"{FLAG} = True", f"def {SWITCH}(self):\n    raise AttributeError")
+FLAGGED = f"{FLAG} = True"
+NO_SWITCH = f"def {SWITCH}(self):\n    raise AttributeError"
 SAYS = "Activation checkpointing: `model.activation_checkpointing_enable()`."
 SAYS_ONCE = (
     "Under activation checkpointing a recompute takes the experts that the forward pass chose; see "
@@ -54,42 +55,48 @@ FLAGS = ("output_", "use_", "return_")
 @refusing
 def checkpoint(module: Module) -> Contribution:
     """What the part declares for `module`."""
-    found = Layers(module)
+    known = Layers(module)
     able = [owner for owner in module.classes.values() if owner.descends(CHECKPOINTED)]
-    layers = found.classes or able
-    if not module.pretrained:
+    layers = known.classes or able
+    models = module.pretrained
+    if not models:
         raise Unfit(None, "no class of this file stands below PreTrainedModel")
     if not layers:
         raise Unfit(None, "no list of layers that attend is gone through in this file")
     # A `T5Block` is checkpointed, and holds its attentions and FFN in a list of layers.
-    checkpointed = found.inside(able)
+    checkpointed = known.inside(able)
     plain = [layer for layer in layers if layer not in checkpointed]
     if missing := tuple(_unfit(module, plain)):
         return Contribution("checkpoint", missing=missing)
-    models = module.pretrained
     silent = [owner for owner in models if not owner.says(FLAG)]
-    routers = [
-        (owner, method)
-        for owner in found.inside(layers)
-        for method in owner.own.values()
-        if any(last(ast.unparse(call.func)) == "topk" for call in walk(method.body, ast.Call))
-    ]
-    if not plain and not silent and not routers:
+    routers = [*_find_routers(known.inside(layers))]
+    if not (plain or silent or routers):
         redundant = REDUNDANT.format(alias=module.alias)
         every = tuple(Declared(owner.name) for owner in models)
         return Contribution("checkpoint", declared=every, redundant=redundant)
     topmost = [layer for layer in plain if not any(layer.descends(other.name) for other in plain)]
-    declared = (
-        *(Declared(layer.name, behind=(CHECKPOINTED,)) for layer in topmost),
-        *(Declared(owner.name, members=FLAGGED[: 1 + (SWITCH in owner.own)]) for owner in silent),
-        *(Declared(owner.name, mixins=("ChooseOnce",)) for owner in models if routers),
-        *(edit for router in routers for edit in _choice(module, *router)),
-    )
-    calls = walk((layer.node for layer in found.inside(plain)), ast.Call)
+    declared = [Declared(layer.name, behind=(CHECKPOINTED,)) for layer in topmost]
+    for owner in silent:
+        members = (FLAGGED, NO_SWITCH) if SWITCH in owner.own else (FLAGGED,)
+        declared.append(Declared(owner.name, members=members))
+    if routers:
+        declared += [Declared(owner.name, mixins=("ChooseOnce",)) for owner in models]
+    for owner, method in routers:
+        declared += _choice(module, owner, method)
+    calls = walk((layer.node for layer in known.inside(plain)), ast.Call)
     statistics = any(last(called(call)).startswith("BatchNorm") for call in calls)
     says = {SAYS: plain or silent, SAYS_ONCE: routers, SAYS_STATISTICS: statistics}
     text = " ".join(text for text, needed in says.items() if needed)
-    return Contribution("checkpoint", text, declared)
+    return Contribution("checkpoint", text, tuple(declared))
+
+
+def _find_routers(classes: Iterable[Class]) -> Iterator[tuple[Class, ast.FunctionDef]]:
+    """The methods that choose experts, with their classes."""
+    for owner in classes:
+        for method in owner.own.values():
+            functions = [last(ast.unparse(call.func)) for call in walk(method.body, ast.Call)]
+            if "topk" in functions:
+                yield owner, method
 
 
 BY_KEYWORD = (
@@ -143,15 +150,17 @@ def _unfit_call(call: ast.Call, layer: Class) -> str:
     """Why a recompute of `layer` would go wrong as `call` runs it; "" if it does not."""
     forward = layer.method("forward")
     names = [arg.arg for arg in forward.args.args[1:]] if forward is not None else []
-    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    given = keywords(call)
     # A list of layers may hold other arguments behind a star.
     leading = names[0] if names and not call.args else ""
-    if leading in given and not leading.startswith(FLAGS) and "mask" not in leading:
+    is_option = leading.startswith(FLAGS) or "mask" in leading
+    if leading in given and not is_option:
         return BY_KEYWORD
     by_place = dict(zip(names, call.args, strict=False))
     caches = [by_place.get(name) for name in EVERY_CACHE]
     caches += [given.get(name) for name in EVERY_CACHE - REMOVED]
-    return "" if all(isinstance(cache, ast.Constant | None) for cache in caches) else FILLED_TWICE
+    is_filled = any(not isinstance(cache, ast.Constant | None) for cache in caches)
+    return FILLED_TWICE if is_filled else ""
 
 
 def _choice(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[Declared]:
@@ -161,12 +170,15 @@ def _choice(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[D
         # Arithmetic creates a new value, which may be modified.
         if "topk(" in ast.unparse(node.value) and not isinstance(node.value, ast.BinOp):
             chosen |= stored(node)
-    changes = [node for node in walk(method.body, ast.AugAssign) if dotted(node.target) in chosen]
-    for number, statement in enumerate(changes, 1):
+    number = 0
+    for statement in walk(method.body, ast.AugAssign):
+        target = dotted(statement.target)
+        if target not in chosen:
+            continue
+        number += 1
         name = "leave_what_topk_gave"
         if number > 1:
             name = f"{name}_{number}"
-        target = dotted(statement.target)
         value = ast.BinOp(ast.Name(target), statement.op, statement.value)
         old = code(module, method, statement)
         new = code(module, method, f"{target} = {ast.unparse(value)}")
@@ -193,14 +205,14 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
     """Every attention of a layer ran twice, and fewer bytes were saved."""
     from transformers import modeling_layers
 
-    ran = [path[-1] for path in variant.paths]
     checkpointed = getattr(modeling_layers, CHECKPOINTED)
-    layers = len({layer for layer in ran if isinstance(layer, checkpointed)})
+    modules = {path[-1] for path in variant.paths}
+    layers = sum(isinstance(module, checkpointed) for module in modules)
+    more = len(variant.paths) - len(parent.paths)
     once = _attentions_in(parent)
     again = _attentions_in(variant) - once
     # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
-    if again < min(once, layers) or len(ran) <= len(parent.paths):
-        more = len(ran) - len(parent.paths)
+    if again < min(once, layers) or more <= 0:
         yield f"{again} of {once} attentions in {layers} layers ran again, and {more} modules"
     yield from variant.saves_less_than(parent)
 

@@ -9,7 +9,7 @@ import ast
 import builtins
 import copy
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from patchgen.author.anatomy.code import constant, names, stored, walk
 from patchgen.author.anatomy.module import Module
 from patchgen.compiler.edits.pattern import find
 from patchgen.syntax.bound import parameters
-from patchgen.syntax.trees import list_positional
+from patchgen.syntax.trees import list_positional, names_within
 
 # A modular file imports these under the same names as the parent.
 OUTSIDE = {"torch", "nn", "math", "F", *vars(builtins)}
@@ -78,13 +78,15 @@ def _statements(part: str) -> Sequence[ast.stmt]:
 @cache
 def public(part: str) -> set[str]:
     """What `patchgen.parts.PART` has for variants: its `__all__`, or else all that it defines."""
-    names: set[str] = set()
+    listed: set[str] = set()
+    defined: set[str] = set()
     for node in _statements(part):
         match node:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=elements)):
-                names |= {str(constant(name)) for name in elements}
-    defined = [n for n in _statements(part) if isinstance(n, ast.ClassDef | ast.FunctionDef)]
-    return names or {node.name for node in defined}
+                listed |= {str(constant(name)) for name in elements}
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                defined.add(name)
+    return listed or defined
 
 
 def _patterns(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[Pattern]:
@@ -119,8 +121,8 @@ def code(
     """
     tree = ast.parse(node) if isinstance(node, str) else copy.deepcopy(node)
     bare = {*parameters(method), *stored(method.body), *OUTSIDE, *imported}
-    for name in ast.walk(tree):
-        if isinstance(name, ast.Name) and name.id not in bare:
+    for name in names_within(tree):
+        if name.id not in bare:
             name.id = f"{module.alias}.{name.id}"  # unparse writes it as it stands
     return ast.unparse(tree)
 
@@ -136,7 +138,7 @@ def edit(
     """An edit of `method` from `old` to `new`, statement by statement."""
     read: set[str] = set()  # before they are bound, by the order of the text
     bound = {"self", *holes}
-    for statement in walk([ast.parse(text) for text in (*old, *new)], ast.stmt):
+    for statement in walk(map(ast.parse, (*old, *new)), ast.stmt):
         inside = [n for n in ast.iter_child_nodes(statement) if not isinstance(n, ast.stmt)]
         read |= names(inside) - bound
         bound |= stored(inside)
@@ -145,17 +147,19 @@ def edit(
     times = f", count={count}" if count > 1 else ""
     lines = [f'@edit("{method.name}"{times})', f"def {name}({signature}):"]
     for word, texts in (("old", old), ("new", new)):
-        lines += [f"    with {word}:", *(textwrap.indent(text, " " * 8) for text in texts)]
+        lines.append(f"    with {word}:")
+        lines += [textwrap.indent(text, " " * 8) for text in texts]
     return "\n".join(lines)
+
+
+def indented(lines: Iterable[str]) -> str:
+    """The lines as the body of a statement."""
+    return textwrap.indent("\n".join(lines), "    ")
 
 
 def init_lines(init: ast.FunctionDef) -> list[str]:
     """The first lines of an `__init__` that goes on after the parent's `init`."""
-    names = [arg.arg for arg in list_positional(init.args)][1:]
-    defaults = dict(zip(names[::-1], init.args.defaults[::-1], strict=False))
-    signature = ["self"]
-    for name in names:
-        default = f"={ast.unparse(defaults[name])}" if name in defaults else ""
-        signature.append(name + default)
-    head = f"def __init__({', '.join(signature)}):"
-    return [head, f"    super().__init__({', '.join(names)})"]
+    bare = [ast.arg(arg.arg) for arg in list_positional(init.args)]
+    signature = ast.arguments([], bare, None, [], [], None, init.args.defaults)
+    passed = ", ".join(arg.arg for arg in bare[1:])
+    return [f"def __init__({ast.unparse(signature)}):", f"    super().__init__({passed})"]

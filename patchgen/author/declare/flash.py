@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import Layers, experts
-from patchgen.author.anatomy.code import called, constant, method_of, walk
+from patchgen.author.anatomy.code import called, constant, keywords, method_of, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import mixin
 from patchgen.author.declare.part import Part
@@ -91,19 +91,16 @@ def _encoder(module: Module, model: Class) -> Iterator[Declared]:
             raise Unfit(forward, f"{owner.name} calls attention otherwise than once")
         yield Declared(owner.name, mixins=("AttendsInRows",))
     for pooler in module.held(model, "pooler"):
-        if (node := _mixes(pooler.own.values())) is not None:
+        node = _mixes(pooler.own.values())
+        if node is not None:
             raise Unfit(node, f"{pooler.name} pools more than the first token")
-    pools = "pooler" in model.attributes
-    if pools and not _fits("PoolsEachText", model):
-        raise Unfit(model.own["forward"], f"{model.name} calls its pooler otherwise than once")
-    counts = any(
-        "padding_idx" in one.attributes and all(map(one.method, COUNTED))
-        for one in module.held(model, "embeddings")
-    )
     mixins = ["PaddingFreeEncoder"]
-    if counts:
-        mixins.insert(0, "CountsFromPadding")
-    if pools:
+    for embeddings in module.held(model, "embeddings"):
+        if "padding_idx" in embeddings.attributes and all(map(embeddings.method, COUNTED)):
+            mixins = ["CountsFromPadding", "PaddingFreeEncoder"]
+    if "pooler" in model.attributes:
+        if not _fits("PoolsEachText", model):
+            raise Unfit(model.own["forward"], f"{model.name} calls its pooler otherwise than once")
         mixins.insert(0, "PoolsEachText")
     yield Declared(model.name, mixins=tuple(mixins))
     yield from _heads(module, model)
@@ -113,44 +110,48 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
     forward = model.own["forward"]
     if experts(module):
         raise Unfit(forward, "the losses of its routers read the rows of a batch")
-    flags = [ast.unparse(node) for owner in module.pretrained for node in owner.node.body]
-    if "_supports_flash_attn = True" not in flags:
+    if not any(owner.says("_supports_flash_attn") for owner in module.pretrained):
         raise Unfit(None, "it takes no FlashAttention, which is told the lengths of texts")
     if "hidden_states = inputs_embeds" not in map(ast.unparse, walk(forward.body, ast.Assign)):
         raise Unfit(forward, f"the states of {model.name} do not begin as `inputs_embeds`")
-    around = [owner for owner in module.classes.values() if model in module.held(owner)]
-    if "create_causal_mask" in (called(c) for o in around for c in walk(o.forward(), ast.Call)):
-        raise Unfit(forward, f"the model around {model.name} makes the mask of its layers")
+    for owner in module.classes.values():
+        if model in module.held(owner):
+            if "create_causal_mask" in map(called, walk(owner.forward(), ast.Call)):
+                what = f"the model around {model.name} makes the mask of its layers"
+                raise Unfit(forward, what)
     _insist_on_layers(module, model)
     yield Declared(model.name, mixins=(_mixin_of(model),))
-    for one in module.classes.values():
-        if _fits("LabelsWithinTexts", one):
-            yield Declared(one.name, mixins=("LabelsWithinTexts",))
-        if GENERIC_READER in one.bases:
-            yield Declared(one.name, mixins=("KeepsPadding",))
+    for owner in module.classes.values():
+        if _fits("LabelsWithinTexts", owner):
+            yield Declared(owner.name, mixins=("LabelsWithinTexts",))
+        if GENERIC_READER in owner.bases:
+            yield Declared(owner.name, mixins=("KeepsPadding",))
 
 
 def _attending(module: Module) -> list[Class]:
     """The classes that call the attention interface and pass their keyword arguments to it."""
-    return [
-        owner
-        for owner in module.classes.values()
-        for call in walk(owner.forward(), ast.Call)
-        if called(call) == "attention_interface" and None in {word.arg for word in call.keywords}
-    ]
+    attending = []
+    for owner in module.classes.values():
+        for call in walk(owner.forward(), ast.Call):
+            if called(call) == "attention_interface" and None in keywords(call):
+                attending.append(owner)
+    return attending
 
 
 def _insist_on_layers(module: Module, model: Class) -> None:
     """Refuse layers that may look at other tokens, except by attention."""
-    through = [n for n in model.attributes if n != "pooler" and "emb" not in n]
-    held = [layer for attribute in through for layer in module.held(model, attribute)]
+    held: list[Class] = []
+    for attribute in model.attributes:
+        if attribute != "pooler" and "emb" not in attribute:
+            held += module.held(model, attribute)
     layers = Layers(module).inside(held)
     attending = _attending(module)
-    if not set(layers) & set(attending):
+    if set(layers).isdisjoint(attending):
         what = f"{model.name} goes through no list of layers that attend"
         raise Unfit(model.own["forward"], what)
     for owner in layers:
-        if owner not in attending and (node := _mixes(owner.own.values())) is not None:
+        node = _mixes(owner.own.values())
+        if node is not None and owner not in attending:
             what = f"`{ast.unparse(node)[:60]}` of {owner.name} may look at other tokens"
             raise Unfit(node, what)
 
@@ -160,7 +161,7 @@ def _mixes(methods: Iterable[ast.FunctionDef]) -> ast.expr | None:
     for node in walk(methods, ast.expr):
         match node:
             case ast.Call() if method_of(node) in MIXING:
-                axes = [*node.args, *(word.value for word in node.keywords if word.arg == "dim")]
+                axes = [*node.args, keywords(node).get("dim")]
                 if not any(constant(value) == -1 for value in axes):
                     return node
             case ast.Subscript(slice=ast.Name(id=index)) if "mask" in index:

@@ -14,15 +14,23 @@ one bias.  Every other attention is one of `declare.sdpa`.
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, constant, last, method_of, names, stored, walk
+from patchgen.author.anatomy.code import (
+    called,
+    constant,
+    keywords,
+    last,
+    method_of,
+    names,
+    stored,
+    walk,
+)
 from patchgen.author.anatomy.module import Class
 from patchgen.author.anatomy.steps import CHECKS, Chain, Factor, Term
-from patchgen.author.declare.edits import code, edit
+from patchgen.author.declare.edits import code, edit, indented
 from patchgen.facts.modules import CAUSAL
 from patchgen.syntax.bound import parameters
 from patchgen.syntax.trees import dotted
@@ -80,18 +88,26 @@ def calls(attns: Attentions) -> list[Call] | None:
         return None
     if next(attns.obstacles, None) is not None:
         return None
-    found = [_call(attns, chain) for chain in attns.chains]
-    return [call for call in found if call is not None] if all(found) else None
+    calls = []
+    for chain in attns.chains:
+        call = _call(attns, chain)
+        if call is None:
+            return None
+        calls.append(call)
+    return calls
 
 
 def _call(attns: Attentions, chain: Chain) -> Call | None:
     masks = [term for term in chain.scores.terms if _is_mask(term)]
     biases = [term for term in chain.scores.terms if not _is_mask(term)]
     causal = _causal(attns, chain)
-    flat = _is_flat(chain.suite[chain.first])
-    if len(masks) > 1 or len(biases) > 1 or not causal or flat != (chain.scores.heads is not None):
+    if len(masks) > 1 or len(biases) > 1 or not causal:
         return None
-    mask, bias = next(iter(masks), None), next(iter(biases), None)
+    flat = _is_flat(chain.suite[chain.first])
+    if flat != (chain.scores.heads is not None):
+        return None
+    mask = masks[0] if masks else None
+    bias = biases[0] if biases else None
     shared = mask is not None and attns.follows(mask.value)
     if mask is not None and not _passes(mask, shared=shared):
         return None
@@ -110,26 +126,27 @@ def _once(attns: Attentions, call: Call) -> Once | None:
     """The loop that gives its layers one mask and one bias, if a single loop does."""
     if call.bias is None or not call.shared or not _is_fixed(call):
         return None
-    names = (_mask(call), ast.unparse(call.bias.value))
-    if any(name not in parameters(call.chain.method) for name in names):
+    mask = _mask(call)
+    bias = ast.unparse(call.bias.value)
+    if not {mask, bias} <= {*parameters(call.chain.method)}:
         return None
-    found = []
+    places: list[Once] = []
     for owner, method in attns.module.methods:
         for loop in walk(method.body, ast.For):
             for layer in walk(loop.body, ast.Call):
-                given = {keyword.arg: dotted(keyword.value) for keyword in layer.keywords}
+                given = {name: dotted(value) for name, value in keywords(layer).items()}
                 given |= {dotted(node): dotted(node) for node in layer.args}
-                if all(given.get(name) for name in names) and layer.args:
-                    mask, bias = (given[name] for name in names)
-                    found.append(Once(owner, method, loop, mask, bias, dotted(layer.args[0])))
-    if len(found) != 1:
+                if layer.args and given.get(mask) and given.get(bias):
+                    states = dotted(layer.args[0])
+                    places.append(Once(owner, method, loop, given[mask], given[bias], states))
+    if len(places) != 1:
         return None
-    owner = found[0].owner
-    if "config" not in owner.attributes and not owner.descends("PreTrainedModel"):
+    [once] = places
+    if "config" not in once.owner.attributes and not once.owner.descends("PreTrainedModel"):
         return None
     heads = call.chain.scores.heads
-    has_heads = heads is None or last(ast.unparse(heads)) in owner.attributes
-    return found[0] if has_heads else None
+    has_heads = heads is None or last(ast.unparse(heads)) in once.owner.attributes
+    return once if has_heads else None
 
 
 def _is_mask(term: Term) -> bool:
@@ -199,7 +216,7 @@ def members(attns: Attentions, call: Call) -> list[str]:
     chain = call.chain
     layout = _layout(chain)
     end = layout.end
-    first, behind = chain.suite[chain.first], chain.suite[chain.first + 1 : end + 1]
+    first, *behind = chain.suite[chain.first : end + 1]
     moved = _before(chain, end)
     if moved:
         old = [first, *behind]
@@ -221,10 +238,9 @@ def members(attns: Attentions, call: Call) -> list[str]:
     body += [LOOKUP, text.replace("(not is_cross_attention)", "not is_cross_attention")]
     if layout.after:
         body.append(_text(attns, chain, layout.after))
-    eager_text, body_text = (textwrap.indent("\n".join(s), "    ") for s in (eager, body))
     test = 'if self.config._attn_implementation == "eager":'
-    before = [_text(attns, chain, node) for node in moved]
-    new = [*before, f"{test}\n{eager_text}\nelse:\n{body_text}"]
+    new = [_text(attns, chain, node) for node in moved]
+    new.append(f"{test}\n{indented(eager)}\nelse:\n{indented(body)}")
     text = edit("call_the_interface", chain.method, texts, new)
     if _is_fixed(call) and not chain.owner.is_causal:
         return [f"is_causal = {call.is_causal}", text]
@@ -313,20 +329,18 @@ def _weights(chain: Chain, end: int) -> tuple[str, list[str]]:
 
 
 def _arguments(call: Call) -> Iterator[str]:
-    chain, scores = call.chain, call.chain.scores
+    chain = call.chain
+    scores = chain.scores
     heads = ast.unparse(scores.heads) if scores.heads is not None else ""
     flat = _is_flat(chain.suite[chain.first])
-    for node in (scores.query, scores.key, chain.value):
-        text = ast.unparse(node)
-        if node is chain.value:
-            flat = flat and last(called(chain.product)) == "bmm"
-        if flat:
-            text = text if isinstance(node, ast.Name) else f"({text})"
-            text = f"{text}.unflatten(0, (-1, {heads}))"
-        if node is not chain.value and _is_widened(chain, node):
+    for states in (scores.query, scores.key):
+        text = _with_heads(states, heads) if flat else ast.unparse(states)
+        if _is_widened(chain, states):
             # The scores alone are in float32: the function takes states of one dtype.
             text = f"{text}.to({ast.unparse(chain.value)}.dtype)"
         yield text
+    flat = flat and last(called(chain.product)) == "bmm"
+    yield _with_heads(chain.value, heads) if flat else ast.unparse(chain.value)
     yield _mask(call) if call.mask is not None else "None"
     if scores.dropout is not None:
         yield f"dropout={ast.unparse(scores.dropout)}"
@@ -334,7 +348,15 @@ def _arguments(call: Call) -> Iterator[str]:
     if not _is_fixed(call):
         yield f"is_causal={call.is_causal}"
     if call.bias is not None:
-        yield f"position_bias={_bias(call, heads)}"
+        yield f"position_bias={_bias(call, call.bias, heads)}"
+
+
+def _with_heads(states: ast.expr, heads: str) -> str:
+    """States of (rows * heads, ..) as states of (rows, heads, ..)."""
+    text = ast.unparse(states)
+    if not isinstance(states, ast.Name):
+        text = f"({text})"
+    return f"{text}.unflatten(0, (-1, {heads}))"
 
 
 def _is_widened(chain: Chain, states: ast.expr) -> bool:
@@ -351,9 +373,9 @@ def _mask(call: Call) -> str:
         return next(name.id for name in walk(value, ast.Name))
     if call.mask.kind == "add":
         return ast.unparse(value)
-    return (
-        ast.unparse(value.operand) if isinstance(value, ast.UnaryOp) else f"~{ast.unparse(value)}"
-    )
+    if isinstance(value, ast.UnaryOp):
+        return ast.unparse(value.operand)
+    return f"~{ast.unparse(value)}"
 
 
 def scaling(chain: Chain) -> str:
@@ -377,23 +399,22 @@ def number(factor: Factor) -> str:
     return value if is_plain else f"({value})"
 
 
-def _bias(call: Call, heads: str) -> str:
+def _bias(call: Call, bias: Term, heads: str) -> str:
     """The bias, of as many axes as the scores."""
-    assert call.bias is not None
-    owner = call.chain.owner
-    text = ast.unparse(call.bias.value)
-    plain = isinstance(call.bias.value, ast.Name)
+    name = text = ast.unparse(bias.value)
     if heads and call.once is None:
-        text = f"{text if plain else f'({text})'}.unflatten(0, (-1, {heads}))"
-    for factor in call.bias.factors:
-        values = owner.attributes.get(last(ast.unparse(factor.value)), ())
+        text = _with_heads(bias.value, heads)
+    for factor in bias.factors:
+        operand = ast.unparse(factor.value)
+        values = call.chain.owner.attributes.get(last(operand), ())
         if [constant(value) for value in values] != [1.0]:
-            text = f"{text} {factor.operator} {ast.unparse(factor.value)}"
-    condition = ast.unparse(call.bias.condition) if call.bias.condition is not None else ""
+            text = f"{text} {factor.operator} {operand}"
+    if bias.condition is None:
+        return text
+    condition = ast.unparse(bias.condition)
     if condition == f"{text} is not None":
         return text
-    name = ast.unparse(call.bias.value)
     if condition == f"{name} is not None":
         # DeBERTa's may be a number, which is the same for every key.
         condition = f"isinstance({name}, torch.Tensor)"
-    return f"({text} if {condition} else None)" if condition else text
+    return f"({text} if {condition} else None)"

@@ -60,10 +60,10 @@ def kernels(module: Module) -> Contribution:
     """What the part declares for `module`."""
     of_norm = norm(module)
     norms = [_by_liger(declared) for declared in of_norm.declared]
-    by_liger = [declared for declared in norms if declared not in of_norm.declared]
+    has_norm = any(declared not in of_norm.declared for declared in norms)
     gates = [*_find_gates(module)]
     rotations = [*_find_rotations(module)]
-    if not by_liger and not gates and not rotations:
+    if not (has_norm or gates or rotations):
         raise Unfit(None, "no norm, rotation or gate here is one that a kernel of Liger computes")
     # The other norms take those of the part `norm`.
     missing = tuple(replace(each, fatal=False) for each in of_norm.missing if each.at.line)
@@ -123,12 +123,12 @@ def _activation(module: Module, owner: Class) -> str:
     by_class: dict[str, object] = {}
     for path in module.folder.glob("configuration_*.py"):
         for config in walk(ast.parse(disk.text_of(path)), ast.ClassDef):
-            for node in walk(config, ast.AnnAssign):
-                if f"config.{dotted(node.target)}" == options[0]:
-                    by_class[config.name] = constant(node.value)
+            for field in walk(config, ast.AnnAssign):
+                if f"config.{dotted(field.target)}" == options[0]:
+                    by_class[config.name] = constant(field.value)
     annotations = [dotted(arg.annotation) for arg in init.args.args if arg.arg == "config"]
-    of_class = [by_class[name] for name in annotations if name in by_class]
-    values = set(of_class or by_class.values())
+    named = [by_class[name] for name in annotations if name in by_class]
+    values = set(named or by_class.values())
     return str(values.pop()) if len(values) == 1 else ""
 
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import ast
 import copy
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.code import called, names, stored
 from patchgen.author.anatomy.module import Module, Unfit
-from patchgen.author.declare.edits import code, edit
+from patchgen.author.declare.edits import code, edit, indented
 from patchgen.author.declare.loss import Head, heads
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
@@ -55,31 +54,29 @@ def logprobs(module: Module) -> Contribution:
 
 def _head(module: Module, head: Head) -> Declared:
     """The head with its own way from states to logits.  Raises Unfit if it has no such steps."""
-    method, body = head.method, head.method.body
+    method = head.method
+    body = method.body
     if method.args.kwarg is None:
         raise Unfit(method, "its forward takes no further arguments")
     first, states = _first(body)
-    last = next((n for n, node in enumerate(body) if _is_no_loss(node)), 0)
+    texts = [ast.unparse(node) for node in body]
+    last = texts.index("loss = None") if "loss = None" in texts else 0
     if not 0 < first < last:
         raise Unfit(head.loss, "its logits are not made between its states and `loss = None`")
     steps = [copy.deepcopy(step) for step in body[first:last]]
     first_call = steps[0].value  # type: ignore[attr-defined]
     first_call.args = [ast.Name(STATES, ast.Load())]
-    reads = names(steps) & {*parameters(method), *stored(body)} - {"self", "logits", STATES}
-    if reads:
-        raise Unfit(body[first], f"its logits depend on `{sorted(reads)[0]}` too")
-    outputs = _outputs(body[:first])
-    before = ast.unparse(body[first - 1])
+    bound = {*parameters(method), *stored(body)} - {"self", "logits", STATES}
+    if reads := names(steps) & bound:
+        raise Unfit(body[first], f"its logits depend on `{min(reads)}` too")
     rest = method.args.kwarg.arg
-    given = (
-        f"if {rest}.get('log_probs_of') is not None:\n"
-        f"    return log_probs_output(self, {ast.unparse(states)}, {outputs}, **{rest})"
-    )
-    old = code(module, method, before)
+    arguments = f"self, {ast.unparse(states)}, {_outputs(body[:first])}, **{rest}"
+    given = f"if {rest}.get('log_probs_of') is not None:\n    return log_probs_output({arguments})"
+    old = code(module, method, texts[first - 1])
     change = edit("give_log_probs", method, [old], [old, given])
-    lines = [f"def logits_of(self, {STATES}):"]
-    lines += [textwrap.indent(code(module, method, step, [STATES]), "    ") for step in steps]
-    return Declared(head.owner.name, members=(change, "\n".join([*lines, "    return logits"])))
+    lines = [code(module, method, step, [STATES]) for step in steps]
+    logits_of = f"def logits_of(self, {STATES}):\n{indented([*lines, 'return logits'])}"
+    return Declared(head.owner.name, members=(change, logits_of))
 
 
 def _first(body: Sequence[ast.stmt]) -> tuple[int, ast.expr]:
@@ -91,15 +88,6 @@ def _first(body: Sequence[ast.stmt]) -> tuple[int, ast.expr]:
             ) if called(call).startswith("self."):
                 return number, states
     return 0, ast.Constant(None)
-
-
-def _is_no_loss(node: ast.stmt) -> bool:
-    """Whether it is `loss = None`."""
-    match node:
-        case ast.Assign(targets=[ast.Name(id="loss")], value=ast.Constant(value=None)):
-            return True
-        case _:
-            return False
 
 
 def _outputs(body: Sequence[ast.stmt]) -> str:

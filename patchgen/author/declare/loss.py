@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.code import called, last, names, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
-from patchgen.author.declare.edits import mixins
+from patchgen.author.declare.edits import Mixin, mixins
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.compiler.edits.pattern import find
@@ -99,26 +99,31 @@ def _is_over_words(owner: Class, call: ast.Call) -> bool:
 def loss(module: Module) -> Contribution:
     """What the part declares for `module`."""
     declared: dict[str, Declared] = {}
-    left = {}
+    left: list[tuple[Head, str]] = []
     for head in heads(module):
         name, why = _fitting(head)
         if name:
             declared[head.owner.name] = Declared(head.owner.name, mixins=(name,))
         else:
-            left[head.loss] = head.owner.name, f"{head.owner.name}: {why}"
-    missing = tuple(
-        Missing(module.at(call), what, not declared)
-        for call, (owner, what) in left.items()
-        if owner not in declared
-    )
+            left.append((head, why))
+    missing = []
+    for head, why in left:
+        if head.owner.name not in declared:
+            what = f"{head.owner.name}: {why}"
+            missing.append(Missing(module.at(head.loss), what, not declared))
     if not declared and not missing:
         raise Unfit(None, "no head over words takes a loss here")
-    return Contribution("loss", SAYS if declared else "", tuple(declared.values()), missing)
+    says = SAYS if declared else ""
+    return Contribution("loss", says, tuple(declared.values()), tuple(missing))
 
 
 def _fitting(head: Head) -> tuple[str, str]:
     """(the mixin for `head`, why there is none)."""
-    methods = {n: m for n in ("forward", "__init__") if (m := head.owner.method(n)) is not None}
+    methods: dict[str, ast.FunctionDef] = {}
+    for name in ("forward", "__init__"):
+        method = head.owner.method(name)
+        if method is not None:
+            methods[name] = method
     for mixin in mixins("loss"):
         if not _is_for(mixin.name, head) or not mixin.fits(methods):
             continue
@@ -127,21 +132,28 @@ def _fitting(head: Head) -> tuple[str, str]:
             if changed is not None:
                 return "", f"`{ast.unparse(changed)}` changes its logits"
             return mixin.name, ""
-        # The module of the head, by the hole of that name; the last step alone looks like a head.
-        matches = [m for p in mixin.patterns for m in find(p.old, head.method, p.holes)]
-        holes = [dotted(match.bound.holes.get("head")) for match in matches]
-        name = next((hole for hole in holes if hole), "")
-        if not name.startswith("self."):
+        module = _find_module(head, mixin)
+        if not module.startswith("self."):
             continue
         # Setters assign a parameter, whose class is not known.
-        values = head.owner.attributes.get(last(name), ())
+        values = head.owner.attributes.get(last(module), ())
         calls = [value for value in values if isinstance(value, ast.Call)]
         if {last(called(call)) for call in calls} != {"Linear"}:
-            return "", f"`{name}`, which makes its logits, is no linear layer"
+            return "", f"`{module}`, which makes its logits, is no linear layer"
         may_have_bias = not all(ast.unparse(call).endswith("False)") for call in calls)
         if UNSHIFTED in mixin.name or (BIASED in mixin.name) == may_have_bias:
             return mixin.name, ""
     return "", "takes its loss in statements that the part does not know"
+
+
+def _find_module(head: Head, mixin: Mixin) -> str:
+    """The module that makes the logits, by the hole of that name: the last step may be another."""
+    for pattern in mixin.patterns:
+        for match in find(pattern.old, head.method, pattern.holes):
+            module = dotted(match.bound.holes.get("head"))
+            if module:
+                return module
+    return ""
 
 
 def _find_changed_logits(head: Head) -> ast.Assign | None:

@@ -8,6 +8,7 @@ FFN that the `__init__` of the parent creates.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from patchgen import disk
@@ -84,30 +85,33 @@ def _configuration(module: Module) -> tuple[str, str]:
     """(what the classes of the module begin with, the file of its one configuration)."""
     if len(module.pretrained) != 1:
         raise Unfit(module.tree, "there is not one class below PreTrainedModel in this file")
-    names: dict[str, ast.AST] = {}
-    for node in (node for owner in module.classes.values() for node in owner.node.body):
-        match node:
-            case (
-                ast.AnnAssign(target=ast.Name(id="config"), annotation=value)
-                | ast.Assign(targets=[ast.Name(id="config_class")], value=value)
-            ):
-                names.setdefault(ast.unparse(value), node)
-    if len(names) != 1:
-        second = list(names.values())[1] if names else module.pretrained[0].node
-        several = ", ".join(names) or "no configuration"
+    places: dict[str, ast.AST] = {}  # where each configuration is named first
+    for owner in module.classes.values():
+        for node in owner.node.body:
+            match node:
+                case (
+                    ast.AnnAssign(target=ast.Name(id="config"), annotation=value)
+                    | ast.Assign(targets=[ast.Name(id="config_class")], value=value)
+                ):
+                    places.setdefault(ast.unparse(value), node)
+    if len(places) != 1:
+        second = list(places.values())[1] if places else module.pretrained[0].node
+        several = ", ".join(places) or "no configuration"
         what = f"the models of this file have several configurations or none: {several}"
         raise Unfit(second, what)
-    ((name, place),) = names.items()
-    imports = [node for node in walk(module.tree.body, ast.ImportFrom) if node.level == 1]
-    files = [i.module or "" for i in imports if name in {alias.name for alias in i.names}]
-    if not files or not files[-1].startswith("configuration_"):
+    ((name, place),) = places.items()
+    file = ""
+    for statement in walk(module.tree.body, ast.ImportFrom):
+        if statement.level == 1 and name in {alias.name for alias in statement.names}:
+            file = statement.module or ""
+    if not file.startswith("configuration_"):
         raise Unfit(place, f"{name} is not of the folder of this file")
     prefix = name.removesuffix("Config")
     folder = module.model.replace("_", "")
     if prefix.lower().startswith(folder) and len(prefix) > len(folder):
         what = f"the classes of {module.model} begin with {prefix}, and not with its name"
         raise Unfit(module.pretrained[0].node, what)
-    return prefix, files[-1]
+    return prefix, file
 
 
 def _network(module: Module, layers: Layers) -> tuple[FeedForward, ast.FunctionDef, str]:
@@ -124,12 +128,13 @@ def _network(module: Module, layers: Layers) -> tuple[FeedForward, ast.FunctionD
     if len(networks) > 1:
         raise Unfit(layer.node, f"{layer.name} holds more than one FFN")
     init = layer.method("__init__")
-    if init is None or "config" not in _parameters(init):
+    taken = [arg.arg for arg in list_positional(init.args)][1:] if init is not None else []
+    if init is None or "config" not in taken:
         raise Unfit(init or layer.node, f"{layer.name} is not told its configuration")
-    index = next((name for name in INDICES if name in _parameters(init)), "")
-    place = _parameters(init).index(index) if index else 0
+    index = next((name for name in INDICES if name in taken), "")
     calls = [call for call in walk(module.tree, ast.Call) if called(call) == layer.name]
-    if not index or any(len(call.args) + len(call.keywords) <= place for call in calls):
+    counts = [len(call.args) + len(call.keywords) for call in calls]
+    if not index or min(counts, default=len(taken)) <= taken.index(index):
         raise Unfit(init, f"{layer.name} is not told its index")
     table = module.folder.parents[1] / "conversion_mapping.py" if module.folder else None
     if table is not None and table.is_file():
@@ -137,10 +142,6 @@ def _network(module: Module, layers: Layers) -> tuple[FeedForward, ast.FunctionD
         if f'"{module.model}": ' in disk.text_of(table):
             raise Unfit(layer.node, f"transformers converts the checkpoints of {module.model}")
     return networks[0], init, index
-
-
-def _parameters(method: ast.FunctionDef) -> list[str]:
-    return [arg.arg for arg in list_positional(method.args)][1:]
 
 
 def _layer(
@@ -162,12 +163,7 @@ def _layer(
         down = f"{attribute}.{name}"
         idle = [f"        self.{down} = nn.Identity()"]
         linear.append((second, name))
-    makers = [last(called(value)) for owner, name in linear for value in owner.attributes[name]]
-    kind, *others = {*makers}
-    if len(makers) != len(linear) or others or kind not in WIDTHS:
-        strange = " and ".join(sorted({*makers} - WIDTHS.keys())) or "several"
-        what = f"the linear layers of {ffn.owner.name} are of a kind that experts have not: "
-        raise Unfit(ffn.owner.node, what + strange)
+    kind = _kind_of(ffn, linear)
     gated = ffn.form in ("gated", "halves")
     own = f"self.{ffn.attribute}"
     halves = " // 2" if ffn.form == "halves" else ""
@@ -184,17 +180,34 @@ def _layer(
         f"        {own} = {mixture}",
         *idle,
     ]
-    table = ["_dense_weights = {"]
+    experts = f"{'0' if dropout else ffn.attribute}.experts"
+    up = "gate_up_proj" if gated else "up_proj"
     of_up = [before + name for name in ups]
-    place = "0" if dropout else ffn.attribute
-    for weight, sources in (("gate_up_proj" if gated else "up_proj", of_up), ("down_proj", [down])):
-        for end, tensor in (("", "weight"), ("_bias", "bias")):
-            dense = ", ".join(f'"{name}.{tensor}"' for name in sources)
-            table.append(f'    "{place}.experts.{weight}{end}": ({dense},),')
-    table.append("}")
+    table = ["_dense_weights = {", *_dense(f"{experts}.{up}", of_up)]
+    table += [*_dense(f"{experts}.down_proj", [down]), "}"]
     if kind == "Conv1D":
         table.append("_dense_weights_transposed = True")
     return Declared(ffn.layer.name, members=("\n".join(lines),)), "\n".join(table)
+
+
+def _kind_of(ffn: FeedForward, linear: list[tuple[Class, str]]) -> str:
+    """The one class of the linear layers, each an attribute of a class."""
+    makers: list[str] = []
+    for owner, name in linear:
+        makers += [last(called(value)) for value in owner.attributes[name]]
+    kind, *others = {*makers}
+    if len(makers) != len(linear) or others or kind not in WIDTHS:
+        strange = " and ".join(sorted({*makers} - WIDTHS.keys())) or "several"
+        what = f"the linear layers of {ffn.owner.name} are of a kind that experts have not: "
+        raise Unfit(ffn.owner.node, what + strange)
+    return kind
+
+
+def _dense(weight: str, sources: list[str]) -> Iterator[str]:
+    """The lines of the table for a weight of the experts and for its bias."""
+    for ending, tensor in (("", "weight"), ("_bias", "bias")):
+        names = ", ".join(f'"{name}.{tensor}"' for name in sources)
+        yield f'    "{weight}{ending}": ({names},),'
 
 
 def _second(module: Module, ffn: FeedForward) -> tuple[str, Class, str]:
@@ -212,13 +225,15 @@ def _second(module: Module, ffn: FeedForward) -> tuple[str, Class, str]:
 
 
 def _activation(ffn: FeedForward) -> str:
-    act, owner = ffn.parts["act"], ffn.owner
+    """The activation of the parent's FFN, as the code of its layer."""
+    owner = ffn.owner
+    act = ffn.parts["act"]
     if not act.startswith("self."):
         raise Unfit(owner.node, f"`{act}` is no activation that {owner.name} holds")
     name = act.removeprefix("self.")
     # BERT takes a name or a function; other activations that are chosen may have weights.
-    by_kind = "isinstance(" in ast.unparse(owner.node)
-    if len(owner.attributes[name]) > 1 + by_kind:
+    most = 2 if "isinstance(" in ast.unparse(owner.node) else 1
+    if len(owner.attributes[name]) > most:
         raise Unfit(owner.node, f"the activation of {owner.name} is made in several ways")
     return f"self.{ffn.attribute}.{name}"
 

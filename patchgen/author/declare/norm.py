@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.code import called, walk
@@ -52,13 +52,17 @@ def norm(module: Module) -> Contribution:
     """What the part declares for `module`."""
     norms = rms_norms(module)
     rms = [Declared(owner.name, mixins=(mixin,)) for owner, mixin in norms.items() if mixin]
-    layer = []
+    layer: list[Declared] = []
     for owner in module.classes.values():
         layer += _layer_norm(owner, module)
-    missing = unknown(module, FORMS.values(), fatal=not rms and not layer)
-    if not rms and not layer and not missing:
+    missing = unknown(module, FORMS.values(), fatal=not (rms or layer))
+    if not (rms or layer or missing):
         raise Unfit(None, "no norm that the part computes is made here")
-    says = ONE_CALL * bool(rms) + AUTOCAST * bool(layer) + SEE
+    says = SEE
+    if layer:
+        says = AUTOCAST + says
+    if rms:
+        says = ONE_CALL + says
     return Contribution("norm", says, (*rms, *layer), missing)
 
 
@@ -66,16 +70,22 @@ def rms_norms(module: Module) -> dict[Class, str]:
     """The RMSNorms that the module defines itself, each with its mixin, "" if it is not known."""
     norms = {}
     for owner in module.classes.values():
+        if "forward" not in owner.own:
+            continue
         methods = [owner.own[name] for name in ("_norm", "forward") if name in owner.own]
-        nodes = [n for method in methods for n in method.body if not isinstance(n, ast.Expr)]
-        text = "\n".join(map(ast.unparse, nodes))
-        centred = any(
-            isinstance(node.op, ast.Sub) and "mean" in ast.unparse(node.right)
-            for node in walk(methods, ast.BinOp)
-        )
-        if "forward" in owner.own and "sqrt(" in text and ".mean(" in text and not centred:
+        statements = [n for method in methods for n in method.body if not isinstance(n, ast.Expr)]
+        text = "\n".join(map(ast.unparse, statements))
+        if "sqrt(" in text and ".mean(" in text and not _centres(methods):
             norms[owner] = FORMS.get(text, "")
     return norms
+
+
+def _centres(methods: Iterable[ast.FunctionDef]) -> bool:
+    """Whether the mean is subtracted, as in a LayerNorm."""
+    for node in walk(methods, ast.BinOp):
+        if isinstance(node.op, ast.Sub) and "mean" in ast.unparse(node.right):
+            return True
+    return False
 
 
 def unknown(module: Module, mixins: Collection[str], *, fatal: bool = False) -> tuple[Missing, ...]:
@@ -97,8 +107,9 @@ def _layer_norm(owner: Class, module: Module) -> list[Declared]:
     edits = []
     for spelling in spellings:
         name = f"follow_autocast{SPELLINGS[spelling]}"
-        old, new = [f"{spelling}(...)"], ["LowPrecisionLayerNorm(...)"]
-        edits.append(edit(name, init, old, new, count=created.count(spelling)))
+        old = f"{spelling}(...)"
+        new = "LowPrecisionLayerNorm(...)"
+        edits.append(edit(name, init, [old], [new], count=created.count(spelling)))
     return [Declared(owner.name, members=tuple(edits))] if edits else []
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 import ast
 import copy
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from patchgen.author.anatomy.code import called, last, names, stored, walk
+from patchgen.author.anatomy.code import called, keywords, last, names, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import code, edit, mixin
 from patchgen.author.declare.part import Part
@@ -45,16 +46,20 @@ def packed(module: Module) -> Contribution:
     recurrent = [owner for owner in module.classes.values() if _looks_back(owner)]
     if not recurrent:
         raise Unfit(None, "no layer here reads a text from left to right by a state")
-    models = {owner: _tells(owner) for owner in module.classes.values() if _tells(owner)}
+    models: dict[Class, str] = {}
+    for owner in module.classes.values():
+        mixin = _tells(owner)
+        if mixin:
+            models[owner] = mixin
     if not models:
         raise Unfit(None, "no base model here makes its cache after its embeddings")
     reached: set[Class] = set()
-    edits: dict[Class, list[str]] = {}
+    edits: dict[Class, list[str]] = defaultdict(list)
     for owner, method in module.methods:
         calls = list(_calls(module, owner, method, recurrent))
         for call in calls:
-            reached |= set(_held(module, owner, called(call)))
-        edits.setdefault(owner, []).extend(_run_apart(module, method, calls))
+            reached.update(_held(module, owner, called(call)))
+        edits[owner] += _run_apart(module, method, calls)
     for layer in recurrent:
         if layer not in reached:
             what = f"{layer.name} is not called with a mask and a cache, as recurrent layers are"
@@ -64,11 +69,11 @@ def packed(module: Module) -> Contribution:
         edits[owner] += _hand_on(module, owner, method, told)
         if owner in models and method.name == "forward":
             edits[owner] += _tell_masks(module, method)
-    declared = [
-        Declared(owner.name, models.get(owner, ()), members=tuple(edits[owner]))
-        for owner in module.classes.values()
-        if owner in models or edits.get(owner)
-    ]
+    declared = []
+    for owner in module.classes.values():
+        if owner in models or edits[owner]:
+            mixins = (models[owner],) if owner in models else ()
+            declared.append(Declared(owner.name, mixins, members=tuple(edits[owner])))
     return Contribution("packed", SAYS, tuple(declared))
 
 
@@ -98,29 +103,31 @@ def _calls(
             continue
         for call in walk(node.value, ast.Call):
             name = called(call)
-            words = {keyword.arg for keyword in call.keywords}
-            if not words & MASKS or set(recurrent).isdisjoint(_held(module, owner, name)):
+            given = keywords(call).keys()
+            if given.isdisjoint(MASKS) or set(recurrent).isdisjoint(_held(module, owner, name)):
                 continue
-            if more := words - GIVEN:
+            if more := given - GIVEN:
                 raise Unfit(call, f"{name} is given `{min(map(str, more))}` of each token too")
-            if len(call.args) + ("hidden_states" in words) != 1:
+            if len(call.args) + ("hidden_states" in given) != 1:
                 raise Unfit(call, f"{name} is given more than one value of each token")
             yield call
 
 
 def _run_apart(module: Module, method: ast.FunctionDef, calls: Sequence[ast.Call]) -> Iterator[str]:
-    for place, call in enumerate(calls):
+    for number, call in enumerate(calls, 1):
         apart = _with_lengths(method, call)
         apart.args.insert(0, call.func)
         apart.func = ast.Name(RUN)
-        name = RUN + (f"_{place + 1}" if place else "")
-        yield edit(name, method, [code(module, method, call)], [code(module, method, apart, [RUN])])
+        name = RUN if number == 1 else f"{RUN}_{number}"
+        old = code(module, method, call)
+        new = code(module, method, apart, [RUN])
+        yield edit(name, method, [old], [new])
 
 
 def _with_lengths(method: ast.FunctionDef, call: ast.Call) -> ast.Call:
     """The call with the further arguments of its method, where the lengths of texts are."""
     longer = copy.deepcopy(call)
-    if all(keyword.arg for keyword in call.keywords):
+    if None not in keywords(call):
         if method.args.kwarg is None:
             raise Unfit(method, "it gets no further arguments, such as lengths of texts")
         longer.keywords.append(ast.keyword(None, ast.Name(method.args.kwarg.arg)))
@@ -133,39 +140,41 @@ def _hand_on(
     """Edits of the calls that give no further arguments to a class that is told lengths."""
     layers: dict[str, str] = {}  # names of loops, and the lists that they go through
     for loop in walk(method.body, ast.For):
-        lists = [dotted(node) for node in walk(loop.iter, ast.Attribute)]
-        layers |= {name: each for name in stored(loop.target) for each in lists if each}
+        for iterated in map(dotted, walk(loop.iter, ast.Attribute)):
+            if iterated:
+                layers |= dict.fromkeys(stored(loop.target), iterated)
     for call in walk(method.body, ast.Call):
-        attribute = layers.get(called(call), called(call))
-        is_told = not set(told).isdisjoint(_held(module, owner, attribute))
-        if is_told and all(keyword.arg for keyword in call.keywords):
-            name = f"hand_on_to_{last(called(call))}"
-            new = code(module, method, _with_lengths(method, call))
-            yield edit(name, method, [code(module, method, call)], [new])
+        name = called(call)
+        held = _held(module, owner, layers.get(name, name))
+        if None in keywords(call) or set(told).isdisjoint(held):
+            continue
+        old = code(module, method, call)
+        new = code(module, method, _with_lengths(method, call))
+        yield edit(f"hand_on_to_{last(name)}", method, [old], [new])
 
 
 def _tell_masks(module: Module, method: ast.FunctionDef) -> Iterator[str]:
     """Edits of the masks that are told no positions, and so keep no texts apart in attention."""
-    keys = {node.value for node in walk(method.body, ast.Constant)}
+    strings = {node.value for node in walk(method.body, ast.Constant)}
     for call in walk(method.body, ast.Call):
-        words = {keyword.arg for keyword in call.keywords}
-        if called(call) not in CAUSAL or "position_ids" in words | keys:
+        maker = called(call)
+        if maker not in CAUSAL or "position_ids" in keywords(call).keys() | strings:
             continue
         longer = copy.deepcopy(call)
         longer.keywords.append(ast.keyword("position_ids", ast.Name("position_ids")))
         old = code(module, method, call)
         new = code(module, method, longer)
-        yield edit(f"tell_{called(call)}", method, [old], [new])
+        yield edit(f"tell_{maker}", method, [old], [new])
 
 
-def _tells(owner: Class) -> tuple[str, ...]:
-    """The mixin of a base model by which its layers are told where texts end."""
+def _tells(owner: Class) -> str:
+    """The mixin of a base model by which its layers are told where texts end; "" for others."""
     forward = owner.own.get("forward")
     if forward is None or not {"attention_mask", "kwargs"} <= {*parameters(forward)}:
-        return ()
+        return ""
     name = "TellsTexts" if "position_ids" in parameters(forward) else "TellsTextsOfKwargs"
     fits = mixin("packed", name).fits(owner.own) and "inputs_embeds" in names(forward)
-    return (name,) if fits else ()
+    return name if fits else ""
 
 
 def check() -> PartCheck:

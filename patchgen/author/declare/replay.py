@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import Layers
-from patchgen.author.anatomy.code import called, last, method_of, stored, walk
+from patchgen.author.anatomy.code import called, keywords, last, method_of, stored, walk
 from patchgen.author.anatomy.module import LISTS, Class, Module, Unfit
 from patchgen.author.declare.edits import code, edit, init_lines
 from patchgen.author.declare.part import Part
@@ -82,13 +82,12 @@ def _chosen(call: ast.Call) -> ast.Call | None:
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "topk":
         return None
     arguments = call.args if called(call) == "torch.topk" else [call.func.value, *call.args]
-    numbers = [keyword.value for keyword in call.keywords if keyword.arg == "k"]
-    number = ast.unparse([*numbers, *arguments[1:]][0])
-    if number not in (*NUMBERS, *OF_GROUPS):
+    number = ast.unparse(keywords(call).get("k") or arguments[1])
+    if number in OF_GROUPS:
+        return None
+    if number not in NUMBERS:
         raise Unfit(call, f"experts are chosen in several steps: {number} of something")
-    return (
-        ast.Call(ast.Name("self.choose"), arguments, call.keywords) if number in NUMBERS else None
-    )
+    return ast.Call(ast.Name("self.choose"), arguments, call.keywords)
 
 
 def _is_masked(scores: str, method: ast.FunctionDef) -> bool:
@@ -140,9 +139,9 @@ def _refuse_without_arguments(module: Module, layer: Class) -> None:
             lists = [last(dotted(node)) for node in walk(loop.iter, ast.Attribute)]
             if layer not in module.held(owner, *lists or [""]):
                 continue
+            variables = stored(loop.target)
             for call in walk(loop, ast.Call):
-                is_layer = dotted(call.func) in stored(loop.target)
-                if is_layer and all(keyword.arg for keyword in call.keywords):
+                if dotted(call.func) in variables and None not in keywords(call):
                     raise Unfit(call, f"{layer.name} gets no further arguments, such as experts")
 
 

@@ -94,12 +94,15 @@ def _contributions(module: Module, names: Sequence[str]) -> list[Contribution]:
     singles: list[str] = []
     for name in names:
         if name not in offered:
-            every = ", ".join(offered)
-            hint = OLD.get(name) or did_you_mean(name, offered) or f"there are {every}"
+            every = f"there are {', '.join(offered)}"
+            hint = OLD.get(name) or did_you_mean(name, offered) or every
             raise PatchgenError("PG802", Location(name), "names no part", hint)
         singles += PARTS[name].sum_of or [name]
     parts = [known[name](module) for name in dict.fromkeys(singles)]
-    included = {name for part in parts if part.fits for name in PARTS[part.part].includes}
+    included: set[str] = set()
+    for part in parts:
+        if part.fits:
+            included.update(PARTS[part.part].includes)
     return [part for part in parts if part.part in names or part.part not in included]
 
 

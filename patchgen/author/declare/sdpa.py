@@ -5,17 +5,17 @@ from __future__ import annotations
 import ast
 import copy
 import re
-import textwrap
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import MADE_BY_CONFIG, Attentions, Interface
-from patchgen.author.anatomy.code import called, names, parsed, stored, walk
+from patchgen.author.anatomy.code import called, constant, keywords, names, parsed, stored, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.anatomy.steps import Chain, Missed, Term
 from patchgen.author.declare import interface
-from patchgen.author.declare.edits import code, edit
+from patchgen.author.declare.edits import code, edit, indented
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
 from patchgen.compiler.edits.pattern import find
@@ -47,7 +47,7 @@ REDUNDANT_OWN = (
     "{alias} calls scaled_dot_product_attention itself where attn_implementation is "
     '"sdpa", its default'
 )
-Members = dict[str, list[str]]  # the texts of the members of each class
+Members = defaultdict[str, list[str]]  # the texts of the members of each class
 ASKED = "output_attentions"
 IMPORTED = ("attend", "wants_weights", "additive_mask", "blank_scores")
 # Where a module builds models of other files, which may not know SDPA.
@@ -84,12 +84,12 @@ def sdpa(module: Module) -> Contribution:
 
 def _connected(module: Module, attns: Attentions, calls: Sequence[interface.Call]) -> Contribution:
     """Each attention calls transformers' interface, and the flags say what it takes."""
-    members: Members = {}
+    members: Members = defaultdict(list)
     for call in calls:
         name = call.chain.owner.name
-        members.setdefault(name, []).extend(interface.members(attns, call))
+        members[name] += interface.members(attns, call)
         for owner, text in interface.edits_around(attns, call):
-            members.setdefault(owner, []).append(text)
+            members[owner].append(text)
     told = _configuration(dict.fromkeys(call.chain.owner for call in calls), members)
     _add_only_classes(module, members)
     declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
@@ -117,7 +117,7 @@ def _written(module: Module, attns: Attentions) -> Contribution:
     fatal += _missed(attns, left, " would stay eager", True)
     if fatal:
         return Contribution("sdpa", missing=tuple(dict.fromkeys(fatal)))
-    members: Members = {}
+    members: Members = defaultdict(list)
     missing = [*_missed(attns, stay, " stays eager")]
     computed: list[Chain | Interface] = [*attns.chains, *attns.interfaces]
     for attention in computed:
@@ -131,7 +131,7 @@ def _written(module: Module, attns: Attentions) -> Contribution:
             at = module.at(unfit.node or module.tree)
             missing.append(Missing(at, f"{name}: {unfit.why}", True))
         else:
-            members.setdefault(name, []).extend(texts)
+            members[name] += texts
     if any(miss.fatal for miss in missing) or not members:
         return Contribution("sdpa", missing=tuple(missing))
     told = _configuration(dict.fromkeys(chain.owner for chain in attns.chains), members)
@@ -155,37 +155,35 @@ def _take_weights_if_asked(module: Module, members: Members) -> None:
         if ASKED not in parameters(method):
             continue
         for call in walk(method.body, ast.Call):
-            if any(ast.unparse(keyword) == f"{ASKED}=True" for keyword in call.keywords):
-                old = f"{called(call)}(..., {ASKED}=True)"
-                new = f"{called(call)}(..., {ASKED}={ASKED})"
-                attribute = called(call).removeprefix("self.")
-                if any(_returns_fewer(each) for each in module.held(owner, attribute)):
-                    new = f"(*{new}, None)[:2]"
-                text = edit("take_weights_if_asked", method, [old], [new])
-                members.setdefault(owner.name, []).append(text)
+            if constant(keywords(call).get(ASKED)) is not True:
+                continue
+            name = called(call)
+            new = f"{name}(..., {ASKED}={ASKED})"
+            if any(map(_returns_fewer, module.held(owner, name.removeprefix("self.")))):
+                new = f"(*{new}, None)[:2]"
+            old = f"{name}(..., {ASKED}=True)"
+            members[owner.name].append(edit("take_weights_if_asked", method, [old], [new]))
 
 
 def _returns_fewer(attention: Class) -> bool:
     """Whether it returns the context alone where weights are not asked for."""
-    return any(
-        isinstance(node.body, ast.Tuple)
-        and isinstance(node.orelse, ast.Tuple)
-        and (len(node.body.elts), len(node.orelse.elts)) == (2, 1)
-        for method in attention.own.values()
-        for node in walk(method.body, ast.IfExp)
-        if ast.unparse(node.test) == ASKED
-    )
+    for method in attention.own.values():
+        for node in walk(method.body, ast.IfExp):
+            match node:
+                case ast.IfExp(ast.Name(id=name), ast.Tuple([_, _]), ast.Tuple([_])):
+                    if name == ASKED:
+                        return True
+    return False
 
 
 def _make_masks_of_eager(module: Module, members: Members) -> None:
     """The configuration by which a method makes its masks asks for those of "eager"."""
     for owner, method in module.methods:
-        read = [node.id for node in walk(method.body, ast.Name) if node.id in MADE_BY_CONFIG]
-        for name in sorted(set(read)):
+        read = Counter(name.id for name in walk(method.body, ast.Name))
+        for name in sorted(read.keys() & MADE_BY_CONFIG):
             new = f"for_eager({name})"
-            count = read.count(name)
-            text = edit("make_the_mask_of_eager", method, [name], [new], count=count)
-            members.setdefault(owner.name, []).append(text)
+            text = edit("make_the_mask_of_eager", method, [name], [new], count=read[name])
+            members[owner.name].append(text)
 
 
 def _add_only_classes(module: Module, members: Members) -> None:
@@ -197,16 +195,17 @@ def _add_only_classes(module: Module, members: Members) -> None:
                 continue
             old = code(module, method, lookup, [*members])
             new = code(module, method, classes["eager"], [*members])
-            text = edit("take_its_only_class", method, [old], [new])
-            members.setdefault(owner.name, []).append(text)
+            members[owner.name].append(edit("take_its_only_class", method, [old], [new]))
 
 
-def _calls(attns: Attentions, called_by: Interface) -> list[str]:
+def _calls(attns: Attentions, interface: Interface) -> list[str]:
     """The edit of a class that calls the interface, and a missing attribute."""
-    lookup, method = called_by.lookup, called_by.method
-    owner = called_by.owner
-    keywords = {keyword.arg for call in called_by.calls for keyword in call.keywords}
-    if refused := sorted(NOT_IN_SDPA.intersection(keywords)):
+    lookup = interface.lookup
+    owner = interface.owner
+    given: set[str | None] = set()
+    for call in interface.calls:
+        given.update(keywords(call))
+    if refused := sorted(NOT_IN_SDPA & given):
         names = ", ".join(f"`{name}`" for name in refused)
         raise Unfit(lookup, f"the interface is given {names}, which SDPA does not compute")
     # The error does not show under "eager", where the mask always has all its values.
@@ -215,22 +214,22 @@ def _calls(attns: Attentions, called_by: Interface) -> list[str]:
         raise Unfit(lookup, f"{what} key")
     holes = ["lookup", "name", "eager"]
     window = ""
-    if "sliding_window" in keywords:
+    if "sliding_window" in given:
         holes.append("window")
         window = ", sliding_window=window"
-    function = "sink_attention" if "s_aux" in keywords else "sdpa_attention"
+    function = "sink_attention" if "s_aux" in given else "sdpa_attention"
     whole = ", whole_mask=True" if attns.whole_masks else ""
     annotation = ": Callable" if isinstance(lookup, ast.AnnAssign) else ""
-    for statement in walk(method.body, ast.Assign):
-        if called_by.calls != (statement.value,):
+    for statement in walk(interface.method.body, ast.Assign):
+        if interface.calls != (statement.value,):
             continue
         target = ast.unparse(statement.targets[0]).strip("()")
         name = called(statement.value)
         old = [f"{name}{annotation} = lookup(name, eager)", f"{target} = {name}(...{window})"]
-        if len(find(ast.parse("\n".join(old)).body, method, holes)) != 1:
+        if len(find(ast.parse("\n".join(old)).body, interface.method, holes)) != 1:
             continue
         new = f"{target} = {function}(..., eager{whole})"
-        members = [edit("call_sdpa", method, old, [new], holes)]
+        members = [edit("call_sdpa", interface.method, old, [new], holes)]
         # transformers takes a missing attribute as True.
         if not owner.is_causal:
             members.append(f"is_causal = {attns.causal}")
@@ -297,10 +296,9 @@ def _chain_edit(attns: Attentions, chain: Chain) -> list[str]:
         old.insert(0, text(chain.suite[chain.first]))
     eager = [*old]
     if masks:
-        query, key = text(chain.scores.query), text(chain.scores.key)
+        states = f"{text(chain.scores.query)}, {text(chain.scores.key)}"
         name = _name_of_mask(chain, masks[0])
-        mask = f"additive_mask({name}, {query}, {key}, causal={attns.causal})"
-        eager.insert(0, f"{name} = {mask}")
+        eager.insert(0, f"{name} = additive_mask({name}, {states}, causal={attns.causal})")
     # The last statement with the call in the product's place.
     attend = parsed(_call(attns, chain, masks))
     replaced = copy.deepcopy(last, {id(chain.product): attend})
@@ -313,9 +311,7 @@ def _chain_edit(attns: Attentions, chain: Chain) -> list[str]:
         asked = f", {ASKED}"
     elif method.args.kwarg is not None:
         asked = f", {method.args.kwarg.arg}.get('{ASKED}')"
-    eager_text = textwrap.indent("\n".join(eager), "    ")
-    call_text = textwrap.indent("\n".join(call), "    ")
-    new = f"if wants_weights(self{asked}):\n{eager_text}\nelse:\n{call_text}"
+    new = f"if wants_weights(self{asked}):\n{indented(eager)}\nelse:\n{indented(call)}"
     return [edit("call_sdpa", method, old, [new])]
 
 
@@ -344,9 +340,10 @@ def _call(attns: Attentions, chain: Chain, masks: Sequence[Term]) -> str:
     if masks and attns.causal:
         arguments.append("causal=True")
     arguments.append(f"scaling={interface.scaling(chain)}")
-    for keyword, value in (("dropout", scores.dropout), ("heads", scores.heads)):
-        if value is not None:
-            arguments.append(f"{keyword}={ast.unparse(value)}")
+    if scores.dropout is not None:
+        arguments.append(f"dropout={ast.unparse(scores.dropout)}")
+    if scores.heads is not None:
+        arguments.append(f"heads={ast.unparse(scores.heads)}")
     return f"attend({', '.join(arguments)})"
 
 

@@ -48,6 +48,12 @@ class Declared:
     behind: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
 
+    def and_also(self, other: Declared) -> Declared:
+        """What two parts declare for one class."""
+        mixins = self.mixins + other.mixins
+        behind = self.behind + other.behind
+        return Declared(self.name, mixins, behind, self.members + other.members)
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:
@@ -165,18 +171,18 @@ def _class_statements(
     parts: Sequence[Contribution], model: NewModel | None, module: Module
 ) -> list[str]:
     """The class statements of all `parts`, in the order of the parent's file."""
-    merged: dict[str, list[Declared]] = {}
+    merged: dict[str, Declared] = {}
     for part in parts:
         for declared in part.declared:
-            merged.setdefault(declared.name, []).append(declared)
+            of_others = merged.get(declared.name, Declared(declared.name))
+            merged[declared.name] = of_others.and_also(declared)
     order = {name: number for number, name in enumerate(module.classes)}
     statements = []
     for name in sorted(merged, key=lambda name: order.get(name, 0)):
-        before = [mixin for item in merged[name] for mixin in item.mixins]
-        behind = [base for item in merged[name] for base in item.behind]
-        members = [text for item in merged[name] for text in item.members]
-        bases = [*_unique(before), f"{module.alias}.{name}", *_unique(behind)]
-        body = "\n\n".join(_unique(members)) or "pass"
+        declared = merged[name]
+        parent = f"{module.alias}.{name}"
+        bases = [*_unique(declared.mixins), parent, *_unique(declared.behind)]
+        body = "\n\n".join(_unique(declared.members)) or "pass"
         renamed = model.renamed(name) if model is not None else name
         statements.append(f"class {renamed}({', '.join(bases)}):\n{textwrap.indent(body, '    ')}")
     return statements
@@ -190,8 +196,11 @@ def _docstring(
         names = f"{', '.join(others)} and {names}"
     body = [f"{module.alias} with {names}, written by `patchgen new`."]
     body.append("\n\n".join(textwrap.fill(part.says, 118) for part in parts if part.says))
-    if missed := _unique(f"- {missing}" for part in parts for missing in part.missing):
-        body.append("What stays as it was:\n\n" + "\n".join(missed))
+    missing: list[str] = []
+    for part in parts:
+        missing += [f"- {one}" for one in part.missing]
+    if missing:
+        body.append("What stays as it was:\n\n" + "\n".join(_unique(missing)))
     if left_out:
         body.append("What is not written:\n\n" + "\n".join(map(_why_not, left_out)))
     return '"""' + "\n\n".join(body).replace("\\", "") + '\n"""'
@@ -206,17 +215,16 @@ def _why_not(part: Contribution) -> str:
 
 def _imports(text: str, parts: Sequence[str]) -> list[str]:
     """The imports of what `text` takes from torch, transformers, patchgen and its `parts`."""
-    tree = ast.parse(text)
-    read = names(tree)
-    places = {name: place for name, place in PLACES.items() if name in read}
+    read = names(ast.parse(text))
+    modules = {name: module for name, module in PLACES.items() if name in read}
     for part in (*parts, "checkpoint", "loss", "norm"):  # other parts take mixins of these
-        for name in sorted(public(part) & read):
-            places.setdefault(name, f"patchgen.parts.{part}")
+        for name in public(part) & read:
+            modules.setdefault(name, f"patchgen.parts.{part}")
     lines = ["from torch.nn import functional as F"] if "F" in read else []
     lines += [f"import {name}" for name in ("math", "torch") if name in read]
-    for place in set(places.values()):
-        several = sorted(name for name in places if places[name] == place)
-        lines.append(f"from {place} import {', '.join(several)}")
+    for module in set(modules.values()):
+        imported = sorted(name for name in modules if modules[name] == module)
+        lines.append(f"from {module} import {', '.join(imported)}")
     return lines
 
 
