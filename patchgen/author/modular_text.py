@@ -51,8 +51,9 @@ def flatten_text(
     with disk.scratch() as home:
         path = home / "modular" / name
         disk.write(path, text, home, lasting=False)
-        result = flatten(path, make_environment(home, root, roots), settings)
-    return {file.name: file.text for file in result.files}, tuple(result.problems)
+        flat = flatten(path, make_environment(home, root, roots), settings)
+    texts = {file.name: file.text for file in flat.files}
+    return texts, tuple(flat.problems)
 
 
 def output_name(modular_file: str) -> str:

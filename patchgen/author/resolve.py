@@ -93,8 +93,12 @@ def lacking_imports(file: File, root: Path) -> list[str]:
 
     For example `transformers.utils.is_x_available`.
     """
-    imports = [n for n in file.tree.body if isinstance(n, ast.ImportFrom) and not n.level]
-    names = [(n.module or "", alias.name) for n in imports for alias in n.names]
-    names = [(module, name) for module, name in names if module.split(".")[0] == "transformers"]
     resolver = resolver_of(root)
-    return [f"{module}.{name}" for module, name in names if resolver.lacks(module, name)]
+    lacking = []
+    for node in file.tree.body:
+        if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
+            continue
+        if node.module.split(".")[0] == "transformers":
+            names = [alias.name for alias in node.names]
+            lacking += [f"{node.module}.{n}" for n in names if resolver.lacks(node.module, n)]
+    return lacking

@@ -31,8 +31,9 @@ def without_acts(fork: File) -> File:
     left = tuple(dict.fromkeys(_find_acts(fork)))
     cuts: list[Cut] = []
     for node in left:
+        start = first_line(node), node.col_offset
         stop = node.end_lineno or 0, node.end_col_offset or 0
-        cuts.append(Cut((first_line(node), node.col_offset), stop, "pass"))
+        cuts.append(Cut(start, stop, "pass"))
     text = with_cuts(fork.source.text, cuts)
     return replace(read_file(make_source(text, fork.source.path)), left=left)
 
@@ -46,29 +47,32 @@ def _find_acts(fork: File) -> Iterator[ast.stmt]:
         if is_main(node):
             yield node
         elif isinstance(node, ast.ClassDef):
-            below: set[str] = set()
-            read = {name.id for name in names_within(node)}
-            for part in reversed(node.body):
-                if _acts_alone(part, fork):
-                    yield part
-                elif isinstance(part, Function):
-                    # Python has the last of two methods of one name.
-                    is_plain = all(map(is_documenting, part.decorator_list))
-                    if is_plain and part.name in below - read:
-                        yield part
-                    below.add(part.name)
+            yield from _acts_in(node, fork)
         elif not refused.isdisjoint(_lines(node)):
             acts = [node]
             for act in acts:  # which grow by what reads what one of them binds
                 bound = {*bound_names([act])}
                 readers = {read.line for read in fork.reads if read.name in bound}
-                acts += [
-                    other
-                    for other in fork.tree.body
-                    if other not in acts and not readers.isdisjoint(_lines(other))
-                ]
+                for other in fork.tree.body:
+                    if other not in acts and not readers.isdisjoint(_lines(other)):
+                        acts.append(other)
             if not any(_may_define(act) or changing.intersection(_lines(act)) for act in acts):
                 yield from acts
+
+
+def _acts_in(node: ast.ClassDef, fork: File) -> Iterator[ast.stmt]:
+    """The statements of a class body that act, and the methods that later ones replace."""
+    below: set[str] = set()
+    read = {name.id for name in names_within(node)}
+    for part in reversed(node.body):
+        if _acts_alone(part, fork):
+            yield part
+        elif isinstance(part, Function):
+            # Python has the last of two methods of one name.
+            is_plain = all(map(is_documenting, part.decorator_list))
+            if is_plain and part.name in below - read:
+                yield part
+            below.add(part.name)
 
 
 def _lines(node: ast.stmt) -> range:
@@ -90,7 +94,8 @@ def _may_define(node: ast.stmt) -> bool:
 
 def _acts_alone(node: ast.stmt, fork: File) -> bool:
     """Whether a statement of a class body is a call in which nothing of the fork takes part."""
-    if not isinstance(getattr(node, "value", None), ast.Call) or not isinstance(node, ast.Expr):
-        return False
-    read = {name.id for name in names_within(node)}
-    return read.isdisjoint(_ANYTHING) and read.isdisjoint(fork.definitions)
+    match node:
+        case ast.Expr(value=ast.Call()):
+            read = {name.id for name in names_within(node)}
+            return read.isdisjoint(_ANYTHING) and read.isdisjoint(fork.definitions)
+    return False

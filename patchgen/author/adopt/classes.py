@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from patchgen.author.adopt.words import Words
 from patchgen.author.align.drafts import Draft, drafts
 from patchgen.author.align.file import Definition, Member
+from patchgen.author.anatomy.code import walk
 from patchgen.compiler.edits.signature import Parameter, read_parameters
 from patchgen.facts.decorators import RULES, Rule
 from patchgen.syntax.blocks import first_line
@@ -69,7 +71,9 @@ def declare_definition(
     `old` is what the parent has in its place.
     """
     whole = Words(words.names)
-    text = tuple(line for node in new.nodes for line in whole.statements([node], 0))
+    text: list[str] = []
+    for node in new.nodes:
+        text += whole.statements([node], 0)
     is_class = old is not None and new.kind == old.kind == "class"
     if old is not None and is_class and new.name not in doubts.whole:
         over = Words(words.names)
@@ -80,7 +84,7 @@ def declare_definition(
             words.read |= over.read
             return declared
     words.read |= whole.read
-    return DeclaredDefinition(new.name, "new" if old is None else "replaced", text)
+    return DeclaredDefinition(new.name, "new" if old is None else "replaced", tuple(text))
 
 
 def _over_parent(
@@ -93,16 +97,21 @@ def _over_parent(
     if bases is None or decorators is None or is_loose:
         return None
     above = ", ".join([words.names.of_parents_own(old.name), *bases])
-    texts = {str(d.members["forward"].says) for d in (new, old) if "forward" in d.members}
+    mine = new.members.get("forward")
+    theirs = old.members.get("forward")
     # The converter drops what lets a kernel take the place of another `forward` or function.
-    dropped = [Rule.KERNEL, Rule.EXPERTS] if len(texts) > 1 else []
+    dropped: set[Rule] = set()
+    if mine is not None and theirs is not None and mine.says != theirs.says:
+        dropped = {Rule.KERNEL, Rule.EXPERTS}
     if new.name in doubts.definitions:
-        dropped = [Rule.KERNEL, Rule.EXPERTS, Rule.REGISTERS]
-    for one in _class(new).decorator_list:
-        if RULES.get(short_name(one), (None,))[0] in dropped and one not in decorators:
-            decorators.append(one)
-    head = [*(f"@{words.fork_code(one)}" for one in decorators), f"class {new.name}({above}):"]
-    lines = [*head]
+        dropped = {Rule.KERNEL, Rule.EXPERTS, Rule.REGISTERS}
+    for decorator in _class(new).decorator_list:
+        rule, *_ = RULES.get(short_name(decorator), (None,))
+        if rule in dropped and decorator not in decorators:
+            decorators.append(decorator)
+    lines = [f"@{words.fork_code(decorator)}" for decorator in decorators]
+    lines.append(f"class {new.name}({above}):")
+    body: list[str] = []
     places: list[tuple[int, str]] = []
     taken = set(new.members) | set(old.members)
     for name, member in new.members.items():
@@ -110,17 +119,15 @@ def _over_parent(
         if text is None:
             return None
         if text:
-            places.append((len(lines), name))
-            lines += [*text, ""]
+            places.append((len(lines) + len(body), name))
+            body += [*text, ""]
     for name, member in old.members.items():
         if name not in new.members:
             is_method = isinstance(member.nodes[0], Function)
             removal = f"def {name}(self):\n        raise AttributeError"
-            lines += [f"    {removal if is_method else f'{name} = AttributeError()'}", ""]
-    is_empty = lines == head
-    if is_empty:
-        lines.append("    pass")
-    state = "named" if is_empty and not decorators else "edited"
+            body += [f"    {removal if is_method else f'{name} = AttributeError()'}", ""]
+    state = "edited" if body or decorators else "named"
+    lines += body or ["    pass"]
     return DeclaredDefinition(new.name, state, tuple(lines), tuple(places))
 
 
@@ -149,34 +156,37 @@ def declare_member(
         return []
     if all(isinstance(n, ast.AnnAssign) and n.value is None for n in new.nodes):
         return []
-    whole = Words(words.names)
-    text = [line for node in new.nodes for line in (*whole.statements([node], 4), "")][:-1]
     # `super()` in a member would be the parent's class in the declaration.
     overrides = old is None or not any(mentions(node, "super") for node in new.nodes)
-    choices: list[tuple[list[str], Words]] = [(text, whole)] if overrides else []
+    choices: list[tuple[float, list[str], Words]] = []  # with the lines that they count as
+    if overrides:
+        whole = Words(words.names)
+        text: list[str] = []
+        for node in new.nodes:
+            text += [*whole.statements([node], 4), ""]
+        text.pop()
+        # An override repeats what an edit leaves to the parent, so it has to be shorter by more
+        # than a line.
+        choices.append((len(text) * (_COPIED if old is not None else 1), text, whole))
     mine = new.method
     theirs = old.method if old is not None else None
     if mine is not None and theirs is not None:
         longer = Words(words.names)
         after = _after_parent(mine, theirs, longer)
         if after is not None:
-            choices.append((after, longer))
+            choices.append((len(after), after, longer))
         if (owner, new.name) not in doubts.edits:
             over = Words(words.names)
             edits = declare_edits(mine, theirs, over, set(taken))
             if edits is not None:
-                choices.append((edits, over))
+                choices.append((len(edits), edits, over))
     if not choices:
         return None
-    # An override repeats what an edit leaves to the parent, so it has to be shorter by more than a
-    # line.
-    best, used = min(
-        choices, key=lambda choice: len(choice[0]) * (_COPIED if choice[0] is text and old else 1)
-    )
+    _, best, used = min(choices, key=itemgetter(0))
     words.read |= used.read
-    taken |= {
-        line.split("def ")[1].split("(")[0] for line in best if line.lstrip().startswith("def ")
-    }
+    for line in best:
+        if line.lstrip().startswith("def "):
+            taken.add(line.split("def ")[1].split("(")[0])
     return best
 
 
@@ -184,10 +194,10 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
     """A method that does what the parent's does, and then more: `super()` and the rest."""
     if old.name != "__init__":
         return None
-    mine, theirs = without_docstring(new.body), without_docstring(old.body)
-    repeated = mine[: len(theirs)]
+    mine = without_docstring(new.body)
+    theirs = without_docstring(old.body)
     more = mine[len(theirs) :]
-    is_repeated = plain_texts(repeated) == plain_texts(theirs)
+    is_repeated = plain_texts(mine[: len(theirs)]) == plain_texts(theirs)
     if not more or not is_repeated or any(mentions(node, "super") for node in more):
         return None
     # Where the parent's method returns early, nothing would come after that.
@@ -241,29 +251,33 @@ def declare_edits(
     if not (changes or signature or added):
         return []
     literal = _literal(changes, signature, old, new)
-    code = [n for d in changes for part in (*d.body, *d.code) for n in ast.walk(part)]
+    code: list[ast.AST] = []
+    for draft in changes:
+        for statement in (*draft.body, *draft.code):
+            code += ast.walk(statement)
     # What leaves a loop would need that loop in the edit, too.
     if literal is None or any(isinstance(node, ast.Break | ast.Continue) for node in code):
         return None
     word = "async def" if any(isinstance(node, ast.Await) for node in code) else "def"
-    lines = [
-        *(f"    @{words.fork_code(decorator)}" for decorator in added),
-        f'    @edit("{old.name}")',
-        f"    {word} {name or _name(changes, signature, old, taken)}"
-        f"({signature.written(literal, words.fork_code)}):",
-    ]
+    name = name or _name(changes, signature, old, taken)
+    lines = [f"    @{words.fork_code(decorator)}" for decorator in added]
+    lines.append(f'    @edit("{old.name}")')
+    lines.append(f"    {word} {name}({signature.written(literal, words.fork_code)}):")
     # The comments that the parent's method has stay where they are.
     there = words.names.forked.parent.source.lines[old.lineno - 1 : old.end_lineno]
     comments = frozenset(line.strip() for line in there if line.lstrip().startswith("#"))
     for draft in changes:
-        code_there = [line for n in _nodes(draft.old) for line in words.parent_code(n).split("\n")]
-        lines += ["        with old:", *(" " * 12 + line for line in code_there)]
-        lines += [f"        with {draft.word}:"]
+        before = "\n".join(map(words.parent_code, _nodes(draft.old)))
+        lines += ["        with old:", *_indented(before), f"        with {draft.word}:"]
         if isinstance(draft.new, ast.expr):
-            lines += [" " * 12 + line for line in words.fork_code(draft.new).split("\n")]
+            lines += _indented(words.fork_code(draft.new))
         else:
             lines += words.statements(draft.new, 12, comments)
     return lines if changes else [*lines, "        ..."]
+
+
+def _indented(text: str) -> list[str]:
+    return [" " * 12 + line for line in text.split("\n")]
 
 
 class Signature:
@@ -378,7 +392,7 @@ def _literal(
     theirs, mine = local_names(old), local_names(new)
     for draft in changes:
         for part in (draft.old, draft.new):
-            for node in _in_order(_nodes(part)):
+            for node in walk(_nodes(part), ast.Name):
                 if node.id in names or not isinstance(node.ctx, ast.Load):
                     continue
                 if node.id in theirs:
@@ -389,25 +403,20 @@ def _literal(
     return names
 
 
-def _in_order(nodes: Sequence[ast.AST]) -> Iterator[ast.Name]:
-    """Names in the order of the text."""
-    for node in nodes:
-        if isinstance(node, ast.Name):
-            yield node
-        yield from _in_order([*ast.iter_child_nodes(node)])
-
-
 def _name(changes: Sequence[Draft], signature: Signature, old: Function, taken: set[str]) -> str:
     """A name that says what the edit is about."""
-    noun = next(iter(signature.added), "").strip("_")
-    noun = noun or next(filter(None, map(_noun, changes)), "") or old.name.strip("_")
+    nouns = [name.strip("_") for name in [*signature.added][:1]]
+    nouns += [*map(_noun, changes), old.name.strip("_")]
+    noun = next(filter(None, nouns), "")
     if signature.added or all(draft.word != "new" for draft in changes):
         verb = "add"
     else:
         verb = "change" if any(_nodes(draft.new) for draft in changes) else "drop"
-    name, number = f"{verb}_{noun}", 2
+    name = f"{verb}_{noun}"
+    number = 2
     while name in taken:
-        name, number = f"{verb}_{noun}_{number}", number + 1
+        name = f"{verb}_{noun}_{number}"
+        number += 1
     return name
 
 

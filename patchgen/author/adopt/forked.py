@@ -11,7 +11,7 @@ import builtins
 import itertools
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,8 +20,8 @@ from pathlib import Path
 from patchgen import disk
 from patchgen.author.align.file import File, absolute_module, read_file, with_whole_names
 from patchgen.compiler.link.strings import find_words, rename_in_text
+from patchgen.syntax.bound import names_in
 from patchgen.syntax.text import make_source
-from patchgen.syntax.trees import names_within
 
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
@@ -46,8 +46,10 @@ class Renaming:
     def original(self, name: str) -> str:
         """The parent's name for the fork's `name`."""
         if self.behind:
-            return name.removesuffix(self.new) if name.endswith(self.new) else name
-        return self.old + name[len(self.new) :] if self.new and name.startswith(self.new) else name
+            return name.removesuffix(self.new)
+        if self.new and name.startswith(self.new):
+            return self.old + name.removeprefix(self.new)
+        return name
 
 
 @dataclass(frozen=True)
@@ -83,19 +85,21 @@ class ForkedModel:
 
         Three dots lead to the top of transformers, if that has such a module.
         """
-        if isinstance(node, ast.Import) or node.level < 3:
-            return getattr(node, "level", 0) > 0
-        path = (self.root or Path()).joinpath(*absolute_module(node, self.module).split("."))
-        return self.root is not None and not (path.is_dir() or path.with_suffix(".py").is_file())
+        if isinstance(node, ast.Import):
+            return False
+        if node.level < 3:
+            return node.level > 0
+        if self.root is None:
+            return False
+        path = self.root.joinpath(*absolute_module(node, self.module).split("."))
+        return not (path.is_dir() or path.with_suffix(".py").is_file())
 
     @cached_property
     def alias(self) -> str:
         """The name of the parent's module in the modular file."""
         last = self.module.rpartition(".")[2]
         short = last.removeprefix("modeling_")
-        used = {n.id for n in names_within(self.fork.tree)}
-        used |= {n.arg for n in ast.walk(self.fork.tree) if isinstance(n, ast.arg)}
-        return short if short not in used else last
+        return last if short in names_in([self.fork.tree]) else short
 
 
 def pair_with_parent(
@@ -115,11 +119,13 @@ def pair_with_parent(
     renamed = {old: new for new, old in pairs.items() if new != old}
     # Beside the parent's class under a new name, one with the old name is another class.
     pairs = {new: old for new, old in pairs.items() if renamed.get(old, new) == new}
-    # In a model with names of its own, a class with another name is another class.
-    by_code = {} if renaming.new and not renaming.behind else _pair_by_code(parent, fork, pairs)
-    alone = {old: new for new, old in by_code.items()}
+    alone: dict[str, str] = {}
+    if renaming.behind or not renaming.new:
+        # In a model with names of its own, a class with another name is another class.
+        alone = _pair_by_code(parent, fork, pairs)
     if renaming.behind:
-        alone, renamed = renamed | alone, {}
+        alone = renamed | alone
+        renamed = {}
     pairs |= {new: old for old, new in alone.items()}
     said = {ast.unparse(node) for node in ast.walk(fork.tree) if isinstance(node, ast.ImportFrom)}
 
@@ -134,33 +140,36 @@ def pair_with_parent(
 
 def _pair_constants(parent: File, fork: File, pairs: dict[str, str]) -> None:
     """Pair constants of which only the first word differs: LLAMA_INPUTS, TOY_INPUTS."""
+    by_tail: dict[str, list[str]] = defaultdict(list)
+    for old in parent.definitions:
+        by_tail[old.partition("_")[2]].append(old)
     for name, definition in fork.definitions.items():
         tail = name.partition("_")[2]
         if not tail or name in pairs or definition.kind != "assign":
             continue
-        alike = [old for old in parent.definitions if old.partition("_")[2] == tail]
-        if len(alike) == 1 and alike[0] not in pairs.values():
-            pairs[name] = alike[0]
+        match by_tail[tail]:
+            case [old] if old not in pairs.values():
+                pairs[name] = old
 
 
 def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[str, str]:
-    """The classes of the fork without a pair, with the parent's that their names or code say."""
+    """What the fork calls classes of the parent, by their names or code, that have no pair."""
     there = {*pairs.values(), *fork.definitions}
-    texts = {name: _lines(parent, name) for name in parent.classes if name not in there}
+    lines_of = {name: _lines(parent, name) for name in parent.classes if name not in there}
     renamed: dict[str, str] = {}
     for name in fork.classes:
-        if name in pairs or not texts:
+        if name in pairs or not lines_of:
             continue
         mine = _lines(fork, name)
         shares: dict[str, float] = {}
-        for old, theirs in texts.items():
+        for old, theirs in lines_of.items():
             shares[old] = (mine & theirs).total() / max(theirs.total(), 1)
         named = [old for old in shares if name.endswith(old)]
         best = max(named or shares, key=lambda old: shares[old])
         has_its_code = mine.total() > 2 and shares[best] >= _SAME_CODE
         if named or has_its_code:
-            renamed[name] = best
-            del texts[best]
+            renamed[best] = name
+            del lines_of[best]
     return renamed
 
 
@@ -171,28 +180,32 @@ def _lines(file: File, name: str) -> Counter[str]:
 
 def rename_classes(parent: Sequence[str], fork: Sequence[str]) -> Renaming:
     """The renaming under which most classes are the parent's; none where names are the same."""
-    theirs = set(parent)
-    same = sum(name in theirs for name in fork)
+    same = len({*parent} & {*fork})
     if not fork or same / len(fork) >= _SAME_NAMES:
         return Renaming()
     votes: Counter[Renaming] = Counter()
     for name in fork:
-        renamings = {r for old in parent if (r := _pair(old, name)) is not None}
-        votes.update(renamings)
-    good = [(n, len(r.old), r) for r, n in votes.items() if n >= 2]
-    best = max(good, key=lambda vote: (vote[0], -vote[1]), default=None)
-    return best[2] if best is not None and best[0] > same else Renaming()
+        renamings = {_pair(old, name) for old in parent}
+        votes.update(renaming for renaming in renamings if renaming is not None)
+
+    def weight(renaming: Renaming) -> tuple[int, int]:
+        return votes[renaming], -len(renaming.old)
+
+    best = max(votes, key=weight, default=Renaming())
+    return best if votes[best] > max(same, 1) else Renaming()
 
 
 def _pair(old: str, new: str) -> Renaming | None:
     """The renaming that makes `new` of `old`: another beginning, or an ending more."""
-    if new.startswith(old) and new != old:
+    if new == old:
+        return None
+    if new.startswith(old):
         return Renaming("", new.removeprefix(old), behind=True)
-    if new.endswith(old) and new != old and old[0].isupper():
+    if new.endswith(old) and old[0].isupper():
         return Renaming("", new.removesuffix(old))
-    common = os.path.commonprefix([old[::-1], new[::-1]])[::-1]
-    stem = re.sub("^[^A-Z]*", "", common)
-    if not stem or old in (common, stem) or new in (common, stem):
+    ending = os.path.commonprefix([old[::-1], new[::-1]])[::-1]
+    stem = re.sub("^[^A-Z]*", "", ending)
+    if not stem or {old, new} & {ending, stem}:
         return None
     return Renaming(old.removesuffix(stem), new.removesuffix(stem))
 
@@ -203,17 +216,18 @@ def _renamed(parent: File, names: Mapping[str, str]) -> File:
         return parent
     text = parent.source.text
     changes = rename_in_text(text, parent.tree, names, (), True)
-    named = {(change.line, change.start) for change in changes}
-    # Strings that name no class for sure stay as they are.
-    stay = {(line, start) for line, start, _, _ in find_words(text, names)} - named
+    changed = {(change.line, change.start) for change in changes}
+    line_starts = [0, *itertools.accumulate(len(line.encode()) + 1 for line in text.split("\n"))]
+    kept: set[int] = set()  # strings that name no class for sure stay as they are
+    for line, start, _, _ in find_words(text, names):
+        if (line, start) not in changed:
+            kept.add(line_starts[line - 1] + start)
+
+    def rename(word: re.Match[bytes]) -> bytes:
+        return word[0] if word.start() in kept else names[word[0].decode()].encode()
+
     either = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
-    starts = [0, *itertools.accumulate(len(line.encode()) + 1 for line in text.split("\n"))]
-    kept = {starts[line - 1] + start for line, start in stay}
-    raw = re.sub(
-        rf"\b(?:{either})\b".encode(),
-        lambda word: word[0] if word.start() in kept else names[word[0].decode()].encode(),
-        text.encode(),
-    )
+    raw = re.sub(rf"\b(?:{either})\b".encode(), rename, text.encode())
     return read_file(make_source(raw.decode(), parent.source.path, parent.source.module))
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from pathlib import Path
 
 from patchgen.author.adopt.forked import (
@@ -79,13 +80,20 @@ def find_file(release: Release, model: str) -> tuple[str, Path]:
     """
     files = modeling_files(release)
     wanted = model.replace("-", "_").removeprefix("modeling_")
-    exact = [entry for entry in files if entry[0] == model or entry[1].stem == f"modeling_{wanted}"]
-    inside = [entry for entry in files if entry[1].parent.name == wanted]
+    exact: list[tuple[str, Path]] = []
+    inside: list[tuple[str, Path]] = []
+    for module, path in files:
+        if module == model or path.stem == f"modeling_{wanted}":
+            exact.append((module, path))
+        if path.parent.name == wanted:
+            inside.append((module, path))
     for matches in (exact, inside):
         if len(matches) == 1:
             return matches[0]
-    hint = did_you_mean(wanted, [path.stem.removeprefix("modeling_") for _, path in files])
-    hint = f"one of {', '.join(path.stem for _, path in inside)}" if inside else hint
+    if inside:
+        hint = f"one of {', '.join(path.stem for _, path in inside)}"
+    else:
+        hint = did_you_mean(wanted, [path.stem.removeprefix("modeling_") for _, path in files])
     what = f"names no modeling module of transformers {release.version}"
     raise PatchgenError("PG801", Location(model), what, hint)
 
@@ -93,7 +101,7 @@ def find_file(release: Release, model: str) -> tuple[str, Path]:
 @lru_cache(maxsize=1024)
 def lines_of(text: str) -> frozenset[str]:
     """The lines of code that tell files apart."""
-    lines = map(str.strip, text.split("\n"))
+    lines = {line.strip() for line in text.split("\n")}
     none = ("#", "import ", "from ")
     return frozenset(s for s in lines if len(s) >= _SHORTEST and not s.startswith(none))
 
@@ -119,17 +127,19 @@ def find_parents(
     """
     modules = [find_file(releases[-1], model)[0]] if model else _models(fork, releases)
     # Of releases whose files are the same, the newest.
-    near: dict[tuple[str, str], tuple[tuple[bool, float], Release, str, Path]] = {}
+    newest: dict[tuple[str, str], tuple[Release, Path]] = {}
     for release in releases:
         for module, path in modeling_files(release):
             if module in modules:
-                text = read_text(path)
-                near[module, text] = _distance(fork, text), release, module, path
+                newest[module, read_text(path)] = release, path
         done(1)
+    options: list[tuple[bool, float, Release, str, Path]] = []
+    for (module, text), (release, path) in newest.items():
+        options.append((*_distance(fork, text), release, module, path))
+    options.sort(key=itemgetter(0, 1))
     candidates: list[Candidate] = []
     # The nearest; if something prevents all of them, the first farther one that works.
-    nearest = sorted(near.values(), key=lambda option: option[0])[:_MOST_LOOKED_AT]
-    for number, ((_, apart), release, module, path) in enumerate(nearest):
+    for number, (_, apart, release, module, path) in enumerate(options[:_MOST_LOOKED_AT]):
         if number >= _PAIRED and any(not other.blockers for other in candidates):
             break
         candidates.append(candidate(fork, release, module, path, apart))
@@ -153,9 +163,11 @@ def _distance(fork: File, text: str) -> tuple[bool, float]:
     common_classes = set(classes).intersection(fork.classes)
     has_classes = len(common_classes) >= len(fork.classes) / 3
     has_lines = len(mine & theirs) >= len(mine) / 3
+    is_another = not (has_classes and has_lines)
     # What the fork has is written into the declaration; what it lacks is a part of an edit.
-    apart = len(mine - theirs) + len(theirs - mine) / 2
-    return not (has_classes and has_lines), apart
+    added = len(mine - theirs)
+    removed = len(theirs - mine)
+    return is_another, added + removed / 2
 
 
 def _models(fork: File, releases: Sequence[Release]) -> list[str]:
@@ -169,12 +181,12 @@ def _models(fork: File, releases: Sequence[Release]) -> list[str]:
     closest = max(ranked, key=lambda model: (model.share, model.module), default=_NO_MODEL)
     if closest.share < LEAST:
         share = f"{closest.share:.0%} of its lines are in {closest.module}, the most"
+        what = f"is no fork of any model: {share}"
         hint = "name the model with --parent to adopt it so"
-        raise PatchgenError(
-            "PG806", Location(fork.source.path), f"is no fork of any model: {share}", hint
-        )
-    most = [model.module for model in ranked if model.share >= closest.share / 2]
-    return list(dict.fromkeys([*_named(fork, looked_at), *most[: _FINALISTS + 1]]))
+        raise PatchgenError("PG806", Location(fork.source.path), what, hint)
+    like_it = [model.module for model in ranked if model.share >= closest.share / 2]
+    modules = [*_named(fork, looked_at), *like_it[: _FINALISTS + 1]]
+    return list(dict.fromkeys(modules))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +224,8 @@ def _named(fork: File, releases: Sequence[Release]) -> list[str]:
     names: dict[tuple[str, str], None] = {}
     for node, _ in fork.imports.values():
         if isinstance(node, ast.ImportFrom):
-            names.update(((node.module or "", alias.name), None) for alias in node.names)
+            for alias in node.names:
+                names[node.module or "", alias.name] = None
     for release in releases:
         for module, path in modeling_files(release):
             modules.add(module)

@@ -23,6 +23,7 @@ from typing import NoReturn
 
 from patchgen.author.adopt.forked import BUILTINS
 from patchgen.author.align.file import File
+from patchgen.author.anatomy.code import keywords
 from patchgen.syntax.bound import bound_by, bound_names, own_nodes, parameters
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.same import is_documenting
@@ -109,8 +110,7 @@ def read_patch(path: Path, display_path: str, apply: str | None) -> Patch | None
             reader.module.setdefault("transformers", Imported("transformers"))
             reader.run(reader.applied, reader.module)
     except PatchgenError:
-        stores = [n for n in ast.walk(file.tree) if isinstance(n, ast.Attribute) and _is_store(n)]
-        is_patch = any(is_of_transformers(reader.value(node, reader.module)) for node in stores)
+        is_patch = reader.finds_store(ast.walk(file.tree)) is not None
         if apply is None and file.classes and not is_patch:
             return None  # It may be a fork.
         raise
@@ -118,11 +118,12 @@ def read_patch(path: Path, display_path: str, apply: str | None) -> Patch | None
         return Patch(file, tuple(reader.assignments.values()), reader.module, reader.touched)
     if apply is not None:
         raise PatchgenError("PG810", Location("--apply"), "assigns nothing to transformers", _HINT)
-    for node in () if file.classes else file.tree.body:
-        if isinstance(node, Function) and _takes_self(node):
-            what = f"defines the method {node.name}, and says not of which class"
-            hint = f"say it: --apply 'LlamaAttention.forward = {node.name}', with your class"
-            reader.refuse(node, what, hint)
+    if not file.classes:
+        for node in file.tree.body:
+            if isinstance(node, Function) and _takes_self(node):
+                what = f"defines the method {node.name}, and says not of which class"
+                hint = f"say it: --apply 'LlamaAttention.forward = {node.name}', with your class"
+                reader.refuse(node, what, hint)
     return None
 
 
@@ -134,7 +135,9 @@ class _Reader:
     """
 
     def __init__(self, file: File, applied: Sequence[ast.stmt]) -> None:
-        self.file, self.source, self.applied = file, file.source, applied
+        self.file = file
+        self.source = file.source
+        self.applied = applied
         self.module: Scope = ChainMap({"__name__": Literal("")})
         self.assignments: dict[str, Assignment] = {}
         self.touched: dict[str, ast.stmt] = {}
@@ -146,9 +149,17 @@ class _Reader:
     def refuse(self, node: Node, what: str, hint: str = _HINT) -> NoReturn:
         if self.running and hint == _HINT:
             function = self.running[0]
-            call = f"{function.name}({', '.join(f'{name}=...' for name in parameters(function))})"
-            hint = f"say how it is applied: --apply '{call}'; or {_HINT}"
+            arguments = ", ".join(f"{name}=..." for name in parameters(function))
+            hint = f"say how it is applied: --apply '{function.name}({arguments})'; or {_HINT}"
         raise PatchgenError("PG810", self.source.at_node(node), what, hint)
+
+    def finds_store(self, nodes: Iterable[ast.AST]) -> ast.Attribute | None:
+        """The first of some nodes that assigns to an attribute of transformers."""
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and _is_store(node):
+                if is_of_transformers(self.value(node, self.module)):
+                    return node
+        return None
 
     # The function that applies the patch.
 
@@ -174,10 +185,9 @@ class _Reader:
         for other in ast.walk(self.file.tree):
             if isinstance(other, Function) and other not in self.followed:
                 not_run += other.body
-        for inner in own_nodes(not_run):
-            if isinstance(inner, ast.Attribute) and _is_store(inner):
-                if is_of_transformers(self.value(inner, self.module)):
-                    self.refuse(inner, "is assigned where nothing in this file applies it")
+        store = self.finds_store(own_nodes(not_run))
+        if store is not None:
+            self.refuse(store, "is assigned where nothing in this file applies it")
 
     def _call(self, callee: Defined, call: ast.Call | None, scope: Scope) -> None:
         """Follow a function of the file; without `call`, nothing is known of its arguments."""
@@ -189,10 +199,13 @@ class _Reader:
         arguments = _arguments(function, call) if call is not None else {}
         for name, node in arguments.items():
             value = self.value(node, scope)
-            is_plain = isinstance(value, Unknown) and isinstance(node, ast.Name)
-            local[name] = Unknown(f"`{name}`") if is_plain else value
+            # A variable of which nothing is known is called as the parameter.
+            if not isinstance(value, Unknown) or not isinstance(node, ast.Name):
+                local[name] = value
         outside = self.source, self.subjects, self.guard
-        self.source, self.subjects, self.guard = self.file.source, (), ""
+        self.source = self.file.source
+        self.subjects = ()
+        self.guard = ""
         self.running.append(function)
         self.followed.append(function)
         self.run(function.body, local)
@@ -275,18 +288,15 @@ class _Reader:
     def _set(self, base: ast.expr, attr: str, node: ast.expr, at: Node, scope: Scope) -> None:
         """Follow `base.attr = node`."""
         owner = self.value(base, scope)
-        text = ast.unparse(base)
-        path = f"{_path(owner)}.{attr}"
         is_class = is_of_transformers(owner)
-        value: Value | None = self.value(node, scope)
-        if not is_class:
-            path, value = f"{self.guard}.{attr}", None
-            match node:
-                case ast.Call(func=maker, args=[function, of]) if self.guard:
-                    is_method = self.value(maker, scope) == Imported("types.MethodType")
-                    if is_method and {text, ast.unparse(of)} <= {*self.subjects}:
-                        value = self.value(function, scope)
+        if is_class:
+            path = f"{_path(owner)}.{attr}"
+            value: Value | None = self.value(node, scope)
+        else:
+            path = f"{self.guard}.{attr}"
+            value = self._bound_method(base, node, scope)
         if value is None:
+            text = ast.unparse(base)
             what = f"assigns to `{text}.{attr}`, which is no class or module that the file imports"
             hint = f"if it is of one class: --apply 'LlamaAttention.{attr} = ...', with your class"
             self.refuse(at, what, hint)
@@ -296,6 +306,15 @@ class _Reader:
         if before is not None and before.to_instances is is_class:
             self.refuse(at, f"assigns {_shown(path)} in two ways")
         self.assignments[path] = Assignment(path, value, self.source.at_node(at), not is_class)
+
+    def _bound_method(self, base: ast.expr, node: ast.expr, scope: Scope) -> Value | None:
+        """The function of `types.MethodType(function, module)` for the module of a loop."""
+        match node:
+            case ast.Call(func=maker, args=[function, of]) if self.guard:
+                is_method = self.value(maker, scope) == Imported("types.MethodType")
+                if is_method and {ast.unparse(base), ast.unparse(of)} <= {*self.subjects}:
+                    return self.value(function, scope)
+        return None
 
     def _if(self, node: ast.If, scope: Scope) -> bool:
         match node:
@@ -355,12 +374,14 @@ class _Reader:
 
     def _evaluate(self, node: ast.expr, scope: Scope) -> None:
         """Follow a call of a function of the file; refuse what may change something."""
-        callee = self.value(node.func, scope) if isinstance(node, ast.Call) else None
-        if isinstance(callee, Defined) and isinstance(callee.node, Function):
-            assert isinstance(node, ast.Call)
-            if callee.node not in self.running:
-                self._call(callee, node, scope)
-        elif (change := self._change([node], scope)) is not None:
+        if isinstance(node, ast.Call):
+            callee = self.value(node.func, scope)
+            if isinstance(callee, Defined) and isinstance(callee.node, Function):
+                if callee.node not in self.running:
+                    self._call(callee, node, scope)
+                return
+        change = self._change([node], scope)
+        if change is not None:
             text = ast.unparse(change).splitlines()[0]
             self.refuse(change, f"`{text}` stands where this file does not say what becomes of it")
 
@@ -425,7 +446,8 @@ def _is_store(node: ast.AST) -> bool:
 def _arguments(function: Function, call: ast.Call) -> dict[str, ast.expr]:
     """What the parameters are given, by name; nothing where the call unpacks something."""
     unpacks = any(isinstance(node, ast.Starred) for node in ast.walk(call))
-    if unpacks or not all(keyword.arg for keyword in call.keywords):
+    given = keywords(call)
+    if unpacks or None in given:
         return {}
     args = function.args
     positional = [arg.arg for arg in list_positional(args)]
@@ -435,8 +457,7 @@ def _arguments(function: Function, call: ast.Call) -> dict[str, ast.expr]:
         if default is not None:
             arguments[arg.arg] = default
     arguments.update(zip(positional, call.args, strict=False))
-    for keyword in call.keywords:
-        arguments[str(keyword.arg)] = keyword.value
+    arguments.update((str(name), value) for name, value in given.items())
     return arguments
 
 

@@ -88,12 +88,13 @@ class PatchNames:
             if module != self.module:
                 continue
             text = ".".join(names)
-            name, attr = (*names, "")[:2]
-            is_no_class = attr != "" and name not in self.parent.classes
-            if len(names) > 2 or is_no_class:
+            name, *attributes = names
+            if len(names) > 2 or (attributes and name not in self.parent.classes):
                 what = f"changes {text}, which is no class of {module} in this release"
                 self.refuse(change.at, what, ANOTHER_RELEASE)
-            if reason := self._no_effect(name, attr):
+            attr = "".join(attributes)
+            reason = self._no_effect(name, attr)
+            if reason:
                 dead.append((change.at, f"{text} has no effect: {reason}"))
                 continue
             effective[name, attr] = change
@@ -109,13 +110,16 @@ class PatchNames:
     def _no_effect(self, name: str, attr: str) -> str:
         """Why a change has no effect; "" if it may change something."""
         if attr:
-            trees = self.parent.tree, self.file.tree
-            used = {word for tree in trees for word in attributes(tree, ast.Load, "")}
-            has_it = attr in used or any(attr in read.members for read in self.lineage(name))
-            is_dead = not has_it and not is_known_word(self.root, attr)
-            return f"{name} has no {attr}, and nothing calls it" if is_dead else ""
+            used = {*attributes(self.parent.tree, ast.Load, "")}
+            used.update(attributes(self.file.tree, ast.Load, ""))
+            has_it = attr in used or any(attr in owner.members for owner in self.lineage(name))
+            if has_it or is_known_word(self.root, attr):
+                return ""
+            return f"{name} has no {attr}, and nothing calls it"
         reads = [read for read in self.parent.plain_reads if read.name == name]
-        if any(not r.eager for r in reads) or name in attributes(self.file.tree, ast.Load, ""):
+        if name in attributes(self.file.tree, ast.Load, ""):
+            return ""
+        if not all(read.eager for read in reads):
             return ""
         when = " but while it is imported, before the patch" if reads else ""
         return f"nothing in the module reads {name}{when}"
@@ -131,12 +135,12 @@ class PatchNames:
     def unset(self) -> Iterator[str]:
         """The attributes that methods read and the classes of this release do not set."""
         for (name, _), node in self.methods.items():
-            line = self.lineage(name)
-            has = {member for code in line for member in code.members}
-            has |= {other for owner, other in self.assigned if owner == name}
-            for code in (node, *(definition.node for definition in line)):
-                has |= {*attributes(code, ast.Store)}
-            for word in sorted({*attributes(node, ast.Load)} - has):
+            known = {other for owner, other in self.assigned if owner == name}
+            known.update(attributes(node, ast.Store))
+            for owner in self.lineage(name):
+                known.update(owner.members)
+                known.update(attributes(owner.node, ast.Store))
+            for word in sorted({*attributes(node, ast.Load)} - known):
                 if not is_known_word(self.root, word):
                     at = self.file.source.at_node(node)
                     yield f"{at}: reads self.{word}, which {name} of this release does not set"
@@ -146,11 +150,12 @@ class PatchNames:
     @cached_property
     def methods(self) -> dict[tuple[str, str], Function]:
         """The functions that are assigned to classes."""
-        return {
-            key: new.value.node
-            for key, new in self.assigned.items()
-            if key[1] and isinstance(new.value, Defined) and isinstance(new.value.node, Function)
-        }
+        methods: dict[tuple[str, str], Function] = {}
+        for (name, attr), change in self.assigned.items():
+            match change.value:
+                case Defined(node=ast.FunctionDef() | ast.AsyncFunctionDef() as node) if attr:
+                    methods[name, attr] = node
+        return methods
 
     @cached_property
     def pieces(self) -> dict[str, tuple[ast.stmt, ...]]:
@@ -248,7 +253,9 @@ class PatchNames:
         is what stands in the module by then.  A name of a member has less than none.
         """
         value = self.patch.scope.get(read.name)
-        dotted = ".".join([value.path, *read.attributes]) if isinstance(value, Imported) else ""
+        if not isinstance(value, Imported):
+            return (), 0
+        dotted = ".".join([value.path, *read.attributes])
         if not dotted.startswith(f"{self.module}."):
             return (), 0
         names = tuple(dotted.removeprefix(f"{self.module}.").split("."))
@@ -257,18 +264,19 @@ class PatchNames:
     def name_of(self, read: Reference) -> tuple[str, int]:
         """What the fork calls a name of the patch, and how many attributes that takes in."""
         name = read.name
-        value = self.patch.scope.get(read.name)
+        value = self.patch.scope.get(name)
         at = self.at(read)
         names, taken = self._of_parent(read)
-        if names and not self.parents_path(names[0]):
-            what = f"reads {names[0]}, which {self.module} of this release does not have"
-            self.refuse(at, what, ANOTHER_RELEASE)
         if names:
+            if not self.parents_path(names[0]):
+                what = f"reads {names[0]}, which {self.module} of this release does not have"
+                self.refuse(at, what, ANOTHER_RELEASE)
             # In the fork there is no other method than the new one.
             if taken < 0 or read.eager and names[:2] in self.assigned:
                 self.refuse(at, f"keeps what {'.'.join(names)} was before the patch", _BEFORE)
-            is_new = taken and not read.eager
-            return self.renamed.get(names[0], names[0]) if is_new else names[0], taken
+            if taken and not read.eager:
+                return self.renamed.get(names[0], names[0]), taken
+            return names[0], taken
         if name in self.pieces:
             return self.names[name], 0
         if isinstance(value, Imported):
@@ -433,23 +441,24 @@ def _with_homes(patch: Patch, resolver: Resolver) -> Patch:
     def with_home(value: Any) -> Any:
         return Imported(home(value.path)) if is_of_transformers(value) else value
 
-    changes = tuple(
-        replace(change, path=home(change.path), value=with_home(change.value))
-        for change in patch.assignments
-    )
+    changes = []
+    for change in patch.assignments:
+        changes.append(replace(change, path=home(change.path), value=with_home(change.value)))
     scope = ChainMap({name: with_home(value) for name, value in patch.scope.items()})
-    return replace(patch, assignments=changes, scope=scope)
+    return replace(patch, assignments=tuple(changes), scope=scope)
 
 
 def _without_unused(parent: File, fork: File) -> File:
     """The patched model without what only replaced code called, as convert has it."""
+    read_before = {read.name for read in parent.plain_reads} & parent.definitions.keys()
     while True:
-        reads = {read.name for read in fork.plain_reads}
-        unused = {read.name for read in parent.plain_reads} & parent.definitions.keys() - reads
-        nodes = [fork.definitions[name].node for name in unused if name in fork.definitions]
-        if not nodes:
+        unread = read_before - {read.name for read in fork.plain_reads}
+        cuts = []
+        for name in unread & fork.definitions.keys():
+            node = fork.definitions[name].node
+            cuts.append(of_lines(first_line(node), node.end_lineno or 0, ()))
+        if not cuts:
             return fork
-        cuts = [of_lines(first_line(node), node.end_lineno or 0, ()) for node in nodes]
         fork = read_file(make_source(with_cuts(fork.source.text, cuts), fork.source.path))
 
 
@@ -468,9 +477,12 @@ def _fork_text(names: PatchNames) -> str:
         if isinstance(node, ast.ImportFrom) and node.level in (1, 2):
             # In a fork, this would be a module of its own package.
             begin = f"from {absolute_module(node, names.module)}"
-            lines[node.lineno - 1] = re.sub(r"^from\s+[.\w]+", begin, lines[node.lineno - 1])
-    start = next(n for n, line in enumerate(lines) if line and line[0] != "#")
-    lines[:start] = [""] * start
+            number = node.lineno - 1
+            lines[number] = re.sub(r"^from\s+[.\w]+", begin, lines[number])
+    for number, line in enumerate(lines):  # without the comments at the top
+        if line and not line.startswith("#"):
+            break
+        lines[number] = ""
     edits: list[Cut] = []
     for (name, attr), change in names.assigned.items():
         if attr:
@@ -486,23 +498,22 @@ _Renaming = tuple[Reference, tuple[str, int]]
 
 def _renamed(names: PatchNames, file: File, renamings: Iterable[_Renaming]) -> list[str]:
     """The lines of a file with other names for what is read."""
-    raw = [line.rstrip("\n").encode() for line in file.source.lines]
+    lines = [line.rstrip("\n").encode() for line in file.source.lines]
     # From the end, so that the columns before stay true.
     backwards = sorted(renamings, key=lambda renaming: renaming[0].position, reverse=True)
     for read, (called, taken) in backwards:
+        end_line = read.line
+        end_column = read.column + len(read.name.encode())
         if taken:
             end_line, end_column = read.ends[taken - 1]
-        else:
-            end_line = read.line
-            end_column = read.column + len(read.name.encode())
         is_hidden = called != read.name and called in read.hidden
         if is_hidden or end_line != read.line:
             at = file.source.at(read.line, read.column)
             names.refuse(at, f"cannot become {called} on this line", "write it as one other name")
         if called != read.name or taken:
-            line = raw[read.line - 1]
-            raw[read.line - 1] = line[: read.column] + called.encode() + line[end_column:]
-    return [line.decode() for line in raw]
+            line = lines[read.line - 1]
+            lines[read.line - 1] = line[: read.column] + called.encode() + line[end_column:]
+    return [line.decode() for line in lines]
 
 
 def _edit_class(names: PatchNames, name: str, attr: str, new: Assignment) -> Iterator[Cut]:
@@ -550,8 +561,8 @@ def _added(names: PatchNames) -> Cut:
     start = min(first_line(definition.nodes[0]) for definition in definitions)
     lines: list[str] = []
     written: set[ast.AST] = set()
-    pieces = sorted(names.pieces.items(), key=lambda piece: piece[1][0].lineno)
-    for name, nodes in pieces:
+    for name in sorted(names.pieces, key=lambda name: names.pieces[name][0].lineno):
+        nodes = names.pieces[name]
         called = names.names[name]
         if written.isdisjoint(nodes) and not names.parents_path(called):
             lines += ["", *_written(names, nodes, called, 0), ""]
@@ -567,20 +578,22 @@ def _written(names: PatchNames, nodes: Sequence[ast.stmt], name: str, indent: in
     lines = _renamed(names, file, [(read, names.name_of(read)) for read in reads_of(nodes)])
     for node in nodes:
         _check(names, node, indent)
-        number = node.lineno - 1
-        bound = (*defined_names(node), *(n for n in file.guarded if file.guarded[n] is node))
+        bound = {*defined_names(node)}
+        bound.update(guarded for guarded in file.guarded if file.guarded[guarded] is node)
         if name not in bound:
             if not isinstance(node, Function | ast.ClassDef | ast.Assign | ast.AnnAssign):
                 what = f"binds what the model's file calls {name.removesuffix('_patched')}"
                 names.refuse(file.source.at_node(node), what, "give it another name")
             pattern = r"^(class\s+|(?:async\s+)?def\s+|)\w+"
-            lines[number] = re.sub(pattern, rf"\g<1>{name}", lines[number], count=1)
+            line = lines[node.lineno - 1]
+            lines[node.lineno - 1] = re.sub(pattern, rf"\g<1>{name}", line, count=1)
         first = first_line(node)
         while first > 2 and lines[first - 2].startswith("#"):
             first -= 1
         for number in range(first, (node.end_lineno or 0) + 1):
-            margin = 0 if number in file.inside_strings else indent
-            written.append(" " * margin + lines[number - 1] if lines[number - 1] else "")
+            line = lines[number - 1]
+            is_indented = line and number not in file.inside_strings
+            written.append(" " * indent + line if is_indented else line)
     return written
 
 

@@ -16,7 +16,7 @@ from patchgen.author.modular_text import flatten_text, output_name
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.bound import bound_by, bound_names, names_in
 from patchgen.syntax.errors import Problem
-from patchgen.syntax.same import is_documenting, plain_text
+from patchgen.syntax.same import is_documenting, plain_text, plain_texts
 from patchgen.syntax.text import make_source
 from patchgen.syntax.trees import Function, names_within
 
@@ -34,15 +34,15 @@ def has_changes(forked: ForkedModel) -> bool:
 
 def differing(forked: ForkedModel) -> list[str]:
     """The classes and functions of the fork that are not the parent's, apart from documentation."""
-    return [
-        name
-        for name, mine in forked.fork.definitions.items()
-        if mine.kind in ("class", "def")
-        # The converter puts heads on the file's own model, and will again.
-        if name not in forked.pairs
-        or plain_definition(forked.parent.definitions[name])
-        not in (plain_definition(mine), plain_definition(without_written(mine)))
-    ]
+    names = []
+    for name, mine in forked.fork.classes_and_functions.items():
+        if name in forked.pairs:
+            theirs = plain_definition(forked.parent.definitions[name])
+            # The converter puts heads on the file's own model, and will again.
+            if theirs in (plain_definition(mine), plain_definition(without_written(mine))):
+                continue
+        names.append(name)
+    return names
 
 
 def own_statements(forked: ForkedModel) -> list[ast.stmt]:
@@ -51,45 +51,44 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
     They are neither imports nor classes nor functions.
     """
     read = _read_by_code(forked.fork)
-    # What follows the parent has its statements; a model of its own has those that it reads.
-    followed = [
-        node
-        for node in forked.parent.tree.body
-        if forked.follows or not (names := {*bound_names([node])}) or names & read
-    ]
     # Where only some classes have other names, what says one of those is not the parent's.
-    renamed = {new for new, name in forked.pairs.items() if new != name} - forked.alone
-    if not any(forked.pairs.get(name) == name for name in forked.fork.classes):
-        renamed = set()
-    theirs = {plain_text(node) for node in followed if not renamed & names_in([node])}
-    # The converter gives constants no other names.
-    constants = {
-        name
-        for name, old in forked.pairs.items()
-        if name != old and forked.fork.definitions[name].kind == "assign"
-    }
-    theirs -= {plain_text(n) for n in followed if constants & {*bound_names([n])}}
+    renamed: set[str] = set()
+    if any(forked.pairs.get(name) == name for name in forked.fork.classes):
+        renamed = {new for new, old in forked.pairs.items() if new != old} - forked.alone
+    constants: set[str] = set()  # those that the fork renamed: the converter does not
+    for new, old in forked.pairs.items():
+        if new != old and forked.fork.definitions[new].kind == "assign":
+            constants.add(new)
+    theirs: set[str] = set()
+    for node in forked.parent.tree.body:
+        bound = {*bound_names([node])}
+        # What follows the parent has its statements; a model of its own has those that it reads.
+        is_followed = forked.follows or not bound or not bound.isdisjoint(read)
+        if is_followed and bound.isdisjoint(constants) and renamed.isdisjoint(names_in([node])):
+            theirs.add(plain_text(node))
     return [node for node in _statements(forked.fork, read) if plain_text(node) not in theirs]
 
 
 def _statements(fork: File, read: set[str]) -> list[ast.stmt]:
     """The statements of `fork` at the top level that are neither definitions nor documentation."""
     statements = []
+    named = {reference.name for reference in fork.reads}
     for node in fork.tree.body:
-        names = set(bound_names([node]))
         if isinstance(node, ast.ClassDef | Function | ast.Import | ast.ImportFrom | ast.Pass):
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
-        imports = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
-        imported = {bound_by(alias) for n in imports for alias in n.names}
+        names = set(bound_names([node]))
+        imported: set[str] = set()
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Import | ast.ImportFrom):
+                imported.update(map(bound_by, inner.names))
         # What is imported and read by nobody is no statement of its own.
-        if imported and not (names - imported or names & read):
+        if imported and names <= imported - read:
             continue
         # A constant for decorators that document is a text or a list of such.
-        named = {reference.name for reference in fork.reads}
         documents = {n for n in names - read if n in named or _DOCUMENTATION.search(n)}
-        if "__all__" not in names and not (names and names <= documents):
+        if "__all__" not in names and (not names or names - documents):
             statements.append(node)
     return statements
 
@@ -147,27 +146,36 @@ def prove(
     output = files.pop(output_name(name), "")
     if problems:
         return Proof("", problems)
-    plain = "\n".join(plain_text(node) for node in ast.parse(output).body)
+    fork = forked.fork
+    tree = ast.parse(output)
+    plain = "\n".join(plain_texts(tree.body))
     # Of a parent with another prefix, what nobody reads does not come along by itself.
-    every = _statements(forked.fork, _read_by_code(forked.fork))
+    every = _statements(fork, _read_by_code(fork))
     constants = [node for node in every if isinstance(node, ast.Assign | ast.AnnAssign)]
     wanted = dict.fromkeys([*own_statements(forked), *constants])
-    lost = [node for node in wanted if not _is_made(node, forked.fork, plain)]
-    # The output may import the same under another condition, that of the parent.
-    imported = {*_imports_in(ast.parse(output))}
-    left: list[ast.stmt] = [
-        node
-        for node in lost
-        if isinstance(node, ast.If | ast.Try) and {*_imports_in(node)} <= imported
-        if all(isinstance(n, _IMPORTING) for n in ast.walk(node) if isinstance(n, ast.stmt))
-    ]
-    lost = [node for node in lost if node not in left]
+    imported = {*_imports_in(tree)}
+    lost: list[ast.stmt] = []
+    left: list[ast.stmt] = []
+    for node in wanted:
+        if _is_made(node, fork, plain):
+            continue
+        # The output may import the same under another condition, that of the parent.
+        if _only_imports(node) and imported.issuperset(_imports_in(node)):
+            left.append(node)
+        else:
+            lost.append(node)
     acting = [node for node in every if node not in wanted and not {*bound_names([node])}]
-    acting += forked.fork.left
-    left += [node for node in acting if not _is_made(node, forked.fork, plain)]
+    left += [node for node in (*acting, *fork.left) if not _is_made(node, fork, plain)]
     # A configuration that the fork has beside its model gets a file of its own.
-    compared = compare(output, forked.fork, "\n".join(files.values()))
+    compared = compare(output, fork, "\n".join(files.values()))
     return replace(compared, lost=tuple(lost), left=tuple(left))
+
+
+def _only_imports(node: ast.stmt) -> bool:
+    """Whether a statement imports under a condition, and does nothing else."""
+    statements = [inner for inner in ast.walk(node) if isinstance(inner, ast.stmt)]
+    is_condition = isinstance(node, ast.If | ast.Try)
+    return is_condition and all(isinstance(inner, _IMPORTING) for inner in statements)
 
 
 def _imports_in(tree: ast.AST) -> Iterator[str]:
@@ -190,36 +198,38 @@ def _is_made(node: ast.stmt, fork: File, plain: str) -> bool:
 
 def compare(output: str, fork: File, beside: str = "") -> Proof:
     """Compare the fork's classes and functions with `output`, and with what stands `beside` it."""
-    results, there, others = (
-        {name: d for name, d in definitions.items() if d.kind in ("class", "def")}
-        for definitions in (
-            read_file(make_source(with_plain_super(output), "output.py")).definitions,
-            fork.definitions,
-            read_file(make_source(beside, "beside.py")).definitions,
-        )
-    )
-    results |= {name: d for name, d in others.items() if name in there and name not in results}
-    both = {name: (results[name], d) for name, d in there.items() if name in results}
-    placed, same = set[str](), set[str]()
-    for name, (mine, theirs) in both.items():
+    made = read_file(make_source(with_plain_super(output), "output.py")).classes_and_functions
+    others = read_file(make_source(beside, "beside.py")).classes_and_functions
+    there = fork.classes_and_functions
+    strict: set[str] = set()
+    differ: list[str] = []
+    missing: list[str] = []
+    heads: list[str] = []
+    for name, theirs in there.items():
+        mine = made.get(name) or others.get(name)
+        if mine is None:
+            missing.append(name)
+            continue
         members = theirs.members if theirs.kind == "class" else {}
         text = plain_definition(without_written(mine, members))
         wanted = plain_definition(theirs)
         is_built = text != wanted and _with_auto_models(text) == _with_auto_models(wanted)
-        if is_built or text == wanted:
-            same.add(name)
-        if is_built or (is_placed(mine) and "__init__" not in members):
-            placed.add(name)
-    texts = {name: [[*map(ast.dump, d.nodes)] for d in pair] for name, pair in both.items()}
+        if text != wanted and not is_built:
+            differ.append(name)
+        elif is_built or (is_placed(mine) and "__init__" not in members):
+            heads.append(name)
+        if [*map(ast.dump, mine.nodes)] == [*map(ast.dump, theirs.nodes)]:
+            strict.add(name)
+    # The converter writes a decorator of this name.
+    more = [name for name in made if name not in there and name != "auto_docstring"]
     return Proof(
         output,
         (),
-        strict=frozenset(name for name, (mine, theirs) in texts.items() if mine == theirs),
-        differ=tuple(name for name in both if name not in same),
-        missing=tuple(name for name in there if name not in results),
-        # The converter writes a decorator of this name.
-        more=tuple(name for name in results if name not in there and name != "auto_docstring"),
-        heads=tuple(sorted(placed & same)),
+        strict=frozenset(strict),
+        differ=tuple(differ),
+        missing=tuple(missing),
+        more=tuple(more),
+        heads=tuple(sorted(heads)),
     )
 
 

@@ -51,7 +51,6 @@ class Report:
         """The strictest equality that holds between the output and the fork."""
         adopted = self.adopted
         fork = adopted.forked.fork
-        names = [name for name, d in fork.definitions.items() if d.kind in ("class", "def")]
         if not adopted.proof.holds:
             return "not equal"
         if adopted.proof.left:
@@ -59,19 +58,18 @@ class Report:
         if adopted.is_own_text:
             return "the text of the file itself, whose classes derive from those of transformers"
         output = read_file(make_source(adopted.proof.output, "output.py"))
-        there = [name for name, d in output.definitions.items() if d.kind in ("class", "def")]
-        if {n: _text(fork, n) for n in names} == {n: _text(output, n) for n in there}:
+        if _texts(fork) == _texts(output):
             return "the same text after formatting"
-        if adopted.proof.strict >= set(names):
+        if adopted.proof.strict >= fork.classes_and_functions.keys():
             return "the same syntax"
         return "the same syntax but for docstrings, annotations and decorators for documentation"
 
     def states(self) -> dict[str, str]:
         """What became of each class and function: unchanged, edited, replaced, new or gone."""
-        definitions = self.adopted.forked.fork.definitions.values()
-        states = {d.name: "unchanged" for d in definitions if d.kind in ("class", "def")}
-        declared = [part for part in self.adopted.definitions if part.state != "named"]
-        states |= {part.name: part.state for part in declared if part.name in states}
+        states = dict.fromkeys(self.adopted.forked.fork.classes_and_functions, "unchanged")
+        for part in self.adopted.definitions:
+            if part.state != "named" and part.name in states:
+                states[part.name] = part.state
         return states | dict.fromkeys(self.adopted.proof.more, "gone")
 
     def data(self) -> dict[str, Any]:
@@ -133,6 +131,11 @@ class Report:
             lines.append("note: the fork is wrong here, and so is the output:")
         lines += [*(f"  {problem}" for problem in proof.problems), *_differences(adopted)]
         return "\n".join(line for line in lines if line) + "\n"
+
+
+def _texts(file: File) -> dict[str, str]:
+    """The text of each class and function."""
+    return {name: _text(file, name) for name in file.classes_and_functions}
 
 
 def _text(file: File, name: str) -> str:

@@ -52,33 +52,39 @@ def adopt_subclasses(
         homes = Counter(module for module, _ in bases.values())
         if len(bases) * 2 < len(fork.classes) or not homes:
             continue
-        module = homes.most_common(1)[0][0]
+        module, _ = homes.most_common(1)[0]
         parent = read_file(read_source(there[module], module))
         pairs = {new: old for new, (home, old) in bases.items() if home == module}
         # A class that the parent has itself was copied.
         if any(new != old and new in parent.classes for new, old in pairs.items()):
             return None
         forked = ForkedModel(parent, fork, module, pairs, root=release.root())
-        # The lines of the declaration are those of the file.
-        files, problems = flatten_text(text, name, forked.root, settings)
-        output = files.get(output_name(name), "")
-        here = written.source.path
-        if not problems:
-            flat = read_file(make_source(output, "output.py"))
-            problems = tuple(_rebuilt(written, flat, forked))
-        placed = tuple(
-            replace(p, at=replace(p.at, path=here)) if p.at.path.rpartition("/")[2] == name else p
-            for p in problems
-        )
-        proof = Proof("" if placed else output, placed)
-        states = tuple(
-            DeclaredDefinition(n, "edited" if n in bases else "new", ()) for n in fork.definitions
-        )
-        adopted = Adopted(forked, format_modular(text, settings), states, proof, is_own_text=True)
+        proof = _proved(text, written, forked, name, settings)
+        states = []
+        for definition in fork.definitions:
+            state = "edited" if definition in bases else "new"
+            states.append(DeclaredDefinition(definition, state, ()))
+        formatted = format_modular(text, settings)
+        adopted = Adopted(forked, formatted, tuple(states), proof, is_own_text=True)
         if proof.holds:
             return adopted, release
         tried.append((adopted, release))
     return min(tried, key=lambda attempt: len(attempt[0].proof.problems), default=None)
+
+
+def _proved(text: str, written: File, forked: ForkedModel, name: str, settings: Settings) -> Proof:
+    """What flattening the file gives.  The lines of the declaration are those of the file."""
+    files, problems = flatten_text(text, name, forked.root, settings)
+    output = files.get(output_name(name), "")
+    if not problems:
+        flat = read_file(make_source(output, "output.py"))
+        problems = tuple(_rebuilt(written, flat, forked))
+    placed = []
+    for problem in problems:
+        if problem.at.path.rpartition("/")[2] == name:
+            problem = replace(problem, at=replace(problem.at, path=written.source.path))
+        placed.append(problem)
+    return Proof("" if placed else output, tuple(placed))
 
 
 def _absolute(line: re.Match[str]) -> str:
@@ -95,13 +101,11 @@ def _bases(file: File, there: Mapping[str, Path], root: Path) -> dict[str, tuple
     derived: dict[str, tuple[str, str]] = {}
     for name in file.classes:
         node = file.definitions[name].node
-        if not isinstance(node, ast.ClassDef):
-            continue
+        assert isinstance(node, ast.ClassDef)
         for base in node.bases:
-            written = ast.unparse(base)
-            found = derived.get(written) or resolver_of(root).meaning(file, base)
-            if found is not None and found[0] in there:
-                derived[name] = found
+            origin = derived.get(ast.unparse(base)) or resolver_of(root).meaning(file, base)
+            if origin is not None and origin[0] in there:
+                derived[name] = origin
     return derived
 
 
@@ -112,9 +116,10 @@ def _rebuilt(written: File, output: File, forked: ForkedModel) -> Iterator[Probl
         mine = written.definitions.get(name)
         said = names_in(mine.nodes) if mine is not None else set()
         bases = [ast.unparse(base) for base in getattr(flat.node, "bases", [])]
-        rebuilt = (names_in(flat.nodes) & forked.pairs.keys()) - said - {name}
-        for other in sorted(rebuilt):
-            theirs, old = written.definitions[other], forked.pairs[other]
+        rebuilt = names_in(flat.nodes) & forked.pairs.keys()
+        for other in sorted(rebuilt - said - {name}):
+            theirs = written.definitions[other]
+            old = forked.pairs[other]
             # A base that says what the class says itself changes nothing.
             if mine is not None and other in bases and _says(theirs) <= _says(mine):
                 continue

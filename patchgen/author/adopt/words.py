@@ -33,13 +33,13 @@ class Names:
 
     def of_fork(self, name: str) -> str:
         """A global name of the fork's code as the modular file writes it."""
-        if name in self.forked.fork.definitions:
-            if name in self.declared or name not in self.forked.pairs:
-                return name
-            return self.of_parents_own(name)
-        fork, parent = self.forked.fork, self.forked.parent
-        is_bound = name in fork.imports or name in fork.guarded or name in BUILTINS
-        return name if is_bound or name not in parent.definitions else f"{self.alias}.{name}"
+        fork = self.forked.fork
+        if name in fork.definitions:
+            is_its_own = name in self.declared or name not in self.forked.pairs
+            return name if is_its_own else self.of_parents_own(name)
+        if name in fork.imports or name in fork.guarded or name in BUILTINS:
+            return name
+        return f"{self.alias}.{name}" if name in self.forked.parent.definitions else name
 
     def of_parents_own(self, name: str) -> str:
         """The parent's definition that the fork calls `name`, by way of the parent's module."""
@@ -68,13 +68,15 @@ class Names:
         lines = with_cuts(fork.source.text, renaming(fork.source.lines, pairs)).split("\n")
         for node in ast.walk(fork.tree):
             # Those at the top are written anew, with the imports.
-            if isinstance(node, ast.ImportFrom) and node.level and node.col_offset:
-                line, before = lines[node.lineno - 1], f"{'.' * node.level}{node.module or ''}"
-                if self.forked.is_own(node):
-                    lines[node.lineno - 1] = f"{line}  {KEPT}"
-                else:
-                    full = absolute_module(node, self.forked.module)
-                    lines[node.lineno - 1] = line.replace(before, full, 1)
+            if not isinstance(node, ast.ImportFrom) or not node.level or not node.col_offset:
+                continue
+            number = node.lineno - 1
+            if self.forked.is_own(node):
+                lines[number] += f"  {KEPT}"
+            else:
+                relative = f"{'.' * node.level}{node.module or ''}"
+                absolute = absolute_module(node, self.forked.module)
+                lines[number] = lines[number].replace(relative, absolute, 1)
         return tuple(lines)
 
 

@@ -22,7 +22,7 @@ from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.lines import code_lines
 from patchgen.syntax.same import is_documenting
 from patchgen.syntax.text import make_source
-from patchgen.syntax.trees import Function, short_name, statement_at
+from patchgen.syntax.trees import short_name, statement_at
 
 _MOST_ROUNDS = 12
 
@@ -60,12 +60,8 @@ def adopt(
     """
     if not has_changes(forked):
         what = f"is {forked.module} but for documentation, order and what it leaves out"
-        raise PatchgenError(
-            "PG806",
-            Location(forked.fork.source.path),
-            what,
-            "use the model of transformers: there is nothing to declare",
-        )
+        hint = "use the model of transformers: there is nothing to declare"
+        raise PatchgenError("PG806", Location(forked.fork.source.path), what, hint)
     registries = tuple((name, "") for name in unknown_decorators(forked.fork))
     settings = replace(settings, decorators=(*settings.decorators, *registries))
     doubts = Doubts()
@@ -93,15 +89,15 @@ def unknown_decorators(fork: File) -> tuple[str, ...]:
 
     The converter keeps one that the project's configuration names.
     """
-    nodes = [fork.definitions[name].node for name in fork.classes]
-    names = [
-        short_name(decorator)
-        for node in nodes
-        if isinstance(node, ast.ClassDef)
-        for decorator in node.decorator_list
-        if not is_documenting(decorator)
-    ]
-    return tuple(dict.fromkeys(name for name in names if name not in RULES))
+    names: dict[str, None] = {}
+    for class_name in fork.classes:
+        node = fork.definitions[class_name].node
+        assert isinstance(node, ast.ClassDef)
+        for decorator in node.decorator_list:
+            name = short_name(decorator)
+            if name not in RULES and not is_documenting(decorator):
+                names[name] = None
+    return tuple(names)
 
 
 def _with_faults(
@@ -113,18 +109,20 @@ def _with_faults(
     """
     faults: tuple[Problem, ...] = ()
     marked = adopted
-    while marked.proof.problems and all(p.code in FAULTS for p in marked.proof.problems):
+    while problems := marked.proof.problems:
+        if any(problem.code not in FAULTS for problem in problems):
+            return adopted, ()
         lines = marked.text.split("\n")
         tree = ast.parse(marked.text)
-        for _, last in {statement_at(tree, problem.at.line) for problem in marked.proof.problems}:
+        for _, last in {statement_at(tree, problem.at.line) for problem in problems}:
             if KEPT in lines[last - 1]:
                 return adopted, ()
             lines[last - 1] += f"  {KEPT}"
         text = "\n".join(lines)
-        faults += marked.proof.problems
+        faults += problems
         proof = prove(text, marked.forked, name, root, settings)
         marked = replace(marked, text=text, proof=proof)
-    return (adopted, ()) if marked.proof.problems else (marked, faults)
+    return marked, faults
 
 
 def _left(proof: Proof) -> tuple[bool, int]:
@@ -135,27 +133,31 @@ def _left(proof: Proof) -> tuple[bool, int]:
 
 def _wider(doubts: Doubts, adopted: Adopted) -> Doubts:
     """`doubts` and what the converter could not reproduce in `made`."""
-    proof, forked = adopted.proof, adopted.forked
-    edited = [d for d in adopted.definitions if d.places]
+    proof = adopted.proof
+    forked = adopted.forked
+    places = {part.name: part.places for part in adopted.definitions if part.places}
     for problem in proof.problems:
-        found = problem.origin if problem.is_carried else problem.at
+        at = problem.origin if problem.is_carried else problem.at
         # `transformers/models/...` is the parent's file.
-        if found.path.rpartition("/")[2].startswith("modular_"):
-            owner, method = _place(ast.parse(adopted.text).body, found.line)
+        if at.path.rpartition("/")[2].startswith("modular_"):
+            owner, method = _place(ast.parse(adopted.text).body, at.line)
         else:
-            owner = _place(forked.parent.tree.body, found.line)[0]
+            owner, _ = _place(forked.parent.tree.body, at.line)
             method = ""
-            owner = owner if owner in forked.fork.definitions else ""
+            if owner not in forked.fork.definitions:
+                owner = ""
         doubts = doubts.lacking({owner} & forked.fork.definitions.keys())
-        # A statement that a modular file may not have stays refused.
-        others = [definition.name for definition in edited if problem.code != "PG100"]
-        for name in [owner] if owner else others:
-            doubts = doubts.about(name, method)
-    by_name = {definition.name: definition for definition in edited}
+        if owner:
+            doubts = doubts.about(owner, method)
+        elif problem.code != "PG100":  # a statement that no modular file may have stays refused
+            for name in places:
+                doubts = doubts.about(name, method)
     for name in proof.differ:
         differ = _differing(adopted, name)
-        places = by_name[name].places if name in by_name else ()
-        methods = [m for _, m in places if m in differ and (name, m) not in doubts.edits]
+        methods = []
+        for _, method in places.get(name, ()):
+            if method in differ and (name, method) not in doubts.edits:
+                methods.append(method)
         if not methods and name not in doubts.definitions:
             # Its decorators may be all that differs.
             doubts = doubts.lacking([name])
@@ -178,15 +180,19 @@ def _differing(adopted: Adopted, name: str) -> frozenset[str]:
     mine = output.definitions.get(name, theirs)
     if not mine.kind == theirs.kind == "class":
         return frozenset()
-    ours = {member: each.says for member, each in mine.members.items()}
-    others = {member: each.says for member, each in theirs.members.items()}
-    return frozenset(m for m in {**ours, **others} if ours.get(m) != others.get(m))
+    made = {member: one.says for member, one in mine.members.items()}
+    wanted = {member: one.says for member, one in theirs.members.items()}
+    members = made.keys() | wanted.keys()
+    return frozenset(member for member in members if made.get(member) != wanted.get(member))
 
 
 def _place(body: Sequence[ast.stmt], line: int) -> tuple[str, str]:
     """The class or function at `line` of a file, and the method that is edited there."""
     node = _at(body, line)
-    inner = _at(node.body, line) if isinstance(node, ast.ClassDef) else None
-    edits = inner.decorator_list if isinstance(inner, Function) else []
-    calls = [e for e in edits if isinstance(e, ast.Call) and ast.unparse(e.func) == "edit"]
-    return getattr(node, "name", ""), "".join(ast.literal_eval(call.args[0]) for call in calls)
+    name = getattr(node, "name", "")
+    member = _at(node.body, line) if isinstance(node, ast.ClassDef) else None
+    for decorator in getattr(member, "decorator_list", ()):
+        match decorator:
+            case ast.Call(func=ast.Name("edit"), args=[ast.Constant(value=str(method))]):
+                return name, method
+    return name, ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import Definition, import_of
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.bound import bound_names
+from patchgen.syntax.trees import names_within
 
 _BANNER = re.compile(r"do not edit|automatically generated", re.IGNORECASE)
 
@@ -44,8 +46,7 @@ class _Writer:
         statements = own_statements(forked)
         while True:
             bound = frozenset(declared) | {*bound_names(statements)}
-            names = Names(forked, bound, forked.alias)
-            words = Words(names)
+            words = Words(Names(forked, bound, forked.alias))
             parts = []
             for name in declared:
                 old = forked.parent.definitions[name] if name in forked.pairs else None
@@ -54,18 +55,16 @@ class _Writer:
             texts = {node.lineno: words.statements([node], 0) for node in statements}
             more = self._guards_read(words, statements)
             # What the declared code reads of the fork's own, and that is not declared.
-            lacking = [
-                name
-                for name in words.read - forked.pairs.keys() - {*declared}
-                if (read := forked.fork.definitions.get(name)) and read.kind in ("class", "def")
-            ]
+            lacking = words.read & forked.fork.classes_and_functions.keys()
+            lacking -= {*forked.pairs, *declared}
             if not lacking and not more:
                 # A class that derives from the parent's says whose variant it is.
                 is_anchored = any(part.state in ("edited", "named") for part in parts)
                 unsaid = [name for name in self._paired if name not in declared]
-                lacking = [] if is_anchored else unsaid[-1:]
-            if not lacking and not more:
-                return Declaration(self._text(parts, texts, statements, words), tuple(parts))
+                if is_anchored or not unsaid:
+                    text = self._text(parts, texts, statements, words)
+                    return Declaration(text, tuple(parts))
+                lacking = {unsaid[-1]}
             statements += more
             declared = sorted({*declared, *lacking}, key=order.index)
 
@@ -75,22 +74,23 @@ class _Writer:
 
     def _declared(self) -> list[str]:
         """What differs from the parent, and what has to be named for the rest to come along."""
-        forked, fork = self.forked, self.forked.fork
-        wanted = [*differing(forked), *self.doubts.definitions, *forked.alone]
+        forked = self.forked
+        fork = forked.fork
+        wanted = {*differing(forked), *self.doubts.definitions, *forked.alone}
         if forked.renames:
             # Nothing of the fork would bring along a class that nothing else names.
-            used = self._used()
-            wanted += [name for name in self._paired if name not in used]
+            wanted.update({*self._paired} - self._used())
         # What derives from a class of transformers becomes one class with it.
-        for name in [name for name in wanted if name in fork.classes]:
+        for name in wanted.intersection(fork.classes):
             bases = _bases(fork.definitions[name])
-            old = forked.parent.definitions.get(name) if name in self._paired else None
-            if old is None or name in self.doubts.whole or _bases(old) != bases:
-                wanted += [base for base in bases if base in self._paired]
+            is_derived = name in self._paired and name not in self.doubts.whole
+            old = forked.parent.definitions.get(name) if is_derived else None
+            if old is None or _bases(old) != bases:
+                wanted.update({*bases} & {*self._paired})
         # Without a class that has a parent, the file would have no parent.
-        if not {*wanted} & {*self._paired}:
-            wanted += self._paired[-1:]
-        return sorted({*wanted}, key=list(fork.definitions).index)
+        if wanted.isdisjoint(self._paired):
+            wanted.update(self._paired[-1:])
+        return sorted(wanted, key=list(fork.definitions).index)
 
     def _used(self) -> set[str]:
         """The names that classes of the fork read, and functions that these name."""
@@ -112,15 +112,17 @@ class _Writer:
         A model with names of its own does not follow the parent, which has them.
         """
         fork = self.forked.fork
-        unrenamed = (name for name in words.read if words.names.of_fork(name) == name)
-        needed = set()
-        for name in unrenamed:
+        needed: set[ast.stmt] = set()
+        for name in words.read:
+            if words.names.of_fork(name) != name:
+                continue
             definition = fork.definitions.get(name)
             if definition and definition.kind in ("assign", "other"):
-                needed |= {*definition.nodes}
+                needed.update(definition.nodes)
             elif name in fork.guarded and name not in fork.imports:
                 needed.add(fork.guarded[name])
-        return [node for node in fork.tree.body if node in needed - {*statements}]
+        needed.difference_update(statements)
+        return [node for node in fork.tree.body if node in needed]
 
     # The text
 
@@ -135,18 +137,20 @@ class _Writer:
         package, _, module = forked.module.rpartition(".")
         alias = f" as {forked.alias}" if forked.alias != module else ""
         # Imports under a condition stand below the others.
-        top = [n for n in statements if isinstance(n, ast.If | ast.Try)]
-        guards = ["\n".join(texts.pop(node.lineno)) for node in sorted(top, key=lambda n: n.lineno)]
-        guards = [*guards, *self._guards_of_parent(words)]
-        places = {}
+        guards = []
+        for node in sorted(statements, key=lambda node: node.lineno):
+            if isinstance(node, ast.If | ast.Try):
+                guards.append("\n".join(texts.pop(node.lineno)))
+        guards += self._guards_of_parent(words)
+        places: dict[int, Sequence[str]] = {}
         for part in parts:
-            places[forked.fork.definitions[part.name].node.lineno] = part.lines
+            node = forked.fork.definitions[part.name].node
+            places[node.lineno] = part.lines
             if part.name in forked.alone and words.names.renamed_alone:
                 # The parent's code, which the output follows, calls it so.
-                old = f"{forked.pairs[part.name]} = {part.name}"
-                places[forked.fork.definitions[part.name].node.end_lineno or 0] = (old,)
-        ordered = [lines for _, lines in sorted({**places, **texts}.items())]
-        body = "\n\n\n".join("\n".join(lines).rstrip() for lines in ordered)
+                places[node.end_lineno or 0] = [f"{forked.pairs[part.name]} = {part.name}"]
+        places |= texts
+        body = "\n\n\n".join("\n".join(places[line]).rstrip() for line in sorted(places))
         imports = [*self._imports(words), f"from {package} import {module}{alias}"]
         if "@edit(" in body:
             imports.append(f"from patchgen.edits import {', '.join(edit_words(body))}")
@@ -158,12 +162,13 @@ class _Writer:
 
         A fork has such names from `from transformers.models.llama.modeling_llama import *`.
         """
-        fork, parent = self.forked.fork, self.forked.parent
+        fork = self.forked.fork
+        parent = self.forked.parent
         if self.forked.follows:
             return []
         bound = {*bound_names(fork.tree.body), *fork.imports, *fork.guarded, *parent.imports}
-        lacking = {*words.read} - bound
-        nodes = dict.fromkeys(parent.guarded[n] for n in sorted(lacking) if n in parent.guarded)
+        lacking = parent.guarded.keys() & (words.read - bound)
+        nodes = dict.fromkeys(parent.guarded[name] for name in sorted(lacking))
         return [words.parent_code(node) for node in nodes]
 
     def _header(self) -> str:
@@ -181,19 +186,19 @@ class _Writer:
     def _imports(self, words: Words) -> list[str]:
         """The fork's imports of what the declared code reads, and all of its own package."""
         forked = self.forked
-        fork, parent = forked.fork, forked.parent
+        fork = forked.fork
+        parent = forked.parent
         used = {reference.name for reference in fork.reads}
         own = {name for name, (node, _) in fork.imports.items() if forked.is_own(node)}
         lines: list[str] = []
-        kept: dict[str, list[str]] = {}  # what the fork imports of its own package, by module
+        kept: dict[str, list[str]] = defaultdict(list)  # imports of the fork's own package
         for name in sorted(words.read | (own & used)):
             if words.names.of_fork(name) != name:
                 continue
             if name in own:
                 node, alias = fork.imports[name]
-                dots = "." * getattr(node, "level", 0)
-                module = getattr(node, "module", "") or ""
-                kept.setdefault(dots + module, []).append(ast.unparse(alias))
+                assert isinstance(node, ast.ImportFrom)
+                kept["." * node.level + (node.module or "")].append(ast.unparse(alias))
             elif name in fork.imports:
                 lines.append(import_of(*fork.imports[name], forked.module))
             elif name in parent.imports and name not in {*fork.guarded, *fork.definitions}:
@@ -208,5 +213,7 @@ def _bases(definition: Definition) -> list[str]:
 
 
 def _reads(definition: Definition) -> set[str]:
-    nodes = [inner for node in definition.nodes for inner in ast.walk(node)]
-    return {n.id for n in nodes if isinstance(n, ast.Name)} - {definition.name}
+    names: set[str] = set()
+    for node in definition.nodes:
+        names.update(name.id for name in names_within(node))
+    return names - {definition.name}

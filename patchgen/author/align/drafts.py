@@ -95,17 +95,16 @@ def headed(node: ast.stmt) -> ast.stmt:
     """A compound statement by its head alone, and a long call without its arguments."""
     match node:
         case ast.If() | ast.For() | ast.AsyncFor() | ast.While() | ast.With() | ast.AsyncWith():
-            suites = [name for name in ("body", "orelse") if getattr(node, name, None)]
-            changed: dict[str, object] = {name: [make_ellipsis()] for name in suites}
-            if len(suites) > 1:  # two `...` would stand for one and the same
+            if getattr(node, "orelse", []):  # two `...` would stand for one and the same
                 return node
+            shortened: dict[str, object] = {"body": [make_ellipsis()]}
         case ast.Assign() | ast.AnnAssign() | ast.Return() if isinstance(node.value, ast.Call):
             if _lines_of(node) < 2:
                 return node
-            changed = {"value": ast.Call(node.value.func, [ast.Constant(...)], [])}
+            shortened = {"value": ast.Call(node.value.func, [ast.Constant(...)], [])}
         case _:
             return node
-    return _make_up(type(node)(**(dict(ast.iter_fields(node)) | changed)))
+    return _make_up(type(node)(**dict(ast.iter_fields(node)) | shortened))
 
 
 def _with_rest(old: ast.expr, new: ast.expr, *, is_last: bool = False) -> Pair | None:
@@ -115,17 +114,17 @@ def _with_rest(old: ast.expr, new: ast.expr, *, is_last: bool = False) -> Pair |
     if key(old.func) != key(new.func) or key(old) == key(new):
         return None
     step = -1 if is_last else 1
-    before, after = arguments(old)[::step], arguments(new)[::step]
+    before = arguments(old)[::step]
+    after = arguments(new)[::step]
     same = len(os.path.commonprefix([[*map(key, before)], [*map(key, after)]]))
     if not same and not is_last:
         return None
     # The converter puts arguments in front of `**kwargs`, which `...` would stand for.
     if any(isinstance(n, ast.keyword) and n.arg is None for n in before[:same]):
         return None
-    return (
-        _with_dots(old, before[same:][::step], is_last),
-        _with_dots(new, after[same:][::step], is_last),
-    )
+    left = _with_dots(old, before[same:][::step], is_last)
+    right = _with_dots(new, after[same:][::step], is_last)
+    return left, right
 
 
 def _with_dots(call: ast.Call, rest: Sequence[ast.AST], is_last: bool) -> ast.Call:
@@ -140,8 +139,9 @@ def _by_name(old: ast.expr, new: ast.expr) -> Pair | None:
     """Two calls of the same with `...` for all but the keywords of which only one has the like."""
     if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
         return None
-    said = [*map(key, (old.func, *old.args))]
-    if said != [*map(key, (new.func, *new.args))]:
+    before = [*map(key, (old.func, *old.args))]
+    after = [*map(key, (new.func, *new.args))]
+    if before != after:
         return None
     dots = ast.Constant(...)
     gone = _differing(old.keywords, new.keywords)
@@ -252,15 +252,16 @@ class _Work:  # the method that is edited, and another one that has its places
     def _of_row(self, row: Row) -> _Drafts | None:
         """The drafts inside a row, which leave its statement where it is."""
         if row.state == "changed":
-            is_pair = len(row.old) == len(row.new) == 1 and type(row.old[0]) is type(row.new[0])
-            if not is_pair or suites_of(row.old[0]):
-                return None
-            return self._smallest(differing(row.old[0], row.new[0]))
+            match row.old, row.new:
+                case [before], [after] if type(before) is type(after) and not suites_of(before):
+                    return self._smallest(differing(before, after))
+            return None
         parts: list[Draft] = []
         for pair in row.heads:
             head = self._smallest(differing(*pair))
             if head is None and all(map(_are_same, row.inside)):
-                old, new = headed(row.old[0]), headed(row.new[0])
+                old = headed(row.old[0])
+                new = headed(row.new[0])
                 head = (Draft((old,), (new,)),) if self.is_found([old]) else None
             if head is None:
                 return None
@@ -291,28 +292,32 @@ class _Work:  # the method that is edited, and another one that has its places
 
     def _of_run(self, rows: Sequence[Row]) -> Draft | None:
         """The statements of `rows` as one draft, if they are found once."""
-        old = tuple(node for row in rows for node in row.old)
-        new = tuple(node for row in rows for node in row.new)
+        old: list[ast.stmt] = []
+        new: list[ast.stmt] = []
+        for row in rows:
+            old += row.old
+            new += row.new
         if not old or not self.is_found(old):
             return None
-        word = "new"
-        ends = ((rows[-1], rows[:-1], "after"), (rows[0], rows[1:], "before"))
-        for inserted, others, name in ends:
-            if not inserted.old and _are_same(others):
-                word, new = name, inserted.new
-        return Draft(self._brief(old), new, word=word)
+        pattern = self._brief(tuple(old))
+        if not rows[0].old and _are_same(rows[1:]):
+            return Draft(pattern, rows[0].new, "before")
+        if not rows[-1].old and _are_same(rows[:-1]):
+            return Draft(pattern, rows[-1].new, "after")
+        return Draft(pattern, tuple(new))
 
     def _brief(self, old: tuple[ast.stmt, ...]) -> tuple[ast.stmt, ...]:
         """`old` with `...` for everything that is not needed to find it."""
+        length = _lines(old)
         is_expression = len(old) == 1 and isinstance(old[0], ast.Expr)
-        if not self.is_brief or _lines(old) < 2 or is_expression:
+        if not self.is_brief or length < 2 or is_expression:
             return old
         ends = old
         if len(old) > 2:
             ends = (old[0], make_ellipsis(), old[-1])
         choices = [tuple(map(headed, ends)), ends, tuple(map(headed, old))]
         for choice in sorted(choices, key=_lines):
-            if _lines(choice) < _lines(old) and self._finds(choice, old):
+            if _lines(choice) < length and self._finds(choice, old):
                 return choice
         return old
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from patchgen.syntax.bound import bound_by
 from patchgen.syntax.reads import Reference
-from patchgen.syntax.same import only_function, plain_text, plain_texts
+from patchgen.syntax.same import only_function, plain_texts
 from patchgen.syntax.scopes import references
 from patchgen.syntax.text import Source, make_source, parse
 from patchgen.syntax.trees import Function
@@ -68,10 +69,14 @@ class Definition:
     def loose(self) -> tuple[ast.stmt, ...]:
         """Statements of a class body that are no members: `if`, `with`, calls."""
         assert isinstance(self.node, ast.ClassDef)
-        texts = (n for n in self.node.body if isinstance(n, ast.Expr))
-        nothing = {n for n in texts if isinstance(n.value, ast.Constant)}
-        body = (n for n in self.node.body if n not in nothing and not isinstance(n, ast.Pass))
-        return tuple(node for node in body if not member_names(node))
+        loose = []
+        for node in self.node.body:
+            match node:
+                case ast.Pass() | ast.Expr(value=ast.Constant()):
+                    continue
+            if not member_names(node):
+                loose.append(node)
+        return tuple(loose)
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,12 @@ class File:
         return {name: _definition(name, nodes) for name, nodes in by_name.items()}
 
     @cached_property
+    def classes_and_functions(self) -> Mapping[str, Definition]:
+        """What the file defines by `class` and `def`, by name, in order."""
+        definitions = self.definitions
+        return {name: d for name, d in definitions.items() if d.kind in ("class", "def")}
+
+    @cached_property
     def classes(self) -> tuple[str, ...]:
         """The names of the classes, in order."""
         return tuple(d.name for d in self.definitions.values() if d.kind == "class")
@@ -106,7 +117,7 @@ class File:
         for node in self.tree.body:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 for alias in node.names:
-                    name = alias.asname or alias.name.partition(".")[0]
+                    name = bound_by(alias)
                     # `import torch` says more of `torch` than `import torch.utils.checkpoint` does.
                     if name not in bound or alias.asname or "." not in alias.name:
                         bound[name] = (node, alias)
@@ -117,10 +128,11 @@ class File:
         """What imports below `if` and `try` bind, by name, with the statement at the top level."""
         bound: dict[str, ast.stmt] = {}
         for node in self.tree.body:
-            if isinstance(node, ast.If | ast.Try):
-                for inner in ast.walk(node):
-                    if isinstance(inner, ast.Import | ast.ImportFrom):
-                        bound |= {a.asname or a.name.partition(".")[0]: node for a in inner.names}
+            if not isinstance(node, ast.If | ast.Try):
+                continue
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Import | ast.ImportFrom):
+                    bound |= dict.fromkeys(map(bound_by, inner.names), node)
         return bound
 
     @cached_property
@@ -150,11 +162,9 @@ class File:
         """The lines that begin inside a string: their leading blanks are part of it."""
         lines: set[int] = set()
         for node in ast.walk(self.tree):
-            is_text = isinstance(node, ast.JoinedStr) or (
-                isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
-            )
-            if is_text and isinstance(node, ast.expr):
-                lines.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))
+            match node:
+                case ast.JoinedStr() | ast.Constant(value=str() | bytes()):
+                    lines.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))
         return frozenset(lines)
 
     @cached_property
@@ -171,7 +181,7 @@ def read_file(source: Source) -> File:
 def absolute_module(node: ast.ImportFrom, module: str) -> str:
     """The module that an import names in the file of `module`."""
     above = module.split(".")[: -node.level] if node.level else []
-    return ".".join([*above, *([node.module] if node.module else [])])
+    return ".".join(filter(None, [*above, node.module]))
 
 
 def import_of(node: ast.Import | ast.ImportFrom, alias: ast.alias, module: str) -> str:
@@ -189,11 +199,13 @@ def with_whole_names(
     """
     lines = list(file.source.lines)
     for node in ast.walk(file.tree):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            module = absolute_module(node, file.source.module)
-            number = node.lineno - 1
-            if is_meant(ast.copy_location(ast.ImportFrom(module, node.names, 0), node)):
-                lines[number] = _RELATIVE.sub(f"from {module} import", lines[number], count=1)
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        module = absolute_module(node, file.source.module)
+        absolute = ast.ImportFrom(module, node.names, 0)
+        if is_meant(ast.copy_location(absolute, node)):
+            line = lines[node.lineno - 1]
+            lines[node.lineno - 1] = _RELATIVE.sub(f"from {module} import", line, count=1)
     return read_file(make_source("".join(lines), file.source.path, file.source.module))
 
 
@@ -240,19 +252,18 @@ def _definition(name: str, nodes: list[ast.stmt]) -> Definition:
 def plain_definition(definition: Definition) -> str:
     """A definition as text, without documentation."""
     if definition.kind != "class":
-        return "\n".join(map(plain_text, definition.nodes))
+        return "\n".join(plain_texts(definition.nodes))
     (node,) = definition.nodes
     assert isinstance(node, ast.ClassDef)
     head = ast.ClassDef(node.name, node.bases, node.keywords, [], node.decorator_list)
+    statements: list[ast.stmt] = [head]
     # In which order members stand says nothing; what binds several names belongs to the first.
-    members = [
-        plain_text(statement)
-        for name, member in sorted(definition.members.items())
-        for statement in member.nodes
-        if member_names(statement)[0] == name
-        if not (isinstance(statement, ast.AnnAssign) and statement.value is None)
-    ]
-    return "\n".join([plain_text(head), *members, *map(plain_text, definition.loose)])
+    for name, member in sorted(definition.members.items()):
+        for statement in member.nodes:
+            is_annotation = isinstance(statement, ast.AnnAssign) and statement.value is None
+            if not is_annotation and member_names(statement)[0] == name:
+                statements.append(statement)
+    return "\n".join(plain_texts([*statements, *definition.loose]))
 
 
 # Other texts in places of a text

@@ -69,17 +69,13 @@ def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
     """Two suites: equal statements first, then alike ones between them."""
     rows: list[Row] = []
     i = j = 0
-    for a, b in _pair(old, new).items():
-        rows += _between(old[i:a], new[j:b])
-        rows.append(_beside(old[a], new[b]))
+    for a, b in (*_pair(old, new).items(), (len(old), len(new))):
+        if i < a or j < b:
+            rows.append(Row("changed", tuple(old[i:a]), tuple(new[j:b])))
+        if a < len(old):
+            rows.append(_beside(old[a], new[b]))
         i, j = a + 1, b + 1
-    rows += _between(old[i:], new[j:])
     return tuple(rows)
-
-
-def _between(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> list[Row]:
-    """Statements that are no pairs."""
-    return [Row("changed", tuple(old), tuple(new))] if old or new else []
 
 
 def _beside(old: ast.stmt, new: ast.stmt) -> Row:
@@ -91,9 +87,9 @@ def _beside(old: ast.stmt, new: ast.stmt) -> Row:
 
 def _pair(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> dict[int, int]:
     """The places of statements of `old` that stand in `new` too, and where."""
-    texts = list(map(key, old))
-    others = list(map(key, new))
-    matcher = difflib.SequenceMatcher(None, texts, others, autojunk=False)
+    before = [key(node) for node in old]
+    after = [key(node) for node in new]
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     pairs: dict[int, int] = {}
     for tag, i, old_end, j, new_end in matcher.get_opcodes():
         if tag == "equal":
@@ -128,9 +124,10 @@ def _best_pairs(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Places:
 def measure_similarity(old: ast.stmt, new: ast.stmt) -> float:
     """How much of two statements, their heads and what is inside, is the same, from 0 to 1."""
     head = 0.5 if head_texts(old) == head_texts(new) else 0.0
-    mine, theirs = Counter(_simple(old)), Counter(_simple(new))
-    total = max(sum(mine.values()), sum(theirs.values()), 1)
-    return head + (1 - head) * sum((mine & theirs).values()) / total
+    mine = Counter(_simple(old))
+    theirs = Counter(_simple(new))
+    most = max(mine.total(), theirs.total(), 1)
+    return head + (1 - head) * (mine & theirs).total() / most
 
 
 def _simple(node: ast.stmt) -> Iterator[str]:
@@ -149,9 +146,12 @@ def heads_of(node: ast.stmt) -> list[ast.AST]:
     """The nodes of a compound statement that are not in its suites."""
     if isinstance(node, ast.Try):
         return [h.type for h in node.handlers if h.type is not None]
-    fields = [value for name, value in ast.iter_fields(node) if name not in _SUITES]
-    parts = [part for value in fields for part in (value if isinstance(value, list) else [value])]
-    return [part for part in parts if isinstance(part, ast.AST)]
+    heads: list[ast.AST] = []
+    for name, value in ast.iter_fields(node):
+        parts = value if isinstance(value, list) else [value]
+        if name not in _SUITES:
+            heads += [part for part in parts if isinstance(part, ast.AST)]
+    return heads
 
 
 def suites_of(node: ast.stmt) -> list[list[ast.stmt]]:
@@ -243,11 +243,11 @@ def _children(old: ast.AST, new: ast.AST) -> list[tuple[ast.AST, ast.AST]] | Non
         if len(mine) != len(theirs):
             return None
         for a, b in zip(mine, theirs, strict=True):
-            if isinstance(a, ast.AST) and isinstance(b, ast.AST):
-                if not isinstance(a, ast.expr_context):
-                    pairs.append((a, b))
-            elif a != b:
+            is_node = isinstance(a, ast.AST) and isinstance(b, ast.AST)
+            if not is_node and a != b:
                 return None
+            if is_node and not isinstance(a, ast.expr_context):
+                pairs.append((a, b))
     return pairs
 
 
@@ -257,7 +257,9 @@ def exchanged(node: _Node, new: Mapping[ast.AST, ast.AST]) -> _Node:
     def part(value: object) -> object:
         if isinstance(value, list):
             return [*map(part, value)]
-        return new.get(value) or exchanged(value, new) if isinstance(value, ast.AST) else value
+        if isinstance(value, ast.AST):
+            return new.get(value) or exchanged(value, new)
+        return value
 
-    new_node = type(node)(**{name: part(value) for name, value in ast.iter_fields(node)})
-    return ast.copy_location(new_node, node)
+    fields = {name: part(value) for name, value in ast.iter_fields(node)}
+    return ast.copy_location(type(node)(**fields), node)
