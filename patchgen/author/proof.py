@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import re
 import sys
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -163,21 +165,23 @@ def _trials(variant: Variant, draft: Draft, text: str) -> Iterator[_Trial]:
 
 def _judged(trials: Sequence[_Trial]) -> Proof:
     shown = [trial for trial in trials if not trial.missing]
-    for result in (result for trial in shown for result in trial.results):
-        if result.status == "FAIL":
-            return Proof("failed", f"{result.case}: {result.note}")
+    for trial in shown:
+        for result in trial.results:
+            if result.status == "FAIL":
+                return Proof("failed", f"{result.case}: {result.note}")
     if not shown:
         reasons = dict.fromkeys(trial.missing for trial in trials)
         return Proof("cannot be built here", "; ".join(reasons) or "needs a public class")
+    seen: list[str] = []
     for trial in shown:
         # Without its effect or an error that was found, nothing shows that the part ran.
         if not trial.seen and trial.errors:
             return Proof("cannot be built here", UNREACHED.format(head=trial.head))
-    seen = tuple(dict.fromkeys(name for trial in shown for name in trial.seen))
+        seen += trial.seen
     others = "; ".join(f"{trial.head}: {trial.missing}" for trial in trials if trial.missing)
     heads = tuple(trial.head for trial in shown)
     unreached = set.intersection(*(set(trial.unreached) for trial in shown))
-    return Proof("verified", others, heads, seen, tuple(sorted(unreached)))
+    return Proof("verified", others, heads, tuple(dict.fromkeys(seen)), tuple(sorted(unreached)))
 
 
 def _of_head(variant: Variant, head: str, draft: Draft, *, errors: bool = True) -> _Trial:
@@ -252,7 +256,7 @@ def _changes_nothing(runner: CaseRunner, case: Case) -> bool:
     """Whether the planted error changes nothing but rounding: it is no error in this class."""
     pair = runner.pair(case)
     _, _, name = case.detail.partition(":")
-    errors = [error for check in pair.part_checks for error in check.planted_errors]
+    errors = itertools.chain.from_iterable(check.planted_errors for check in pair.part_checks)
     error = next(error for error in errors if error.name == name)
     wrong = _observe_in_float64(pair, error.scenario, error.apply)
     right = _observe_in_float64(pair, error.scenario, lambda model: nullcontext())
@@ -315,17 +319,16 @@ def _reaches(ran: frozenset[type[nn.Module]] | None, pair: Pair, declared: Seque
 
 def _classes_of_parts(modular: str) -> dict[str, list[str]]:
     """The classes of a modular file that take code of a part, by that part."""
-    tree = ast.parse(modular)
     part_of: dict[str, str] = {}
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(CODE):
-            part = str(node.module).removeprefix(CODE).partition(".")[0]
-            part_of.update((each.name, part) for each in node.names)
-    classes: dict[str, list[str]] = {}
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            for part in {part_of[name] for name in names(node) if name in part_of}:
-                classes.setdefault(part, []).append(node.name)
+    classes: dict[str, list[str]] = defaultdict(list)
+    for node in ast.parse(modular).body:
+        match node:
+            case ast.ImportFrom(module=str(module)) if module.startswith(CODE):
+                part = module.removeprefix(CODE).partition(".")[0]
+                part_of.update((alias.name, part) for alias in node.names)
+            case ast.ClassDef():
+                for part in {part_of[name] for name in names(node) & part_of.keys()}:
+                    classes[part].append(node.name)
     return classes
 
 

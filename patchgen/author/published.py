@@ -95,12 +95,10 @@ def _module_of_type(env: Environment, kind: str) -> str | None:
 def _guess(env: Environment, model: str) -> str:
     """A hint: the longest type that the name of a checkpoint begins with, or has inside."""
     spelt = re.sub(r"[^a-z0-9]", "", model.rpartition("/")[2].lower())
-    types = {name.split(".")[2] for name in every_module(env)}
-    fitting = [
-        each
-        for each in sorted(types)
-        if spelt.startswith(short := each.replace("_", ""))
-        or (len(short) >= SHORTEST and short in spelt)
-    ]
+    fitting = []
+    for kind in sorted({name.split(".")[2] for name in every_module(env)}):
+        short = kind.replace("_", "")
+        if spelt.startswith(short) or (len(short) >= SHORTEST and short in spelt):
+            fitting.append(kind)
     said = "give its type, the model_type of its configuration"
     return f"{said}: perhaps {max(fitting, key=len)}" if fitting else said

@@ -36,8 +36,11 @@ class Clash:
 
 def clash(what: str, *sides: ast.AST | Sequence[ast.AST] | None) -> Clash:
     """A clash that shows the code of each side."""
-    nodes = [side if isinstance(side, Sequence) else [side] if side else [] for side in sides]
-    return Clash(what, *("\n".join(map(ast.unparse, some)) for some in nodes))
+    texts = []
+    for side in sides:
+        nodes = [side] if isinstance(side, ast.AST) else side or []
+        texts.append("\n".join(map(ast.unparse, nodes)))
+    return Clash(what, *texts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,13 +153,15 @@ def around(method: ast.AST, node: ast.AST) -> list[ast.AST]:
 
 def beside(node: ast.AST, inner: ast.AST) -> list[str]:
     """What a node says beside one that is in it."""
-    others = [child for child in ast.iter_child_nodes(node) if child is not inner]
-    if isinstance(node, ast.Assign) and node.value is inner:
-        others = []
-    elif isinstance(node, ast.Call) and node.func is not inner:
-        others = [node.func]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        others = []
+    match node:
+        case ast.Assign(value=value) if value is inner:
+            others: list[ast.AST] = []
+        case ast.Call(func=function) if function is not inner:
+            others = [function]
+        case ast.Call(func=ast.Attribute()):
+            others = []
+        case _:
+            others = [child for child in ast.iter_child_nodes(node) if child is not inner]
     words = [type(node).__name__]
     for _, value in ast.iter_fields(node):
         if not isinstance(value, ast.AST | list):
@@ -206,22 +211,23 @@ def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()
     for node in suite:
         suites = [] if isinstance(node, Function | ast.ClassDef) else suites_of(node)
         heads = heads_of(node) if suites else [node]
-        inside = [part for head in heads for part in ast.walk(head)]
+        inside: list[ast.AST] = []
+        for head in heads:
+            inside += ast.walk(head)
         reads, stores = _names_in(inside)
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             reads.add(node.target.id)
         reads.difference_update(own_names(inside))
         if not suites:
-            binds = set(bound_names([node]))
+            stores = set(bound_names([node]))
         elif isinstance(node, ast.Try):
-            binds = stores | {handler.name for handler in node.handlers if handler.name}
-        else:
-            binds = stores
+            stores.update(handler.name for handler in node.handlers if handler.name)
         text = f"{type(node).__name__} {' '.join(map(plain_text, heads))}"
-        yield Spot(node, tuple(heads), text, frozenset(reads), frozenset(binds), branches)
+        yield Spot(node, tuple(heads), text, frozenset(reads), frozenset(stores), branches)
         for number, inner_suite in enumerate(suites):
-            is_branch = isinstance(node, ast.If)
-            inner_branches = (*branches, (id(node), number)) if is_branch else branches
+            inner_branches = branches
+            if isinstance(node, ast.If):
+                inner_branches = (*branches, (id(node), number))
             yield from _spots(inner_suite, inner_branches)
 
 

@@ -12,12 +12,12 @@ import ast
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from patchgen.author.align.file import Cut
+from patchgen.author.align.file import Cut, of_lines
 from patchgen.author.rebase.code import Code
 from patchgen.compiler.edits.pattern import arguments
 from patchgen.compiler.edits.signature import read_parameters
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.same import is_documenting, plain_text
+from patchgen.syntax.same import is_documenting, plain_text, plain_texts
 from patchgen.syntax.trees import Function
 
 _STARS = ("", "*", "", "**")  # by kind
@@ -30,11 +30,14 @@ class _Parameter(NamedTuple):
     arg: ast.arg
     default: ast.expr | None = None
 
-    @property
-    def says(self) -> tuple[int, str, str]:
-        """What of it counts; an annotation only documents."""
-        name = self.arg.arg if _STARS[self.kind] else ""
-        return self.kind, name, plain_text(self.default) if self.default is not None else ""
+
+def _says(parameter: _Parameter | None) -> tuple[int, str, str] | None:
+    """What of a parameter counts; an annotation only documents."""
+    if parameter is None:
+        return None
+    name = parameter.arg.arg if _STARS[parameter.kind] else ""
+    default = plain_text(parameter.default) if parameter.default is not None else ""
+    return parameter.kind, name, default
 
 
 _Parameters = Mapping[str, _Parameter]
@@ -45,22 +48,28 @@ def with_parameters(theirs: Code, base: Function, ours: Function) -> Code | None
     function = theirs.function
     if function is None or any(f.args.posonlyargs for f in (base, ours, function)):
         return None
-    before, mine, upstream = (_parameters(f.args) for f in (base, ours, function))
+    before = _parameters(base.args)
+    mine = _parameters(ours.args)
+    upstream = _parameters(function.args)
     if [name for name in mine if name in before] != [name for name in before if name in mine]:
         return None
     merged: list[_Parameter] = []
     for name in _order(before, mine, upstream):
-        sides = [side.get(name) for side in (before, mine, upstream)]
-        old, own, new = (parameter and parameter.says for parameter in sides)
-        if own != old and new not in (old, own):
+        old = before.get(name)
+        own = mine.get(name)
+        new = upstream.get(name)
+        if _says(own) == _says(old):
+            winner = new
+        elif _says(new) in (_says(old), _says(own)):
+            winner = own
+        else:
             return None
-        winner = sides[1] if new == old else sides[2]
         if winner is not None:
-            there = upstream.get(name, winner).arg
+            there = new.arg if new is not None else winner.arg
             merged.append(winner._replace(arg=there) if there.arg == winner.arg.arg else winner)
     if not function.args.args:
         return None
-    first, *_ = function.args.args
+    first = function.args.args[0]
     places = [n for n in ast.walk(function.args) if isinstance(n, ast.arg | ast.expr)]
     end = max((n.end_lineno or 0, n.end_col_offset or 0) for n in places)
     return theirs.changed([Cut((first.lineno, first.col_offset), end, _written(merged))])
@@ -73,14 +82,17 @@ def without_decorators(theirs: Code, base: Function, ours: Function) -> Code | N
     stay.
     """
     function = theirs.function
-    if function is None:
+    if function is None or _decorators(ours):
         return None
-    before, mine, upstream = (_decorators(f) for f in (base, ours, function))
-    dropped = [new for new in upstream if any(_is_renamed(old, new) for old in before)]
-    is_same = len(before) == len(dropped) and all(map(_is_renamed, before, dropped))
-    if mine or not is_same:
+    before = _decorators(base)
+    dropped: list[ast.expr] = []
+    for decorator in _decorators(function):
+        if any(_is_renamed(old, decorator) for old in before):
+            dropped.append(decorator)
+    if len(before) != len(dropped) or not all(map(_is_renamed, before, dropped)):
         return None
-    return theirs.changed(Cut((d.lineno, 0), ((d.end_lineno or 0) + 1, 0), "") for d in dropped)
+    cuts = [of_lines(decorator.lineno, decorator.end_lineno or 0, ()) for decorator in dropped]
+    return theirs.changed(cuts)
 
 
 def _decorators(function: Function) -> list[ast.expr]:
@@ -90,9 +102,10 @@ def _decorators(function: Function) -> list[ast.expr]:
 def _is_renamed(old: ast.expr, new: ast.expr) -> bool:
     if plain_text(old) == plain_text(new):
         return True
-    calls = [n for n in (old, new) if isinstance(n, ast.Call) and arguments(n)]
-    said = [[*map(plain_text, arguments(call))] for call in calls]
-    return len(said) == 2 and said[0] == said[1]
+    if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
+        return False
+    before = plain_texts(arguments(old))
+    return bool(before) and before == plain_texts(arguments(new))
 
 
 def _parameters(arguments: ast.arguments) -> dict[str, _Parameter]:
@@ -121,8 +134,9 @@ def _order(before: _Parameters, mine: _Parameters, upstream: _Parameters) -> lis
     for place, name in enumerate(names):
         if name in order:
             continue
-        in_front = any(after in before for after in names[place + 1 :] if mine[after].kind == 0)
-        if mine[name].kind == 0 and (in_front or mine[name].default is None) and place:
+        behind = [after for after in names[place + 1 :] if mine[after].kind == 0]
+        is_counted = not before.keys().isdisjoint(behind) or mine[name].default is None
+        if mine[name].kind == 0 and is_counted and place:
             order.insert(order.index(names[place - 1]) + 1, name)
         else:
             order.append(name)
@@ -132,12 +146,13 @@ def _order(before: _Parameters, mine: _Parameters, upstream: _Parameters) -> lis
 def _written(parameters: list[_Parameter]) -> str:
     """The text of parameters, each kind behind those before it."""
     texts: list[str] = []
-    for parameter in sorted(parameters, key=lambda one: one.kind):
-        kinds = {one.kind for one in parameters}
-        if parameter.kind == 2 and 1 not in kinds and "*" not in texts:
+    kinds = {parameter.kind for parameter in parameters}
+    for kind, arg, default in sorted(parameters, key=lambda parameter: parameter.kind):
+        if kind == 2 and 1 not in kinds and "*" not in texts:
             texts.append("*")
-        stars = _STARS[parameter.kind]
-        equals = " = " if parameter.arg.annotation is not None else "="
-        default = f"{equals}{ast.unparse(parameter.default)}" if parameter.default else ""
-        texts.append(f"{stars}{ast.unparse(parameter.arg)}{default}")
+        text = _STARS[kind] + ast.unparse(arg)
+        if default is not None:
+            equals = " = " if arg.annotation is not None else "="
+            text = f"{text}{equals}{ast.unparse(default)}"
+        texts.append(text)
     return ", ".join(texts)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from difflib import SequenceMatcher
 
 from patchgen.author.align.file import Cut, Definition, read_file, with_cuts
+from patchgen.author.rebase.code import replacing
 from patchgen.author.rebase.releases import Tree
 from patchgen.compiler.emit.release import find_home
 from patchgen.syntax.same import plain_text
@@ -30,19 +32,15 @@ def follow_imports(text: str, trees: tuple[Tree, Tree]) -> str:
             continue
         if node.module.partition(".")[0] != "transformers":
             continue
-        statements: dict[str, list[ast.alias]] = {}
+        statements: dict[str, list[ast.alias]] = defaultdict(list)
         for alias in node.names:
             module, name = find_new_place(node.module, alias.name, trees)
             bound = alias.asname or alias.name
-            new = ast.alias(name, bound if bound != name else None)
-            statements.setdefault(module, []).append(new)
-        if [*statements] != [node.module] or any(
-            one.name != new.name
-            for one, new in zip(node.names, statements[node.module], strict=True)
-        ):
+            statements[module].append(ast.alias(name, bound if bound != name else None))
+        before = [alias.name for alias in node.names]
+        if before != [alias.name for alias in statements.get(node.module, ())]:
             lines = [ast.unparse(ast.ImportFrom(m, names, 0)) for m, names in statements.items()]
-            end = node.end_lineno or 0, node.end_col_offset or 0
-            cuts.append(Cut((node.lineno, node.col_offset), end, "\n".join(lines)))
+            cuts.append(replacing(node, "\n".join(lines)))
     return with_cuts(text, cuts)
 
 

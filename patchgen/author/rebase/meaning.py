@@ -21,7 +21,7 @@ from patchgen.author.align.file import Definition
 from patchgen.author.align.suites import measure_similarity, suites_of
 from patchgen.author.rebase.code import Clash, Code, Flow, Spot, Three, assigned, binder, flow_of
 from patchgen.author.rebase.releases import Tree
-from patchgen.syntax.same import plain_text
+from patchgen.syntax.same import plain_text, plain_texts
 from patchgen.syntax.trees import Function
 
 _ENOUGH = 0.5
@@ -35,7 +35,8 @@ def doubts_of(merged: Code, three: Three, *, is_merge: bool = False) -> tuple[Cl
     """
     if three.functions is None or merged.function is None:
         return ()
-    flow, old, mine, upstream = (flow_of(f) for f in (merged.function, *three.functions))
+    flow = flow_of(merged.function)
+    old, mine, upstream = map(flow_of, three.functions)
     doubts = [*_unbound(flow, (mine, upstream))]
     doubts += _moved_meanings(flow, mine, upstream, old, "the declaration")
     if is_merge:
@@ -47,12 +48,19 @@ def _unbound(merged: Flow, sides: Sequence[Flow]) -> Iterator[Clash]:
     """Names that nothing gives a value where they are read, and that are no global of a side."""
     global_names: set[str] = set()
     for side in sides:
-        for number, spot in enumerate(side):
-            global_names.update(n for n in spot.reads if binder(side, n, number) is None)
-    for number, spot in enumerate(merged):
-        for name in sorted(spot.reads - global_names):
-            if binder(merged, name, number) is None:
-                yield Clash(f"{name} has no value where it is read", ours=_code(spot))
+        for _, name in _free_reads(side):
+            global_names.add(name)
+    for spot, name in _free_reads(merged):
+        if name not in global_names:
+            yield Clash(f"{name} has no value where it is read", ours=_code(spot))
+
+
+def _free_reads(flow: Flow) -> Iterator[tuple[Spot, str]]:
+    """The names that nothing in a method gives a value, each with a spot that reads it."""
+    for number, spot in enumerate(flow):
+        for name in sorted(spot.reads):
+            if binder(flow, name, number) is None:
+                yield spot, name
 
 
 # Names that mean something else
@@ -84,14 +92,15 @@ def _own_reads(spot: Spot, old: Flow) -> set[str]:
     `self.mlp(x)`, and reads nothing of its own; nor does a call with an argument more read the
     others.
     """
-    heads = [head for n in _origins(spot, old) for head in old[n].heads]
-    expressions = [n for head in heads for n in ast.walk(head) if isinstance(n, ast.expr)]
-    texts = {plain_text(n) for n in expressions if not isinstance(n, ast.Name)}
-    arguments = {
-        plain_text(n.func): {*map(plain_text, n.args), *map(plain_text, n.keywords)}
-        for n in expressions
-        if isinstance(n, ast.Call)
-    }
+    texts: set[str] = set()  # of the old parent's expressions
+    arguments: dict[str, list[str]] = {}  # of its calls, by what they call
+    for number in _origins(spot, old):
+        for head in old[number].heads:
+            for node in ast.walk(head):
+                if isinstance(node, ast.expr) and not isinstance(node, ast.Name):
+                    texts.add(plain_text(node))
+                if isinstance(node, ast.Call):
+                    arguments[plain_text(node.func)] = plain_texts([*node.args, *node.keywords])
     names: set[str] = set()
     waiting: list[ast.AST] = list(spot.heads)
     while waiting:
@@ -99,7 +108,7 @@ def _own_reads(spot: Spot, old: Flow) -> set[str]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             names.add(node.id)
         if isinstance(node, ast.Call) and plain_text(node) not in texts:
-            shared = arguments.get(plain_text(node.func), set())
+            shared = arguments.get(plain_text(node.func), [])
             waiting.append(node.func)
             waiting += [n for n in (*node.args, *node.keywords) if plain_text(n) not in shared]
         elif not isinstance(node, ast.expr) or plain_text(node) not in texts:
@@ -143,9 +152,12 @@ def _kind(node: ast.stmt) -> type[ast.stmt]:
 
 def _is_same(before: Spot | None, now: Spot | None) -> bool:
     """Whether a name comes from the same statement, or a call with more or fewer arguments."""
-    if before is None or now is None or before.text == now.text:
-        return (before and before.text) == (now and now.text)
-    was, other = assigned(before.node), assigned(now.node)
+    if before is None or now is None:
+        return before is now
+    if before.text == now.text:
+        return True
+    was = assigned(before.node)
+    other = assigned(now.node)
     if was is None or other is None or isinstance(now.node, ast.AugAssign):
         return False
     return was[0] == other[0] and is_same_value(was[1], other[1])
@@ -159,19 +171,18 @@ def is_same_value(left: ast.expr, right: ast.expr) -> bool:
         case ast.Attribute(value=a, attr=x), ast.Attribute(value=b, attr=y):
             return x == y and is_same_value(a, b)
         case ast.Call(), ast.Call():
-            mine, theirs = (
-                {k.arg: plain_text(k.value) for k in call.keywords} for call in (left, right)
-            )
-            return (
-                plain_text(left.func) == plain_text(right.func)
-                and all(
-                    plain_text(a) == plain_text(b)
-                    for a, b in zip(left.args, right.args, strict=False)
-                )
-                and all(mine[name] == theirs[name] for name in mine.keys() & theirs.keys())
-            )
+            mine = _arguments(left)
+            theirs = _arguments(right)
+            return all(mine[name] == theirs[name] for name in mine.keys() & theirs.keys())
         case _:
             return False
+
+
+def _arguments(call: ast.Call) -> dict[int | str | None, str]:
+    """What a call is given, as text, by place and by name, and what it calls at place -1."""
+    given: dict[int | str | None, str] = {-1: plain_text(call.func)}
+    given |= enumerate(plain_texts(call.args))
+    return given | {keyword.arg: plain_text(keyword.value) for keyword in call.keywords}
 
 
 def _code(spot: Spot | None) -> str:
@@ -222,7 +233,9 @@ def _definitions_of(
     home = before.names.follow(module, name)
     old = before.definition(module, name)
     new = after.definition(module, name) or after.definition(*home)
-    return (old[1].node if old else None), (new[1].node if new else None)
+    old_node = old[1].node if old is not None else None
+    new_node = new[1].node if new is not None else None
+    return old_node, new_node
 
 
 def _first_line_of(node: ast.AST | None) -> str:
@@ -230,12 +243,13 @@ def _first_line_of(node: ast.AST | None) -> str:
 
 
 def _uses(nodes: Sequence[ast.stmt]) -> Iterator[str]:
-    for node in (inner for root in nodes for inner in ast.walk(root)):
-        match node:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
-                yield f"self.{name}"
-            case ast.Call(func=ast.Name(id=name)):
-                yield name
+    for root in nodes:
+        for node in ast.walk(root):
+            match node:
+                case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
+                    yield f"self.{name}"
+                case ast.Call(func=ast.Name(id=name)):
+                    yield name
 
 
 def set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
@@ -250,16 +264,23 @@ def set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
 def _own_setters(definition: Definition) -> dict[str, ast.stmt]:
     setters: dict[str, ast.stmt] = {}
     for name, member in definition.members.items():
-        if member.method is not None:
-            for node in ast.walk(member.method):
-                if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                    for target in (inner for whole in targets for inner in ast.walk(whole)):
-                        match target:
-                            case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
-                                setters.setdefault(attribute, node)
+        inside = ast.walk(member.method) if member.method is not None else ()
+        for node in inside:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for attribute in _attributes_of_self(targets):
+                    setters.setdefault(attribute, node)
         setters.setdefault(name, member.nodes[-1])
     return setters
+
+
+def _attributes_of_self(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """The attributes of `self` anywhere in some nodes."""
+    for node in nodes:
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                    yield name
 
 
 def _is_same_use(old: ast.stmt, new: ast.stmt) -> bool:
@@ -281,17 +302,19 @@ def _is_same_use(old: ast.stmt, new: ast.stmt) -> bool:
 
 def takes_the_same(old: Function, new: Function) -> bool:
     """Whether every call that fits the one function fits the other, with the same meaning."""
-    before, after = old.args, new.args
-    places = [a.arg for a in before.args], [a.arg for a in after.args]
-    if places[1][: len(places[0])] != places[0]:
+    before = old.args
+    after = new.args
+    places = [arg.arg for arg in before.args]
+    new_places = [arg.arg for arg in after.args]
+    if new_places[: len(places)] != places:
         return False
-    always = len(places[0]) - len(before.defaults)  # that many are given by each call
-    if len(places[1]) - len(after.defaults) > always:
+    always = len(places) - len(before.defaults)  # that many are given by each call
+    if len(new_places) - len(after.defaults) > always:
         return False
-    named = {a.arg for a in before.kwonlyargs}
+    named = {arg.arg for arg in before.kwonlyargs}
+    new_named = {arg.arg for arg in after.kwonlyargs}
     for argument, default in zip(after.kwonlyargs, after.kw_defaults, strict=True):
         if default is None and argument.arg not in named:
             return False
-    known = {*places[1], *(a.arg for a in after.kwonlyargs)}
     takes_more = after.kwarg is not None or before.kwarg is None
-    return type(old) is type(new) and takes_more and named <= known
+    return type(old) is type(new) and takes_more and named <= {*new_places, *new_named}

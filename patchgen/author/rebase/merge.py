@@ -16,7 +16,7 @@ import difflib
 import itertools
 import re
 import textwrap
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -94,28 +94,32 @@ class Renames:
         waiting: list[ast.AST] = list(code.nodes)
         while waiting:
             node = waiting.pop()
-            match node:
-                case ast.JoinedStr():
-                    # Python 3.11 does not say where in an f-string a name stands.
-                    text = ast.unparse(node)
-                    new = _FIELD.sub(self._in_field, text)
-                    if new != text:
-                        cuts.append(replacing(node, new))
-                    continue
-                case ast.Name(id=name) if name in self.variables:
-                    cuts.append(replacing(node, self.variables[name]))
-                case ast.arg(arg=name) if name in self.variables:
-                    cuts.append(_beginning(node, name, self.variables[name]))
-                case ast.keyword(arg=str(name)) if name in self.keywords:
-                    cuts.append(_beginning(node, name, self.keywords[name]))
-                case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in self.attributes:
-                    cuts.append(replacing(node, f"self.{self.attributes[name]}"))
-                case ast.Attribute(attr=name) if f".{name}" in self.others:
-                    cuts.append(_ending(node, f".{name}", self.others[f".{name}"]))
-                case ast.Constant(value=str(text)) if f"'{text}" in self.others:
-                    cuts.append(replacing(node, self.others[f"'{text}"] + "'"))
+            if isinstance(node, ast.JoinedStr):
+                # Python 3.11 does not say where in an f-string a name stands.
+                text = ast.unparse(node)
+                new = _FIELD.sub(self._in_field, text)
+                if new != text:
+                    cuts.append(replacing(node, new))
+                continue
+            cuts += self._cuts(node)
             waiting += ast.iter_child_nodes(node)
         return code.changed(cuts)
+
+    def _cuts(self, node: ast.AST) -> Iterator[Cut]:
+        """The cut that gives what a node says itself its new name, if it has one."""
+        match node:
+            case ast.Name(id=name) if name in self.variables:
+                yield replacing(node, self.variables[name])
+            case ast.arg(arg=name) if name in self.variables:
+                yield _beginning(node, name, self.variables[name])
+            case ast.keyword(arg=str(name)) if name in self.keywords:
+                yield _beginning(node, name, self.keywords[name])
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in self.attributes:
+                yield replacing(node, f"self.{self.attributes[name]}")
+            case ast.Attribute(attr=name) if f".{name}" in self.others:
+                yield _ending(node, f".{name}", self.others[f".{name}"])
+            case ast.Constant(value=str(text)) if f"'{text}" in self.others:
+                yield replacing(node, self.others[f"'{text}"] + "'")
 
     def _in_field(self, field: re.Match[str]) -> str:
         return _PLAIN.sub(lambda name: self.variables.get(name[0], name[0]), field[0])
@@ -156,21 +160,21 @@ def _by_one_name(three: Three) -> tuple[Three, Renames]:
 
 def _renames(base: Function, side: Function, other: Function) -> Renames:
     """What `side` calls otherwise than `base`; `other` is the version that would have to follow."""
-    before_names, after_names = ({*_count(_KEYWORD, function)} for function in (base, side))
-    keywords = (before_names - after_names, after_names - before_names)
+    before = {*_count(_KEYWORD, base)}
+    after = {*_count(_KEYWORD, side)}
     variables = _changed_variables(base, side, other)
-    attributes = _changed_attributes(base, side, other)
-    every = (attributes, variables, keywords)
+    every = (_changed_attributes(base, side, other), variables, (before - after, after - before))
     if not any(left and came for left, came in every):
         return Renames()
     all_left, all_came = zip(*every, strict=True)
-    texts = [[spot.text for spot in flow_of(function)] for function in (base, side)]
-    before = [_masked(text, all_left) for text in texts[0]]
-    after = [_masked(text, all_came) for text in texts[1]]
-    votes = Counter(_paired(before, after))
+    old_texts = [spot.text for spot in flow_of(base)]
+    new_texts = [spot.text for spot in flow_of(side)]
+    masked = [_masked(text, all_left) for text in old_texts]
+    votes = Counter(_paired(masked, [_masked(text, all_came) for text in new_texts]))
     votes.update(_renamed_parameters(base, side, *variables))
     named = Renames(*(_elected(votes, kind) for kind in ("variable", "keyword", "attribute")))
-    was, now = ({*_OTHER.findall("".join(some))} for some in texts)
+    was = {*_OTHER.findall("".join(old_texts))}
+    now = {*_OTHER.findall("".join(new_texts))}
     others: dict[str, str] = {}
     for old, new in {**named.variables, **named.keywords}.items():
         for mark in (".", "'"):
@@ -181,12 +185,15 @@ def _renames(base: Function, side: Function, other: Function) -> Renames:
 
 def _paired(before: Sequence[_Masked], after: Sequence[_Masked]) -> Iterator[tuple[str, str, str]]:
     """The names at the same places of statements that are equal but for names."""
-    texts, others = [text for text, _ in before], [text for text, _ in after]
+    texts = [text for text, _ in before]
+    others = [text for text, _ in after]
     matcher = difflib.SequenceMatcher(None, texts, others, autojunk=False)
     for i, j, count in matcher.get_matching_blocks():
-        for (_, mine), (_, theirs) in zip(before[i : i + count], after[j : j + count], strict=True):
-            for (kind, old), (_, name) in zip(mine, theirs, strict=True):
-                yield kind, old, name
+        for number in range(count):
+            old_names = before[i + number][1]
+            new_names = after[j + number][1]
+            for (kind, old), (_, new) in zip(old_names, new_names, strict=True):
+                yield kind, old, new
 
 
 def _changed_variables(base: Function, side: Function, other: Function) -> _LeftAndCame:
@@ -243,19 +250,19 @@ def _renamed_parameters(
 
 def _elected(votes: Mapping[tuple[str, str, str], int], wanted: str) -> dict[str, str]:
     """The names that most places agree on; where two became one, that with the most places."""
-    of_old: dict[str, Counter[str]] = {}
-    of_new: dict[str, Counter[str]] = {}
+    of_old: dict[str, Counter[str]] = defaultdict(Counter)
+    of_new: dict[str, Counter[str]] = defaultdict(Counter)
     for (kind, old, new), count in votes.items():
         # A name of another kind may not become the same, either.
-        of_new.setdefault(new, Counter())[old] += count
+        of_new[new][old] += count
         if kind == wanted:
-            of_old.setdefault(old, Counter())[new] = count
+            of_old[old][new] = count
     best: dict[str, str] = {}
-    for old, mine in of_old.items():
-        name = max(sorted(mine), key=lambda new: mine[new])
-        most = mine[name]
+    for old, counts in of_old.items():
+        name = max(sorted(counts), key=lambda new: counts[new])
+        most = counts[name]
         rivals = [count for other, count in of_new[name].items() if other != old]
-        if most * 2 > mine.total() and most > max(rivals, default=0):
+        if most * 2 > counts.total() and most > max(rivals, default=0):
             best[old] = name
     return best
 
@@ -321,13 +328,15 @@ def _made(three: Three, changes: Sequence[Draft], decorators: Sequence[str]) -> 
     comments = {line.strip() for line in three.base.text.split("\n")}
     lines = ["    def _():"]
     for draft in changes:
-        lines += [f"        with {draft.word}:", _piece(three.ours, draft.new, comments)]
+        lines.append(f"        with {draft.word}:")
+        lines.append(_piece(three.ours, draft.new, comments))
     if not changes:
         lines.append("        pass")
     edit = parse_fragment("\n".join([*lines, ""]))
     # A function at the top of a file is written as if it stood in a class.
     margin = "" if theirs.col_offset else "    "
     method = parse_fragment(textwrap.indent(three.theirs.member, margin))
+    function = method.nodes[0]
     withs = [node for node in getattr(edit.nodes[0], "body", ()) if isinstance(node, ast.With)]
     places: list[Replacement] = []
     replaced: list[ast.AST] = []
@@ -335,7 +344,7 @@ def _made(three: Three, changes: Sequence[Draft], decorators: Sequence[str]) -> 
         # A string of several lines is another one at another margin.
         if plain_texts(part.body) != plain_texts(draft.code or [ast.Pass()]):
             return clash("has a string of several lines", None, draft.code)
-        match, *_ = find(draft.body, method.nodes[0])
+        match = find(draft.body, function)[0]
         places.append(Replacement(match, edit, part, draft.word))
         for node in match.nodes:
             replaced += [n for n in ast.walk(node) if isinstance(n, ast.stmt | ast.expr)]
@@ -344,7 +353,7 @@ def _made(three: Three, changes: Sequence[Draft], decorators: Sequence[str]) -> 
     if result is None or is_overlapping or find_syntax_error(result.text):
         return Clash("the two changes cannot stand together")
     for draft in changes:
-        if doubt := _misplaced(draft, base, method.nodes[0]):
+        if doubt := _misplaced(draft, base, function):
             return doubt
     above = "".join(f"    {decorator}\n" for decorator in decorators)
     text = [line.removeprefix(margin) for line in f"{above}{result.text}".split("\n")]
@@ -353,16 +362,19 @@ def _made(three: Three, changes: Sequence[Draft], decorators: Sequence[str]) -> 
 
 def _as_noted(ours: Function, base: Function) -> Function:
     """The declaration's method with the annotations of the parent's equal statements."""
-    kinds = ast.Assign | ast.AnnAssign
-    said = {plain_text(node): node for node in ast.walk(base) if isinstance(node, kinds)}
+    said = {plain_text(node): node for node in _assignments(base)}
     same: dict[ast.AST, ast.AST] = {}
-    for node in ast.walk(ours):
-        if not isinstance(node, kinds):
-            continue
+    for node in _assignments(ours):
         noted = said.get(plain_text(node))
         if noted is not None and key(noted) != key(node):
             same[node] = ast.copy_location(copy.copy(noted), node)
     return exchanged(ours, same) if same else ours
+
+
+def _assignments(function: Function) -> Iterator[ast.Assign | ast.AnnAssign]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            yield node
 
 
 def _misplaced(draft: Draft, base: Function, theirs: ast.stmt) -> Clash | None:
@@ -403,15 +415,16 @@ def _branches(path: Sequence[ast.AST]) -> list[tuple[object, ...]]:
 
 def _unpacked(draft: Draft, old: Match, new: Match) -> Clash | None:
     """Whether unpacked arguments of one side may hold what the other added."""
-    before, after = old.bound.rest, new.bound.rest
+    before = old.bound.rest
+    after = new.bound.rest
     if before is None or after is None:
         return None
-    rests = before.arguments, after.arguments
-    said = [[*map(key, rest)] for rest in rests]
-    stars = [[key(argument) for argument in rest if _is_unpacked(argument)] for rest in rests]
-    more = draft.new.keywords if isinstance(draft.new, ast.Call) else []
-    is_doubtful = said[0] != said[1] and any(map(_is_unpacked, more))
-    if is_doubtful or stars[0] != stars[1]:
+    old_stars = [key(argument) for argument in before.arguments if _is_unpacked(argument)]
+    new_stars = [key(argument) for argument in after.arguments if _is_unpacked(argument)]
+    is_doubtful = old_stars != new_stars
+    if isinstance(draft.new, ast.Call) and any(map(_is_unpacked, draft.new.keywords)):
+        is_doubtful |= [*map(key, before.arguments)] != [*map(key, after.arguments)]
+    if is_doubtful:
         what = "one side has unpacked arguments, which may hold what the other added"
         return clash(what, before.call, draft.new, after.call)
     return None
@@ -429,14 +442,13 @@ def _branch(node: ast.stmt, inner: ast.stmt) -> tuple[object, ...]:
 
 def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, there: Collection[str]) -> str:
     """Code of the declaration below a `with`, with the comments that are not `there`."""
-    margin = " " * 12
     nodes = part if isinstance(part, tuple) else (part,)
     first = nodes[0] if nodes else None
     if not isinstance(first, ast.stmt) or any(map(is_made_up, nodes)):
         text = "\n".join(map(ast.unparse, nodes)) or "pass"
-        return textwrap.indent(text, margin)
-    last_line = nodes[-1].end_lineno or 0
-    lines = [line for line in code.comments(first) if line.strip() not in there]
-    lines += code.lines(first_line(first), last_line)
-    text = textwrap.dedent("\n".join(lines))
-    return textwrap.indent(text, margin)
+    else:
+        last_line = nodes[-1].end_lineno or 0
+        lines = [line for line in code.comments(first) if line.strip() not in there]
+        lines += code.lines(first_line(first), last_line)
+        text = textwrap.dedent("\n".join(lines))
+    return textwrap.indent(text, " " * 12)

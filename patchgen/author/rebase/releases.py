@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -70,32 +71,39 @@ def declared_changes(modular: File, tree: Tree) -> Iterator[Declared]:
     """
     parents: dict[str, tuple[str, str] | None] = {}
     for name, definition in modular.definitions.items():
-        bases = [
-            tree.names.meaning(modular, base) for base in getattr(definition.node, "bases", ())
-        ]
-        of_models = (base for base in bases if base and base[0].startswith(f"{MODELS}."))
-        parents[name] = next(of_models, None)
+        parents[name] = None
+        for base in reversed(getattr(definition.node, "bases", ())):
+            meaning = tree.names.meaning(modular, base)
+            if meaning is not None and meaning[0].startswith(f"{MODELS}."):
+                parents[name] = meaning
     modules = [parent[0] for parent in parents.values() if parent is not None]
+    most_named = max(modules, key=modules.count, default="")
     for name, parent in parents.items():
         node = modular.definitions[name].node
-        followed = (
-            max(modules, key=modules.count) if modules else tree.names.replaced_in(modular, name)
-        )
-        module, base = parent or (followed, name)
+        module, base = parent or (most_named or tree.names.replaced_in(modular, name), name)
         if not module:
             continue
         if isinstance(node, Function):
             yield Declared("", name, "override", (node,), module, "", is_whole=True)
-        by_member: dict[tuple[str, Kind], list[ast.stmt]] = {}
         if isinstance(node, ast.ClassDef):
-            for member in node.body:
-                target = edited_method(modular, member, tree)
-                kind: Kind = "override" if isinstance(member, Function) else "attribute"
-                for its_name in [target] if target is not None else member_names(member):
-                    key = (its_name, "edit" if target is not None else kind)
-                    by_member.setdefault(key, []).append(member)
-        for (its_name, kind), nodes in by_member.items():
-            yield Declared(name, its_name, kind, tuple(nodes), module, base, parent is None)
+            for (member, kind), nodes in _changes_in(node, modular, tree).items():
+                yield Declared(name, member, kind, tuple(nodes), module, base, parent is None)
+
+
+def _changes_in(
+    node: ast.ClassDef, modular: File, tree: Tree
+) -> Mapping[tuple[str, Kind], list[ast.stmt]]:
+    """The statements of a class by the member that they change, and how."""
+    by_member: dict[tuple[str, Kind], list[ast.stmt]] = defaultdict(list)
+    for statement in node.body:
+        method = edited_method(modular, statement, tree)
+        if method is not None:
+            by_member[method, "edit"].append(statement)
+            continue
+        kind: Kind = "override" if isinstance(statement, Function) else "attribute"
+        for name in member_names(statement):
+            by_member[name, kind].append(statement)
+    return by_member
 
 
 def edited_method(modular: File, node: ast.stmt, tree: Tree) -> str | None:
@@ -158,9 +166,10 @@ class Tree:
         definition = self.definition(module, name) if not owner else None
         places = [definition] if definition is not None else self.ancestry(module, owner)
         for file, there in places:
-            member = member_of(file, there.name if owner else "", name)
+            home = there.name if owner else ""
+            member = member_of(file, home, name)
             if member is not None:
-                return file, there.name if owner else "", member
+                return file, home, member
         return None
 
     def ancestry(self, module: str, owner: str) -> Iterator[tuple[File, Definition]]:
@@ -190,10 +199,11 @@ class Tree:
         forked = ForkedModel(file, output, change.module, {})
         if file.source.module == change.module and change.owner != change.parent:
             forked = pair_with_parent(file, output, change.module)
-        every = (
-            (name, member_of(forked.parent, name, change.member)) for name in (change.owner, owner)
-        )
-        return next((Parent(forked, name, code) for name, code in every if code is not None), None)
+        for name in (change.owner, owner):
+            code = member_of(forked.parent, name, change.member)
+            if code is not None:
+                return Parent(forked, name, code)
+        return None
 
 
 # What a modular file gives

@@ -8,8 +8,6 @@ from typing import Any
 
 from patchgen.author.rebase.work import Rebased, Result, State
 
-_SIDES = ("was", "declared", "upstream")
-
 
 def text_of(rebased: Rebased, display_path: str) -> str:
     """The report on one modular file."""
@@ -41,10 +39,13 @@ def _lines_of(result: Result) -> Iterator[str]:
         yield f"    upstream renamed: {result.renamed}"
     for clash in result.clashes:
         yield f"    {clash.what}"
-        texts = zip(_SIDES, (clash.base, clash.ours, clash.theirs), strict=True)
-        for name, (first, *rest) in ((name, text.split("\n")) for name, text in texts if text):
-            yield f"      {name + ':':10}{first}"
-            yield from (f"      {'':10}{line}" for line in rest)
+        sides = {"was": clash.base, "declared": clash.ours, "upstream": clash.theirs}
+        for name, text in sides.items():
+            label = f"{name}:"
+            lines = text.split("\n") if text else []
+            for line in lines:
+                yield f"      {label:10}{line}"
+                label = ""
     if not result.clashes or result.state is State.STALE:
         yield from (f"    {line}" for line in result.upstream)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -87,10 +88,13 @@ def _of_both(three: Three) -> Iterator[tuple[Change, list[Change]]]:
     if three.functions is None:
         return
     base, ours, theirs = three.functions
-    mine = [*_changes(align_methods(base, ours))]
+    declared = [*_changes(align_methods(base, ours))]
     for change in _changes(align_methods(base, theirs)):
-        own = [one for one in mine if {*one.old} & {*change.old}]
-        if {*change.old} <= {node for one in own for node in one.old}:
+        own = [one for one in declared if not {*one.old}.isdisjoint(change.old)]
+        covered: set[ast.stmt] = set()
+        for one in own:
+            covered.update(one.old)
+        if covered.issuperset(change.old):
             yield change, own
 
 
@@ -107,10 +111,8 @@ def _changes(rows: Rows) -> Iterator[Change]:
 def _parts(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Change]:
     """A change in parts: the first pair of statements for the same thing, and what is around it."""
     for i, node in enumerate(old):
-        given = assigned(node)
         for j, other in enumerate(new):
-            there = assigned(other)
-            if given is not None and there is not None and given[0] == there[0]:
+            if _target(node) and _target(node) == _target(other):
                 if i:
                     yield Change((*old[:i],), (*new[:j],))
                 if key(node) != key(other):
@@ -121,52 +123,55 @@ def _parts(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Change]
         yield Change((*old,), (*new,))
 
 
+def _target(node: ast.AST) -> str:
+    """What a statement gives a value to; "" for nothing."""
+    given = assigned(node) if isinstance(node, ast.stmt) else None
+    return given[0] if given is not None else ""
+
+
 def _is_shared(change: Change, own: Sequence[Change]) -> bool:
     """Whether the declaration makes the change, too, and one more beside it or none."""
     if not change.new or len(own) != 1 or own[0].old != change.old:
         return False
-    if plain_texts(own[0].new) == plain_texts(change.new):
+    [mine] = own
+    if plain_texts(mine.new) == plain_texts(change.new):
         return True
-    if not len(change.old) == len(change.new) == len(own[0].new) == 1:
-        return False
-    # What the declaration changed besides is in both releases.
-    before = _keys(change.old[0])
-    pairs = differing(change.new[0], own[0].new[0])
-    return any(before.count(key(theirs)) == 1 for theirs, _ in pairs)
+    match change.old, change.new, mine.new:
+        case [old], [upstream], [declared]:
+            # What the declaration changed besides is in both releases.
+            before = [key(node) for node in ast.walk(old) if isinstance(node, ast.expr)]
+            pairs = differing(upstream, declared)
+            return any(before.count(key(theirs)) == 1 for theirs, _ in pairs)
+    return False
 
 
 def _is_out(change: Change, own: Sequence[Change], three: Three) -> bool:
     """Whether the declaration does no more what was there, and upstream does nothing else there."""
-    base, ours = _done(three.base.nodes), _done(three.ours.nodes)
+    base = _done(three.base.nodes)
+    ours = _done(three.ours.nodes)
     gone = _done([node for one in own for node in one.old])
     is_moved = any(ours[name] != base[name] - count for name, count in gone.items())
-    targets = [assigned(node) for node in change.new]
-    return not is_moved and None not in targets and _done(change.new).keys() <= gone.keys()
+    is_plain = all(map(_target, change.new))
+    return not is_moved and is_plain and _done(change.new).keys() <= gone.keys()
 
 
 def _done(nodes: Sequence[ast.stmt]) -> Counter[str]:
     """What statements give a value to, and what they call, by its last name."""
-    inside = [inner for node in nodes for inner in ast.walk(node)]
-    calls = [inner.func for inner in inside if isinstance(inner, ast.Call)]
-    given = (assigned(inner) for inner in inside if isinstance(inner, ast.stmt))
-    names = [f"{ast.unparse(call).rpartition('.')[2]}()" for call in calls]
-    return Counter([*names, *(one[0] for one in given if one is not None)])
-
-
-def _keys(node: ast.AST) -> list[str]:
-    return [key(inner) for inner in ast.walk(node) if isinstance(inner, ast.expr)]
+    done: Counter[str] = Counter()
+    for node in nodes:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Call):
+                done[f"{ast.unparse(inner.func).rpartition('.')[2]}()"] += 1
+            elif target := _target(inner):
+                done[target] += 1
+    return done
 
 
 def _cut(change: Change) -> Cut:
-    first, margin = change.old[0], " " * change.old[0].col_offset
+    first = change.old[0]
     text = "\n".join(map(ast.unparse, change.new))
-    lines = [margin + line for line in text.split("\n")] if text else []
+    lines = textwrap.indent(text, " " * first.col_offset).split("\n") if text else []
     return of_lines(first_line(first), change.old[-1].end_lineno or 0, lines)
-
-
-def _suite_of(code: Code, node: ast.stmt) -> list[ast.stmt]:
-    assert code.function is not None
-    return next(suite for suite in suites(code.function) if node in suite)
 
 
 # A value that upstream changed, wherever the declaration has it
@@ -184,14 +189,14 @@ def _folded(code: Code, node: ast.stmt, other: Code) -> _Folded:
     """A statement with what right above it only it reads, and the other release does not have."""
     assert code.function is not None and other.function is not None
     there = {plain_text(n) for n in ast.walk(other.function) if isinstance(n, ast.stmt)}
-    suite = _suite_of(code, node)
+    suite = next(suite for suite in suites(code.function) if node in suite)
     bindings: list[ast.Assign] = []
     whole: ast.stmt = node
-    for binding in suite[: suite.index(node)][::-1]:
+    for binding in reversed(suite[: suite.index(node)]):
+        if plain_text(binding) in there:
+            break
         match binding:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
-                plain_text(binding) not in there
-            ):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 reads = [n for n in names_within(whole) if n.id == name]
                 if not _is_read_here(code.function, name, binding, node) or len(reads) != 1:
                     break
@@ -222,16 +227,11 @@ class _Value:
 
     def followed(self) -> Three | None:
         """The versions with upstream's value in the one place that has the old one."""
-        base, theirs = self.three.base, self.three.theirs
-        before, after = _folded(base, self.old, theirs), _folded(theirs, self.new, base)
-        found = [
-            self._in_ours(old, new, before, after)
-            for old, new in differing(before.node, after.node)
-            if not isinstance(old, ast.Name | ast.Constant)
-        ]
-        if key(before.node) == key(after.node):
-            found = [_without_unread(self.three.ours, before)]
-        ours = next((code for code in found if code is not None), None)
+        base = self.three.base
+        theirs = self.three.theirs
+        before = _folded(base, self.old, theirs)
+        after = _folded(theirs, self.new, base)
+        ours = self._ours(before, after)
         if ours is None or ours.function is None:
             return None
         if {*bound_names(before.bindings)} & names_in([ours.function]):
@@ -242,29 +242,35 @@ class _Value:
             _with_folded(theirs, self.new, after, after.node),
         )
 
+    def _ours(self, before: _Folded, after: _Folded) -> Code | None:
+        """The declaration with upstream's value, the innermost that it has in one place."""
+        if key(before.node) == key(after.node):
+            return _without_unread(self.three.ours, before)
+        for old, new in differing(before.node, after.node):
+            if not isinstance(old, ast.Name | ast.Constant):
+                code = self._in_ours(old, new, before, after)
+                if code is not None:
+                    return code
+        return None
+
     def _in_ours(
         self, old: ast.expr, new: ast.expr, before: _Folded, after: _Folded
     ) -> Code | None:
         """The declaration with `new` where it has `old`; None for none, or another meaning."""
         assert self.three.functions is not None
-        base, ours, theirs = (flow_of(function) for function in self.three.functions)
-        if len([*_places(base, old, before)]) != 1:
+        base, ours, theirs = map(flow_of, self.three.functions)
+        places = [*_places(ours, old, before)]
+        if len(places) != 1 or len([*_places(base, old, before)]) != 1:
+            return None
+        ((spot, place),) = places
+        is_it = bool(before.bindings) or _target(self.old) == _target(spot.node)
+        if not is_it or _is_wrapped(place, spot.node, old, before.node):
             return None
         was = _origins(base, (self.old, *before.bindings)[-1], old)
         now = _origins(theirs, (self.new, *after.bindings)[-1], new)
+        if _origins(ours, spot.node, old) != was or _origins(ours, spot.node, new) != now:
+            return None
         text = ast.unparse(new) if isinstance(new, _ATOMS) else f"({ast.unparse(new)})"
-        places = [*_places(ours, old, before)]
-        if len(places) != 1:
-            return None
-        ((spot, place),) = places
-        given = [assigned(node) for node in (self.old, spot.node)]
-        is_it = bool(before.bindings) or (given[0] and given[0][0]) == (given[1] and given[1][0])
-        if not is_it or _is_wrapped(place, spot.node, old, before.node):
-            return None
-        if _origins(ours, spot.node, old) != was:
-            return None
-        if _origins(ours, spot.node, new) != now:
-            return None
         return _without_unread(self.three.ours.changed([replacing(place, text)]), before)
 
 
@@ -284,7 +290,7 @@ def _places(flow: Flow, wanted: ast.expr, folded: _Folded) -> Iterator[tuple[Spo
             for node in expressions(head):
                 if type(node) is not type(wanted):
                     continue
-                known = _known(flow, number, node, values) if values else {}
+                known = _known(flow, number, node, values)
                 if key(exchanged(node, known) if known else node) == key(wanted):
                     yield spot, node
 
@@ -294,9 +300,9 @@ def _known(
 ) -> dict[ast.AST, ast.AST]:
     """The names in an expression that one of the statements binds, with what it binds them to."""
     known: dict[ast.AST, ast.AST] = {}
-    for name in ast.walk(node):
-        if not isinstance(name, ast.Name):
-            continue
+    if not values:
+        return known
+    for name in names_within(node):
         origin = binder(flow, name.id, number)
         text = plain_text(origin.node) if origin is not None else ""
         if text in values:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import difflib
 import enum
-import itertools
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -161,10 +161,16 @@ class Rebase:
         if given.problems:
             raise Refusals(list(given.problems))
         changes = list(releases.declared_changes(self.modular, self.trees[0]))
-        every = [self._result(change, given) for change in changes]
+        results: list[Result] = []
+        for change in changes:
+            result = self._result(change, given)
+            if result is not None:
+                results.append(result)
         whole = {change.owner: change for change in changes if change.is_whole and change.owner}
-        every += map(self._added_to, whole.values())
-        results = [result for result in every if result is not None]
+        for change in whole.values():
+            result = self._added_to(change)
+            if result is not None:
+                results.append(result)
         texts = self._settle(results)
         tried = follow_imports(replaced(self.modular, texts), self.trees)
         problems = self.prover.flatten(tried, self.new).problems
@@ -214,25 +220,26 @@ class Rebase:
         if change.kind == "attribute" or "super()" in ours.text:
             return False
         before, now = (tree.file(change.module) for tree in self.trees)
-        if before is not None and not _reads(before.tree, change.member, ()):
+        if before is not None and change.member not in _read_attributes([before.tree]):
             return False
-        if now is None or _reads(now.tree, change.member, ()):
+        if now is None or change.member in _read_attributes([now.tree]):
             return False
-        own = set(itertools.chain.from_iterable(map(ast.walk, change.nodes)))
-        return _reads(self.modular.tree, change.member, own)
+        everywhere = _read_attributes([self.modular.tree])
+        in_itself = _read_attributes(change.nodes)
+        return everywhere[change.member] > in_itself[change.member]
 
     def _added_to(self, change: releases.Declared) -> Result | None:
         """What upstream added to a class that the declaration writes out; None for nothing."""
         before, after = (tree.definition(change.module, change.parent) for tree in self.trees)
         if before is None or after is None or "class" not in (before[1].kind, after[1].kind):
             return None
-        new = [name for name in after[1].members if name not in before[1].members]
-        if not new:
+        added = [name for name in after[1].members if name not in before[1].members]
+        if not added:
             return None
         node = self.modular.definitions[change.owner].node
         head = replace(change, member=CLASS, kind="attribute", nodes=(node,))
-        clash = Clash(f"upstream added {', '.join(new)}, which the class written out lacks")
-        return Result(head, State.STALE, (clash,))
+        what = f"upstream added {', '.join(added)}, which the class written out lacks"
+        return Result(head, State.STALE, (Clash(what),))
 
     # What fits, as it is or written anew
 
@@ -255,7 +262,8 @@ class Rebase:
                     wrong[result] = ()
                 elif result in waiting and not failing:
                     doubts = _doubts(result, given.member(result.change), rewritten)
-                    wrong |= {} if doubts is None else {result: doubts}
+                    if doubts is not None:
+                        wrong[result] = doubts
             if not wrong:
                 break
             for result, doubts in wrong.items():
@@ -268,15 +276,18 @@ class Rebase:
                 if way is not None:
                     texts[result.change] = way
         for result in waiting:
-            rewritten, member = texts.get(result.change), given.member(result.change)
-            anew = State.REANCHORED if result.change.kind == "edit" else State.MERGED
-            result.state = State.MOVED if rewritten is None else anew
+            member = given.member(result.change)
+            if result.change not in texts:
+                result.state = State.MOVED
+            elif result.change.kind == "edit":
+                result.state = State.REANCHORED
+            else:
+                result.state = State.MERGED
             result.merged = member.member if member is not None else ""
-        return {
-            r.change: t
-            for r in results
-            if (t := texts.get(r.change)) and (t is not OUT or _is_left_out(r))
-        }
+        for result in results:
+            if texts.get(result.change) is OUT and not _is_left_out(result):
+                del texts[result.change]
+        return texts
 
 
 def _stand_in(result: Result, writer: Writer) -> Rewritten:
@@ -348,10 +359,12 @@ def _failing(problems: Iterable[Problem], text: str, tree: releases.Tree) -> set
     return failing
 
 
-def _reads(tree: ast.AST, attribute: str, without: Collection[ast.AST]) -> bool:
-    """Whether code reads an attribute of this name, but for some nodes."""
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-    return any(node.attr == attribute and node not in without for node in nodes)
+def _read_attributes(trees: Iterable[ast.AST]) -> Counter[str]:
+    """How often each attribute of anything stands in code."""
+    attributes: Counter[str] = Counter()
+    for tree in trees:
+        attributes.update(n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute))
+    return attributes
 
 
 def _text(code: Code) -> str:
@@ -363,18 +376,21 @@ def _where_it_is(change: releases.Declared, member: Code, tree: releases.Tree) -
     file = tree.file(change.module)
     if file is None:
         return f"upstream has no module {change.module} any more"
-    owner, missing = change.parent or change.module, change.member
+    owner = change.parent or change.module
+    missing = change.member
     if change.parent and tree.definition(change.module, change.parent) is None:
         owner, missing = change.module, change.parent
-    classes = [d for d in file.definitions.values() if d.kind == "class"]
-    moved = [
-        f"{definition.name}.{name}"
-        for definition in classes
-        for name, other in definition.members.items()
-        if other.says == member.says
-    ]
-    named = [d.name for d in classes if change.member in d.members]
-    alike = [f"{n}.{change.member}" for n in named if n.endswith(change.parent[-8:])]
-    where = f": upstream moved it to {', '.join(moved[:3])}" if moved else ""
-    where = where or (f"; see {', '.join(alike[:3])}" if alike else "")
+    moved: list[str] = []
+    alike: list[str] = []
+    for class_name in file.classes:
+        for name, other in file.definitions[class_name].members.items():
+            if other.says == member.says:
+                moved.append(f"{class_name}.{name}")
+            if name == change.member and class_name.endswith(change.parent[-8:]):
+                alike.append(f"{class_name}.{name}")
+    where = ""
+    if moved:
+        where = f": upstream moved it to {', '.join(moved[:3])}"
+    elif alike:
+        where = f"; see {', '.join(alike[:3])}"
     return f"{owner} has no {missing} any more{where}"

@@ -55,21 +55,15 @@ class Writer:
 
     def renamed(self, change: Declared, renames: Renames) -> Rewritten | None:
         """Edits by the new names of variables; None if they have none of the old ones."""
-        codes = [cut_out(self.modular, [node]) for node in change.nodes]
-        results: list[Code] = []
-        for code in codes:
-            inside = [n for node in code.nodes for n in ast.walk(node)]
-            holes = {
-                n.arg
-                for n in inside
-                if isinstance(n, ast.arg) and n.annotation
-                if ast.unparse(n.annotation).endswith("Hole")
-            }
-            variables = {k: v for k, v in renames.variables.items() if k not in holes}
-            results.append(replace(renames, variables=variables, attributes={}).made_in(code))
-        if [code.text for code in results] == [code.text for code in codes]:
+        before = [cut_out(self.modular, [node]) for node in change.nodes]
+        after: list[Code] = []
+        for code in before:
+            holes = _holes_of(code)
+            variables = {old: new for old, new in renames.variables.items() if old not in holes}
+            after.append(replace(renames, variables=variables, attributes={}).made_in(code))
+        if [code.text for code in after] == [code.text for code in before]:
             return None
-        lines = "\n".join(code.member for code in results).split("\n")
+        lines = "\n".join(code.member for code in after).split("\n")
         return replace(self._formatted(lines, None, change.owner), is_anew=False)
 
     def override(self, change: Declared, merged: Code, parent: Parent) -> Rewritten:
@@ -91,11 +85,11 @@ class Writer:
         lines = declare_edits(new.method, old, words, set(), first.name)
         if not lines:
             return None
-        if is_docstring(first.body[0]):
-            docstring = first.body[0]
+        docstring = first.body[0]
+        if is_docstring(docstring):
             text = self.modular.source.slice(docstring.lineno, docstring.end_lineno or 0)
-            heads = (n for n, line in enumerate(lines) if "def " in line and line[4] != "@")
-            top = next(heads) + 1
+            heads = (n for n, line in enumerate(lines, 1) if "def " in line and line[4] != "@")
+            top = next(heads)
             lines[top:top] = text.rstrip("\n").split("\n")
         return self._formatted(lines, words, change.owner)
 
@@ -104,7 +98,8 @@ class Writer:
         head = "class _:\n" if owner else ""
         text = format_texts({"member.py": head + "\n".join(lines)}, self.settings)["member.py"]
         imports = tuple(self._imports(words, text)) if words is not None else ()
-        return Rewritten(tuple(text.rstrip("\n").split("\n")[len(head) > 0 :]), imports)
+        formatted = text.removeprefix(head).rstrip("\n")
+        return Rewritten(tuple(formatted.split("\n")), imports)
 
     # Names
 
@@ -137,15 +132,17 @@ class Writer:
 
     def _imports(self, words: Words, text: str) -> Iterator[str]:
         """Imports of what new code reads and the modular file does not have."""
-        modular, alias = self.modular, words.names.alias
+        modular = self.modular
         forked = words.names.forked
+        alias = words.names.alias
         if alias not in modular.imports and f"{alias}." in text:
             package, _, module = forked.module.rpartition(".")
             yield f"from {package} import {module}"
         for word in edit_words(text):
             if word not in modular.imports:
                 yield f"from patchgen.edits import {word}"
-        for name in sorted(words.read - {*modular.imports, *modular.definitions, *modular.guarded}):
+        known = {*modular.imports, *modular.definitions, *modular.guarded}
+        for name in sorted(words.read - known):
             if name in forked.parent.imports and words.names.of_fork(name) == name:
                 yield import_of(*forked.parent.imports[name], forked.module)
 
@@ -160,30 +157,45 @@ def replaced(
 ) -> str:
     """The modular file with other lines for some changes, and comments above others."""
     cuts: list[Cut] = []
-    removed = {
-        id(n) for change, rewritten in changes.items() if rewritten is OUT for n in change.nodes
-    }
+    removed: set[ast.AST] = set()
+    wanted: set[str] = set()
     for change, rewritten in changes.items():
-        for number, node in enumerate(change.nodes):
-            new = rewritten.lines if number == 0 else ()
+        wanted.update(rewritten.imports)
+        if rewritten is OUT:
+            removed.update(change.nodes)
+        new = rewritten.lines
+        for node in change.nodes:
             first = first_line(node)
             while not new and not modular.source.lines[first - 2].strip():
                 first -= 1
             cuts.append(of_lines(first, node.end_lineno or 0, new))
+            new = ()  # the first of them has all
     for change, told in comments.items():
         first = first_line(change.nodes[0])
         margin = " " * change.nodes[0].col_offset
         above = (f"{margin}{MARK} {line}".rstrip() for line in told)
         cuts.append(of_lines(first, first - 1, above))
-    for node in (n for n in modular.tree.body if isinstance(n, ast.ClassDef)):
-        if all(id(statement) in removed or is_docstring(statement) for statement in node.body):
-            end = node.end_lineno or 0
-            cuts.append(of_lines(end + 1, end, ["    pass"]))
-    wanted = {line for rewritten in changes.values() for line in rewritten.imports}
-    tops = [n for n in modular.tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
-    bottom = tops[-1].end_lineno or 0 if tops else 0
+    bottom = 0
+    for node in modular.tree.body:
+        end = node.end_lineno or 0
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bottom = end
+        elif isinstance(node, ast.ClassDef):
+            if all(one in removed or is_docstring(one) for one in node.body):
+                cuts.append(of_lines(end + 1, end, ["    pass"]))
     cuts.append(of_lines(bottom + 1, bottom, sorted(wanted)))
     return with_cuts(modular.source.text.removesuffix("\n") + "\n", cuts)
+
+
+def _holes_of(code: Code) -> set[str]:
+    """The parameters of edits that are holes."""
+    holes = set()
+    for node in code.nodes:
+        for arg in ast.walk(node):
+            if isinstance(arg, ast.arg) and arg.annotation is not None:
+                if ast.unparse(arg.annotation).endswith("Hole"):
+                    holes.add(arg.arg)
+    return holes
 
 
 def without_comments(text: str) -> str:

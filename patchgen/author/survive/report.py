@@ -97,14 +97,18 @@ def _changed_definition(
             if here is not there and module in text.split():
                 return module, ("", "")
             continue
-        changed = [name for name in {**here, **there} if here.get(name) != there.get(name)]
-        named = [name for name in changed if {*name.split(".")} <= words]
+        named = []
+        for name in here | there:
+            if here.get(name) != there.get(name) and words.issuperset(name.split(".")):
+                named.append(name)
         if named:
             name = max(named, key=lambda candidate: candidate.count("."))
             return f"{module}.{name}", (here.get(name, ""), there.get(name, ""))
     # What is not there is not read either.
-    missing = next((word for word in text.split() if word.startswith("transformers.")), "")
-    return missing if problem.code in NO_PARENT else "", ("", "")
+    missing = ""
+    if problem.code in NO_PARENT:
+        missing = next((word for word in text.split() if word.startswith("transformers.")), "")
+    return missing, ("", "")
 
 
 def _parts(environment: Environment, module: str) -> dict[str, str] | None:
@@ -114,13 +118,13 @@ def _parts(environment: Environment, module: str) -> dict[str, str] | None:
     except PatchgenError:
         return None
     parts: dict[str, Definition | Member] = dict(file.definitions)
-    for name, definition in file.definitions.items():
-        members = definition.members if definition.kind == "class" else {}
-        parts |= {f"{name}.{member}": code for member, code in members.items()}
-    return {
-        name: file.source.slice(first_line(code.nodes[0]), code.nodes[-1].end_lineno or 0)
-        for name, code in parts.items()
-    }
+    for name in file.classes:
+        for member, code in file.definitions[name].members.items():
+            parts[f"{name}.{member}"] = code
+    texts = {}
+    for name, part in parts.items():
+        texts[name] = file.source.slice(first_line(part.nodes[0]), part.nodes[-1].end_lineno or 0)
+    return texts
 
 
 _DIFF_LINES = 16  # of a definition's diff; JSON has all of it
@@ -190,9 +194,13 @@ def text_of(rows: tuple[Row, ...], survey: Survey) -> str:
 def _lines_of(row: Row) -> Iterator[str]:
     good: list[str] = []
     bad: list[str] = []
-    plain = {v: State.SAME if change in CONVERTS else change for v, change in row.states.items()}
+
+    def converts_or_state(version: str) -> State:
+        state = row.states[version]
+        return State.SAME if state in CONVERTS else state
+
     # Neighbouring releases of one state stand together.
-    for state, group in itertools.groupby(plain, key=lambda version: plain[version]):
+    for state, group in itertools.groupby(row.states, key=converts_or_state):
         versions = [*group]
         span = " to ".join(dict.fromkeys((versions[0], versions[-1])))
         if state is State.SAME:
