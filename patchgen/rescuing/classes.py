@@ -18,6 +18,23 @@ SETTINGS = set(
     " forced_bos_token_id forced_eos_token_id suppress_tokens begin_suppress_tokens".split()
 )
 
+# Modules of a model that share parameters: `self.a.weight = self.b.weight`, several tied weights,
+# a list of heads.
+SHARING = m.OneOf(
+    m.Assign(
+        targets=[m.AssignTarget(m.Attribute(value=m.Attribute(value=m.Name("self"))))],
+        value=m.Attribute(value=m.Name("self")),
+    ),
+    m.Assign(
+        targets=[m.AssignTarget(m.Name("_tied_weights_keys"))],
+        value=m.List(elements=[m.DoNotCare(), m.AtLeastN(n=1)]),
+    ),
+    m.Assign(
+        targets=[m.AssignTarget(m.Attribute(attr=m.Name(m.MatchRegex(".*head.*"))))],
+        value=m.Call(func=m.Attribute(attr=m.Name("ModuleList"))),
+    ),
+)
+
 
 def caps_scores(text: str) -> bool:
     """Whether a file hands a soft cap to sdpa, which left it out once and refuses it now."""
@@ -40,28 +57,20 @@ class Classes:
     def read(self, tree: cst.Module) -> None:
         """Add the classes of one file."""
         self.caps_scores = self.caps_scores or caps_scores(tree.code)
-        shared = m.Assign(
-            targets=[m.AssignTarget(m.Attribute(value=m.Attribute(value=m.Name("self"))))],
-            value=m.Attribute(value=m.Name("self")),
-        )
-        several = m.Assign(
-            targets=[m.AssignTarget(m.Name("_tied_weights_keys"))],
-            value=m.List(elements=[m.DoNotCare(), m.AtLeastN(n=1)]),
-        )
-        heads = m.Assign(
-            targets=[m.AssignTarget(m.Attribute(attr=m.Name(m.MatchRegex(".*head.*"))))],
-            value=m.Call(func=m.Attribute(attr=m.Name("ModuleList"))),
-        )
-        self.shares = self.shares or bool(m.findall(tree, m.OneOf(shared, several, heads)))
+        self.shares = self.shares or bool(m.findall(tree, SHARING))
         self.has_windows = self.has_windows or bool(m.findall(tree, m.Name("sliding_window")))
-        self.functions |= {n.name.value for n in tree.body if isinstance(n, cst.FunctionDef)}
+        for statement in tree.body:
+            if isinstance(statement, cst.FunctionDef):
+                self.functions.add(statement.name.value)
         for node in m.findall(tree, m.ClassDef()):
             assert isinstance(node, cst.ClassDef)
             name = node.name.value
             self.bases[name] = tuple(last_name(base.value) for base in node.bases)
-            methods = [method for method in node.body.body if isinstance(method, cst.FunctionDef)]
-            self.methods[name] = {method.name.value: method for method in methods}
             self.values[name] = dict(_values_of(node))
+            methods = self.methods[name] = {}
+            for method in node.body.body:
+                if isinstance(method, cst.FunctionDef):
+                    methods[method.name.value] = method
 
     def ancestors(self, name: str) -> list[str]:
         """The class and what it derives from, as far as the files say."""
@@ -90,9 +99,11 @@ class Classes:
         lines = [f"{word}: object = None\n" for word in taken if word in SETTINGS]
         stated = self.values[name].get("attribute_map", "{}")
         usual = "num_hidden_layers"
-        layers = [word for word in ("num_layers", "n_layers", "n_layer") if word in taken]
-        if layers and usual not in stated and usual not in taken:
-            lines.append(f"attribute_map = {{**{stated}, '{usual}': '{layers[0]}'}}")
+        if usual not in stated and usual not in taken:
+            for word in ("num_layers", "n_layers", "n_layer"):
+                if word in taken:
+                    lines.append(f"attribute_map = {{**{stated}, '{usual}': '{word}'}}")
+                    break
         return "".join(lines)
 
     def tied_line(self, name: str) -> str | None:
@@ -113,7 +124,9 @@ class Classes:
         places += [(prefix, model) for model in models]
         for place, model in places:
             embedding = self._embedding(model)
-            if place and embedding is not None and not embedding.startswith(f"{place}."):
+            if not place or embedding is None:
+                continue
+            if not embedding.startswith(f"{place}."):
                 return f"{place}.{embedding}"
         return None
 

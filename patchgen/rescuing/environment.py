@@ -67,24 +67,32 @@ def compare(folder: Path) -> dict[str, str]:
     before = recorded.get("seen", {})
     verdicts: dict[str, str] = {}
     for what in ("missing", "unexpected"):
-        if keys := [k for side in (recorded, after) for k in side.get("keys", {}).get(what, ())]:
+        keys: list[str] = []
+        for side in (recorded, after):
+            keys += side.get("keys", {}).get(what, ())
+        if keys:
             verdicts[f"{what} weights"] = f"differs: {len(keys)}, such as {', '.join(keys[:3])}"
     for name, mine in after["seen"].items():
-        theirs = before.get(name)
-        if isinstance(mine, str):
-            failed = isinstance(theirs, str)
-            verdicts[name] = f"fails: {mine}" if not failed else f"failed before, too: {theirs}"
-        elif theirs is None or isinstance(theirs, str):
-            verdicts[name] = "runs" if theirs is None else f"runs; failed before: {theirs}"
-        else:
-            verdicts[name] = _difference(theirs, mine)
-        is_cache = name == "cache" and isinstance(theirs, dict) and "equal" not in verdicts[name]
-        if is_cache and _difference({0: theirs[0]}, {0: theirs[1]}).startswith("differs"):
-            verdicts[name] = f"was wrong before: not as without a cache; now: {verdicts[name]}"
-        is_search = name == "beam search" and verdicts[name].startswith("differs")
-        if is_search and mine[0].equal(mine[1]):
-            verdicts[name] = "as without a cache; the search of transformers is another one now"
+        verdicts[name] = _verdict(name, before.get(name), mine)
     return verdicts
+
+
+def _verdict(name: str, theirs: Any, mine: Any) -> str:
+    """What becomes of one observation: its tensors, or the error that it ended with, or None."""
+    if isinstance(mine, str):
+        verdict = f"failed before, too: {theirs}" if isinstance(theirs, str) else f"fails: {mine}"
+    elif theirs is None:
+        verdict = "runs"
+    elif isinstance(theirs, str):
+        verdict = f"runs; failed before: {theirs}"
+    else:
+        verdict = _difference(theirs, mine)
+    if name == "cache" and isinstance(theirs, dict) and "equal" not in verdict:
+        if _difference({0: theirs[0]}, {0: theirs[1]}).startswith("differs"):
+            return f"was wrong before: not as without a cache; now: {verdict}"
+    if name == "beam search" and verdict.startswith("differs") and mine[0].equal(mine[1]):
+        return "as without a cache; the search of transformers is another one now"
+    return verdict
 
 
 def _difference(theirs: Any, mine: Any) -> str:

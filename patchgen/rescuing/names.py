@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen import disk
+from patchgen.author.align.file import imported_names, of_lines, with_cuts
 from patchgen.rescuing.rewrite import Note
 from patchgen.rescuing.sources import PACKAGE, Module, Sources, names_read
 from patchgen.syntax.bound import bound_by
@@ -63,7 +64,9 @@ class Resolver:
     """Decide for names, with the old release's text and the running transformers."""
 
     def __init__(self, old: Sources, new: Sources, clean: Callable[[str], str]) -> None:
-        self.old, self.new, self.clean = old, new, clean
+        self.old = old
+        self.new = new
+        self.clean = clean
         self.own_code: dict[str, str] = {}  # of the file that is ported
         self.defaults: list[str] = []  # lines of configurations
         text = disk.text_of(Path(__file__).with_name("support.py"))
@@ -71,16 +74,19 @@ class Resolver:
 
     def is_same(self, module: str, name: str) -> bool:
         """Whether a model's definition, and all that it reads of its module, is as it was."""
-        first, second = self.old.find(module, name), self.new.find(module, name)
-        if first is None or second is None:
-            return first is second
+        before = self.old.find(module, name)
+        after = self.new.find(module, name)
+        if before is None or after is None:
+            return before is after
         seen = [name]
         for read_name in seen:
-            mine, theirs = first[0].bindings.get(read_name), second[0].bindings.get(read_name)
-            if mine is not None and (theirs is None or plain_text(mine) != plain_text(theirs)):
+            mine = before[0].bindings.get(read_name)
+            if mine is None:
+                continue
+            theirs = after[0].bindings.get(read_name)
+            if theirs is None or plain_text(mine) != plain_text(theirs):
                 return False
-            read = names_read(mine) if mine is not None else set()
-            seen += sorted(read.difference(seen, ["logger"]))
+            seen += sorted(names_read(mine).difference(seen, ["logger"]))
         return True
 
     def decide(
@@ -114,13 +120,14 @@ class Resolver:
 
     def copy(self, names: Names, module: Module, name: str, defined: set[str]) -> None:
         """Copy the definition of `name` in `module`, those that it reads first."""
-        if name in names.copied or name in defined and module is not self.support:
-            if name in defined and name != "logger":
+        is_support = module is self.support
+        is_defined = name in defined
+        if name in names.copied or (is_defined and not is_support):
+            if is_defined and name != "logger":
                 names.left.append(f"`{name}` of {module.name} would stand beside the file's own")
             return
-        node = module.bindings[name]
-        text = module.source(node)
-        if module is not self.support:
+        text = module.source(module.bindings[name])
+        if not is_support:
             text = self.clean(absolute(module, text))
         names.copied[name] = Copied(name, module.name, text)  # a circle ends here
         self.follow(names, module, ast.parse(text), defined | {name})
@@ -128,16 +135,17 @@ class Resolver:
 
     def follow(self, names: Names, module: Module, tree: ast.AST, defined: set[str]) -> None:
         """Copy or import what a copied text reads of its module."""
-        for read in sorted(names_read(tree) - imported(tree)):
-            own_code, theirs = self.own_code.get(read), module.bindings.get(read)
-            if own_code and theirs and read != "logger" and own_code != plain_text(theirs):
-                what = f"copied code of {module.name} reads the file's own `{read}`, another one"
-                names.left.append(what)
+        for read in sorted(names_read(tree) - imported_names(tree)):
+            is_bound = read in module.bindings
+            if is_bound and read in self.own_code and read != "logger":
+                if self.own_code[read] != plain_text(module.bindings[read]):
+                    what = f"copied code of {module.name} reads the file's own `{read}`"
+                    names.left.append(f"{what}, another one")
             if read in names.copied or read in defined:
                 continue
-            if read in module.bindings and module is self.support or read == "logger":
+            if (is_bound and module is self.support) or read == "logger":
                 self.copy(names, module, read, defined)
-            elif read in module.bindings or read in module.imports:
+            elif is_bound or read in module.imports:
                 line = self.line(names, module, read, read, defined)
                 if line:
                     names.imports[line] = None
@@ -171,15 +179,6 @@ class Resolver:
                 names.imports["from transformers.generation import GenerationMixin"] = None
 
 
-def imported(tree: ast.AST) -> set[str]:
-    """The names that imports bind, wherever they stand."""
-    bound: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            bound.update(map(bound_by, node.names))
-    return bound
-
-
 def aliased(name: str, bound: str) -> str:
     """`name as bound`, as an import has it."""
     return name if bound == name.split(".")[0] else f"{name} as {bound}"
@@ -187,13 +186,10 @@ def aliased(name: str, bound: str) -> str:
 
 def absolute(module: Module, text: str) -> str:
     """The text of a definition of `module`, with the imports in it by absolute names."""
-    lines = text.splitlines(keepends=True)
-    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
-    # From the last one on, so that the numbers of the lines above stay true.
-    for node in sorted(nodes, key=lambda node: -node.lineno):
-        if not node.level:
-            continue
-        named = ast.ImportFrom(module.absolute(node), node.names, 0)
-        indent = " " * node.col_offset
-        lines[node.lineno - 1 : node.end_lineno] = [f"{indent}{ast.unparse(named)}\n"]
-    return "".join(lines)
+    cuts = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            named = ast.ImportFrom(module.absolute(node), node.names, 0)
+            line = " " * node.col_offset + ast.unparse(named)
+            cuts.append(of_lines(node.lineno, node.end_lineno or 0, [line]))
+    return with_cuts(text, cuts)

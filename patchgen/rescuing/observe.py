@@ -218,15 +218,15 @@ def load_checkpoint(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str
     loaded = model.load_state_dict(weights, strict=False)
     # A tied weight is in a checkpoint once.
     filled = {tensor.data_ptr() for name, tensor in state.items() if name in weights}
-    missing = [name for name in loaded.missing_keys if state[name].data_ptr() not in filled]
-    keys = {
-        "missing": _without_ignored(missing, model, "missing"),
-        "unexpected": _without_ignored(loaded.unexpected_keys, model, "unexpected"),
-    }
-    if all(keys.values()):
-        said = [f"{kind} {len(names)}, such as {names[0]}" for kind, names in keys.items()]
-        raise SystemExit(f"the checkpoint has other names: {'; '.join(said)}")
-    return keys
+    unfilled = [name for name in loaded.missing_keys if state[name].data_ptr() not in filled]
+    missing = _without_ignored(unfilled, model, "missing")
+    unexpected = _without_ignored(loaded.unexpected_keys, model, "unexpected")
+    if missing and unexpected:
+        raise SystemExit(
+            f"the checkpoint has other names: missing {len(missing)}, such as {missing[0]}; "
+            f"unexpected {len(unexpected)}, such as {unexpected[0]}"
+        )
+    return {"missing": missing, "unexpected": unexpected}
 
 
 def _without_ignored(names: Iterable[str], model: Any, kind: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 import libcst as cst
 import libcst.matchers as m
 
+from patchgen.author.align.file import imported_names
 from patchgen.rescuing.classes import CONFIGS, Classes, with_lines
-from patchgen.rescuing.names import Copied, Names, Resolver, absolute, imported, is_there
+from patchgen.rescuing.names import Copied, Names, Resolver, absolute, is_there
 from patchgen.rescuing.rewrite import Note, rewrite
 from patchgen.rescuing.sources import PACKAGE, Module, Sources, imports_of, source_of
 from patchgen.syntax.same import plain_text
@@ -73,26 +75,21 @@ def _port(text: str, texts: Mapping[str, str], resolver: Resolver, names: Names)
     resolver.own_code = {name: plain_text(node) for name, node in bound.items()}
     module = cst.parse_module(changed)
     if resolver.defaults:
-        own = sorted(defined & classes.bases.keys())
-        configurations = [name for name in own if _is_root_config(classes, name)]
-        for name in configurations:
-            module = _with_members(module, name, "\n".join(resolver.defaults), first=True)
-            lost = ", ".join(resolver.defaults)
-            names.notes.append(Note(0, name, f"configurations lost: {lost}"))
+        lost = ", ".join(resolver.defaults)
+        for name in sorted(defined & classes.bases.keys()):
+            # A configuration that derives from one of transformers.
+            if classes.is_config(name) and not CONFIGS.isdisjoint(classes.bases[name]):
+                module = _with_members(module, name, "\n".join(resolver.defaults), first=True)
+                names.notes.append(Note(0, name, f"configurations lost: {lost}"))
     text = _with_imports(module.code, resolver, names, defined)
     tree = ast.parse(text)
-    resolver.need(names, tree, defined | imported(tree))
+    resolver.need(names, tree, defined | imported_names(tree))
     for copied in [*names.copied.values()]:
         resolver.need(names, ast.parse(copied.text), defined)
     text = _assembled(text, names, resolver.old)
     text = _with_lost_methods(text, resolver, names)
     copies = [(definition.name, definition.module) for definition in names.copied.values()]
     return Ported(text, [*notes, *names.notes], names.left, copies)
-
-
-def _is_root_config(classes: Classes, name: str) -> bool:
-    """Whether it is a configuration that derives from one of transformers."""
-    return classes.is_config(name) and not CONFIGS.isdisjoint(classes.bases[name])
 
 
 def _with_lost_methods(text: str, resolver: Resolver, names: Names) -> str:
@@ -103,7 +100,7 @@ def _with_lost_methods(text: str, resolver: Resolver, names: Names) -> str:
     more = Names()
     tree = ast.parse(text)
     old = resolver.old
-    defined = {*Module("", text, False).bindings, *imported(tree)}
+    defined = {*Module("", text, False).bindings, *imported_names(tree)}
     for owner, methods in _lost_methods(classes, tree, old).items():
         for source, method in methods:
             added = _clean(absolute(source, _dedented(source, method)))
@@ -128,9 +125,10 @@ def _clean(text: str) -> str:
 
     changed = m.replace(cst.parse_module(text), DOCUMENTED, rest)
     tree = cst.ensure_type(changed, cst.Module)
-    inner = Classes()
-    inner.read(tree)
-    return rewrite(tree.code, inner, keeps_tuples="Cache" not in text, is_copy=True)[0]
+    classes = Classes()
+    classes.read(tree)
+    rewritten, _ = rewrite(tree.code, classes, keeps_tuples="Cache" not in text, is_copy=True)
+    return rewritten
 
 
 def _dedented(module: Module, node: ast.FunctionDef) -> str:
@@ -184,41 +182,43 @@ def _lost_defaults(everything: str, old: Sources, given: Mapping[str, Any]) -> l
     from transformers import GenerationConfig, PreTrainedConfig
 
     old_class = old.find("transformers.configuration_utils", "PretrainedConfig")
-    usual, settings = PreTrainedConfig(), GenerationConfig()
+    usual = PreTrainedConfig()
+    settings = GenerationConfig()
     lost: dict[str, ast.expr] = {}
-    if old_class:
-        for node in ast.walk(old_class[1]):
-            match node:
-                case ast.Assign(
-                    targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
-                    value=ast.Call(func=ast.Attribute(attr="pop"), args=[_, default]),
-                ) if isinstance(default, ast.Constant | ast.Dict):
-                    lost[name] = default
-                # What `generate` takes by default; what has a value belongs to its configuration.
-                case ast.Return(value=ast.Dict(keys=keys, values=values)):
-                    for key, value in zip(keys, values, strict=True):
-                        if isinstance(key, ast.Constant) and ast.unparse(value) == "None":
-                            lost.setdefault(str(key.value), value)
+    inside = ast.walk(old_class[1]) if old_class is not None else ()
+    for node in inside:
+        match node:
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
+                value=ast.Call(func=ast.Attribute(attr="pop"), args=[_, default]),
+            ) if isinstance(default, ast.Constant | ast.Dict):
+                lost[name] = default
+            # What `generate` takes by default; what has a value belongs to its configuration.
+            case ast.Return(value=ast.Dict(keys=keys, values=values)):
+                for key, value in zip(keys, values, strict=True):
+                    if isinstance(key, ast.Constant) and ast.unparse(value) == "None":
+                        lost.setdefault(str(key.value), value)
     if "rope_scaling" in everything:
         lost["rope_scaling"] = ast.Constant(None)
-    stated = {k: value for k, value in given.items() if not isinstance(value, list | dict)}
-    lost |= {k: ast.Constant(value) for k, value in stated.items() if hasattr(settings, k)}
-    return [
-        # A setting of `generate` is written to no configuration, unless it is annotated.
-        f"{name}{': object' * hasattr(settings, name)} = {ast.unparse(value)}"
-        for name, value in lost.items()
-        if (f".{name}" in everything or name in ("tie_word_embeddings", "rope_scaling"))
-        and not hasattr(usual, name)
-    ]
+    for name, stated in given.items():
+        if hasattr(settings, name) and not isinstance(stated, list | dict):
+            lost[name] = ast.Constant(stated)
+    lines = []
+    for name, value in lost.items():
+        is_read = f".{name}" in everything or name in ("tie_word_embeddings", "rope_scaling")
+        if is_read and not hasattr(usual, name):
+            # A setting of `generate` is written to no configuration, unless it is annotated.
+            annotation = ": object" if hasattr(settings, name) else ""
+            lines.append(f"{name}{annotation} = {ast.unparse(value)}")
+    return lines
 
 
 def _with_members(module: cst.Module, owner: str, text: str, *, first: bool = False) -> cst.Module:
-    body = [
-        with_lines(node, text, first=first)
-        if isinstance(node, cst.ClassDef) and node.name.value == owner
-        else node
-        for node in module.body
-    ]
+    body: list[cst.BaseStatement | cst.SimpleStatementLine] = []
+    for node in module.body:
+        if isinstance(node, cst.ClassDef) and node.name.value == owner:
+            node = with_lines(node, text, first=first)
+        body.append(node)
     return module.with_changes(body=body)
 
 
@@ -246,13 +246,13 @@ def _with_imports(text: str, resolver: Resolver, names: Names, defined: set[str]
                 line = line or resolver.decide(names, source, name, bound, defined)
                 if line:
                     kept.append(line)
-        indent = " " * node.col_offset
-        new = "".join(f"{indent}{line}\n" for line in _joined(kept))
-        if not new and indent:
-            new = f"{indent}pass\n"
+        new = "".join(f"{line}\n" for line in _joined(kept))
+        if not new and node.col_offset:
+            new = "pass\n"
         before = "".join(lines[node.lineno - 1 : node.end_lineno])
-        if ast.dump(ast.parse(before.strip())) != ast.dump(ast.parse(new.strip())):
-            lines[node.lineno - 1 : node.end_lineno] = [new]
+        if ast.dump(ast.parse(before.strip())) != ast.dump(ast.parse(new)):
+            changed = textwrap.indent(new, " " * node.col_offset)
+            lines[node.lineno - 1 : node.end_lineno] = [changed]
     return "".join(lines)
 
 
@@ -264,12 +264,12 @@ def _comes_from_elsewhere(name: str, module: Module) -> bool:
 
 def _joined(lines: list[str]) -> list[str]:
     """One line for each module."""
-    by_module: dict[str, list[str]] = {}
+    by_module: dict[str, list[str]] = defaultdict(list)
     plain = []
     for line in dict.fromkeys(lines):
         if line.startswith("from "):
-            module, _, name = line[5:].partition(" import ")
-            by_module.setdefault(module, []).append(name)
+            module, _, name = line.removeprefix("from ").partition(" import ")
+            by_module[module].append(name)
         else:
             plain.append(line)
     return plain + [f"from {module} import {', '.join(n)}" for module, n in by_module.items()]
@@ -277,34 +277,38 @@ def _joined(lines: list[str]) -> list[str]:
 
 def _assembled(text: str, names: Names, old: Sources) -> str:
     """The text with the copied definitions after its imports."""
-    nodes = [n for n in ast.parse(text).body if isinstance(n, ast.Import | ast.ImportFrom)]
-    here = set()
-    for node in nodes:
-        start = ""
-        if isinstance(node, ast.ImportFrom):
-            start = f"from {'.' * node.level}{node.module or ''} "
-        here |= {f"{start}import {ast.unparse(alias)}" for alias in node.names}
-    imports = "".join(f"{line}\n" for line in _joined([o for o in names.imports if o not in here]))
-    licence = "by the HuggingFace team under the Apache License 2.0"
+    end = 0
+    here: set[str] = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            end = node.end_lineno or 0
+            start = ""
+            if isinstance(node, ast.ImportFrom):
+                start = f"from {'.' * node.level}{node.module or ''} "
+            here.update(f"{start}import {ast.unparse(alias)}" for alias in node.names)
+    block = _joined([line for line in names.imports if line not in here])
+    for definition in _in_order(names.copied):
+        origin = "patchgen"
+        if not definition.module.startswith("patchgen."):
+            licence = "by the HuggingFace team under the Apache License 2.0"
+            origin = f"{definition.module} of transformers {old.version}, {licence}"
+        block += ["", "", f"# Copied from {origin}", definition.text.rstrip()]
+    if not block:
+        return text
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[:end], *(f"{line}\n" for line in block), "\n", *lines[end:]])
+
+
+def _in_order(copied: Mapping[str, Copied]) -> list[Copied]:
+    """The definitions, each below those that it reads at import."""
     placed: dict[str, Copied] = {}
 
     def put(name: str, above: tuple[str, ...]) -> None:
-        """Place a definition below those that it reads at import."""
-        for read in references(ast.parse(names.copied[name].text).body):
-            if read.eager and read.name in names.copied.keys() - {*placed, *above}:
+        for read in references(ast.parse(copied[name].text).body):
+            if read.eager and read.name in copied.keys() - {*placed, *above}:
                 put(read.name, (*above, read.name))
-        placed.setdefault(name, names.copied[name])
+        placed.setdefault(name, copied[name])
 
-    for name in names.copied:
+    for name in copied:
         put(name, (name,))
-    parts = []
-    for definition in placed.values():
-        origin = f"{definition.module} of transformers {old.version}, {licence}"
-        origin = "patchgen" if definition.module.startswith("patchgen.") else origin
-        parts.append(f"# Copied from {origin}\n{definition.text.rstrip()}\n")
-    if not imports and not parts:
-        return text
-    at = max((node.end_lineno or 0 for node in nodes), default=0)
-    lines = text.splitlines(keepends=True)
-    block = imports + "".join(f"\n\n{part}" for part in parts)
-    return "".join([*lines[:at], block, "\n", *lines[at:]])
+    return [*placed.values()]

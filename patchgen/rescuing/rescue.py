@@ -6,6 +6,7 @@ import ast
 import importlib.metadata
 import itertools
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,7 +149,8 @@ def release_of(repository: Repository, releases: Sequence[Release]) -> Release:
     old = [release for release in releases if release.order < (5,)]
     old.sort(key=lambda release: release.order)
     if not old:
-        what, hint = "no release before 5 is at hand", "--from and --download fetch one"
+        what = "no release before 5 is at hand"
+        hint = "--from and --download fetch one"
         raise PatchgenError("PG807", Location("transformers"), what, hint)
     stated = str(repository.settings.get("transformers_version", ""))
     if stated.startswith("4"):
@@ -156,11 +158,15 @@ def release_of(repository: Repository, releases: Sequence[Release]) -> Release:
     wanted: set[tuple[str, str]] = set()
     for text in repository.texts.values():
         for node in imports_of(ast.parse(text)):
-            names = [alias.name for alias in node.names if alias.name != "*"]
-            wanted.update((source_of(node), name) for name in names)
-    texts = [Sources(release.root(), release.version) for release in old]
-    lacking = [sum(not sources.has(*name) for name in wanted) for sources in texts]
-    return old[lacking.index(min(lacking))]
+            for alias in node.names:
+                if alias.name != "*":
+                    wanted.add((source_of(node), alias.name))
+
+    def lacking(release: Release) -> int:
+        sources = Sources(release.root(), release.version)
+        return sum(not sources.has(module, name) for module, name in wanted)
+
+    return min(old, key=lacking)
 
 
 def auto_map_of(
@@ -176,12 +182,12 @@ def auto_map_of(
         classes.read(cst.parse_module(text))
         for name in _classes_in(text):
             places[name] = f"{file.removesuffix('.py')}.{name}"
-    models: dict[str, list[str]] = {}  # by auto class
+    models: dict[str, list[str]] = defaultdict(list)  # by auto class
     for text in given_texts.values():
         for name in _classes_in(text):
             auto = next((auto for part, auto in AUTO.items() if part in name), None)
             if auto is not None and classes.is_model(name) and "PreTrained" not in name:
-                models.setdefault(auto, []).append(name)
+                models[auto].append(name)
     configs = []
     for auto in AUTO.values():
         configs += [classes.value(name, "config_class") for name in models.get(auto, ())]
@@ -236,16 +242,19 @@ def _verify(
     settings = repository.settings
     if checkpoint is not None:
         settings = read_settings(checkpoint) or settings
-    given = {k: v for k, v in settings.items() if k not in NOT_GIVEN}
+    plan: dict[str, Any] = {
+        "config": result.auto_map["AutoConfig"],
+        "model": result.auto_map[auto],
+        "auto": auto,
+        "given": {name: value for name, value in settings.items() if name not in NOT_GIVEN},
+        "checkpoint": str(checkpoint.resolve()) if checkpoint else "",
+        "eager": any(map(caps_scores, repository.texts.values())),
+    }
     texts = result.texts
     with disk.scratch() as folder:
 
         def observed(side: str, files: Mapping[str, str], paths: Sequence[str]) -> str:
             disk.fill(folder / side, files)
-            weights = str(checkpoint.resolve()) if checkpoint else ""
-            classes = {"config": result.auto_map["AutoConfig"], "model": result.auto_map[auto]}
-            plan: dict[str, Any] = {**classes, "auto": auto, "given": given, "checkpoint": weights}
-            plan["eager"] = any(map(caps_scores, repository.texts.values()))
             why = run(side, folder, plan, paths)
             if checkpoint is not None and why.startswith("the checkpoint"):
                 raise PatchgenError("PG863", Location(str(checkpoint)), f"does not fit: {why}")

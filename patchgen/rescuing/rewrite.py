@@ -271,10 +271,10 @@ class Rewriter(cst.CSTTransformer):
 
     def _has_passing_buffers(self, owner: str) -> bool:
         methods = self.classes.methods.get(owner, {})
-        return any(
-            m.findall(method, m.Call(func=m.Attribute(attr=m.Name("register_buffer"))))
-            for method in methods.values()
-        ) or ("__init__" in methods and self._keeps_tensors(methods["__init__"]))
+        registering = m.Call(func=m.Attribute(attr=m.Name("register_buffer")))
+        if any(m.findall(method, registering) for method in methods.values()):
+            return True
+        return "__init__" in methods and self._keeps_tensors(methods["__init__"])
 
     def _keeps_tensors(self, init: cst.FunctionDef) -> bool:
         """Whether a layer keeps what a function computes as a plain attribute."""

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen import disk
-from patchgen.author.align.file import absolute_module
+from patchgen.author.align.file import absolute_module, imports_in
 from patchgen.author.resolve import resolver_of
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.bound import bound_by, bound_names
+from patchgen.syntax.bound import bound_names
+from patchgen.syntax.trees import names_within
 
 PACKAGE = "transformers"
 
@@ -33,25 +34,24 @@ class Module:
     def bindings(self) -> dict[str, ast.stmt]:
         """The last definition of a name, or else the last statement that binds it."""
         definitions = (ast.FunctionDef, ast.ClassDef)
-        nodes = sorted(self.tree.body, key=lambda node: isinstance(node, definitions))
-        return {name: node for node in nodes for name in defined_by(node)}
+        bindings: dict[str, ast.stmt] = {}
+        for node in sorted(self.tree.body, key=lambda node: isinstance(node, definitions)):
+            bindings |= dict.fromkeys(defined_by(node), node)
+        return bindings
 
     @functools.cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
         """Each name that is imported anywhere, as its module and its name there."""
-        names: dict[str, tuple[str, str]] = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.ImportFrom):
-                source = self.absolute(node)
-                names |= {alias.asname or alias.name: (source, alias.name) for alias in node.names}
-            elif isinstance(node, ast.Import):
-                for alias in node.names:
-                    names[bound_by(alias)] = (alias.name if alias.asname else bound_by(alias), "")
-        return names
+        return imports_in(self.tree, self._place)
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """The module that an import names."""
-        return absolute_module(node, self.name + "." * self.is_package)
+        return absolute_module(node, self._place)
+
+    @property
+    def _place(self) -> str:
+        """The dotted name, of which the package is what stands before the last dot."""
+        return f"{self.name}." if self.is_package else self.name
 
     def source(self, node: ast.stmt) -> str:
         """The text of a statement, with its decorators."""
@@ -97,8 +97,10 @@ class Sources:
     def general_module(self, name: str) -> str | None:
         """The first of the general modules, which belong to no model, that defines `name`."""
         package = self.root / PACKAGE
-        folders = (package, package / "utils", package / "integrations")
-        for path in sorted(path for folder in folders for path in folder.glob("*.py")):
+        paths: list[Path] = []
+        for folder in (package, package / "utils", package / "integrations"):
+            paths += folder.glob("*.py")
+        for path in sorted(paths):
             module = self.module(".".join(path.relative_to(self.root).with_suffix("").parts))
             # To parse them all takes seconds.
             if module is not None and name in module.text and name in module.bindings:
@@ -112,8 +114,7 @@ class Sources:
 
 def names_read(node: ast.AST) -> set[str]:
     """The names that code reads, also inside its functions; those of builtins too."""
-    names = (part for part in ast.walk(node) if isinstance(part, ast.Name))
-    return {name.id for name in names if isinstance(name.ctx, ast.Load)}
+    return {name.id for name in names_within(node) if isinstance(name.ctx, ast.Load)}
 
 
 def imports_of(tree: ast.Module) -> Iterator[ast.ImportFrom]:

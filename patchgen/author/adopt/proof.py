@@ -11,7 +11,7 @@ from pathlib import Path
 
 from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.read import with_plain_super
-from patchgen.author.align.file import Definition, File, plain_definition, read_file
+from patchgen.author.align.file import Definition, File, imported_names, plain_definition, read_file
 from patchgen.author.modular_text import flatten_text, output_name
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.bound import bound_by, bound_names, names_in
@@ -50,23 +50,23 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
 
     They are neither imports nor classes nor functions.
     """
-    read = _read_by_code(forked.fork)
+    fork = forked.fork
+    renamed = {new for new, old in forked.pairs.items() if new != old}
+    # The converter gives constants no other names.
+    constants = {name for name in renamed if fork.definitions[name].kind == "assign"}
     # Where only some classes have other names, what says one of those is not the parent's.
-    renamed: set[str] = set()
-    if any(forked.pairs.get(name) == name for name in forked.fork.classes):
-        renamed = {new for new, old in forked.pairs.items() if new != old} - forked.alone
-    constants: set[str] = set()  # those that the fork renamed: the converter does not
-    for new, old in forked.pairs.items():
-        if new != old and forked.fork.definitions[new].kind == "assign":
-            constants.add(new)
+    foreign: set[str] = set()
+    if any(forked.pairs.get(name) == name for name in fork.classes):
+        foreign = renamed - forked.alone
+    read = _read_by_code(fork)
     theirs: set[str] = set()
     for node in forked.parent.tree.body:
         bound = {*bound_names([node])}
         # What follows the parent has its statements; a model of its own has those that it reads.
         is_followed = forked.follows or not bound or not bound.isdisjoint(read)
-        if is_followed and bound.isdisjoint(constants) and renamed.isdisjoint(names_in([node])):
+        if is_followed and bound.isdisjoint(constants) and foreign.isdisjoint(names_in([node])):
             theirs.add(plain_text(node))
-    return [node for node in _statements(forked.fork, read) if plain_text(node) not in theirs]
+    return [node for node in _statements(fork, read) if plain_text(node) not in theirs]
 
 
 def _statements(fork: File, read: set[str]) -> list[ast.stmt]:
@@ -79,10 +79,7 @@ def _statements(fork: File, read: set[str]) -> list[ast.stmt]:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
         names = set(bound_names([node]))
-        imported: set[str] = set()
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Import | ast.ImportFrom):
-                imported.update(map(bound_by, inner.names))
+        imported = imported_names(node)
         # What is imported and read by nobody is no statement of its own.
         if imported and names <= imported - read:
             continue

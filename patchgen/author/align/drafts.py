@@ -8,7 +8,6 @@ it is the expression.
 from __future__ import annotations
 
 import ast
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -116,11 +115,15 @@ def _with_rest(old: ast.expr, new: ast.expr, *, is_last: bool = False) -> Pair |
     step = -1 if is_last else 1
     before = arguments(old)[::step]
     after = arguments(new)[::step]
-    same = len(os.path.commonprefix([[*map(key, before)], [*map(key, after)]]))
+    same = 0
+    for mine, theirs in zip(before, after, strict=False):
+        if key(mine) != key(theirs):
+            break
+        # The converter puts arguments in front of `**kwargs`, which `...` would stand for.
+        if isinstance(mine, ast.keyword) and mine.arg is None:
+            return None
+        same += 1
     if not same and not is_last:
-        return None
-    # The converter puts arguments in front of `**kwargs`, which `...` would stand for.
-    if any(isinstance(n, ast.keyword) and n.arg is None for n in before[:same]):
         return None
     left = _with_dots(old, before[same:][::step], is_last)
     right = _with_dots(new, after[same:][::step], is_last)
@@ -139,14 +142,16 @@ def _by_name(old: ast.expr, new: ast.expr) -> Pair | None:
     """Two calls of the same with `...` for all but the keywords of which only one has the like."""
     if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
         return None
-    before = [*map(key, (old.func, *old.args))]
-    after = [*map(key, (new.func, *new.args))]
+    before = [key(node) for node in (old.func, *old.args)]
+    after = [key(node) for node in (new.func, *new.args)]
     if before != after:
         return None
     dots = ast.Constant(...)
     gone = _differing(old.keywords, new.keywords)
     added = _differing(new.keywords, old.keywords)
-    return ast.Call(old.func, [dots], gone), ast.Call(new.func, [dots], added)
+    without = ast.Call(old.func, [dots], gone)
+    with_added = ast.Call(new.func, [dots], added)
+    return without, with_added
 
 
 def _differing(keywords: Sequence[ast.keyword], others: Sequence[ast.keyword]) -> list[ast.keyword]:

@@ -128,11 +128,8 @@ class File:
         """What imports below `if` and `try` bind, by name, with the statement at the top level."""
         bound: dict[str, ast.stmt] = {}
         for node in self.tree.body:
-            if not isinstance(node, ast.If | ast.Try):
-                continue
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.Import | ast.ImportFrom):
-                    bound |= dict.fromkeys(map(bound_by, inner.names), node)
+            if isinstance(node, ast.If | ast.Try):
+                bound |= dict.fromkeys(imported_names(node), node)
         return bound
 
     @cached_property
@@ -182,6 +179,30 @@ def absolute_module(node: ast.ImportFrom, module: str) -> str:
     """The module that an import names in the file of `module`."""
     above = module.split(".")[: -node.level] if node.level else []
     return ".".join(filter(None, [*above, node.module]))
+
+
+def imports_in(tree: ast.AST, module: str) -> dict[str, tuple[str, str]]:
+    """What imports anywhere in the file of `module` bind: a module, and a name in it or ""."""
+    bound: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            source = absolute_module(node, module)
+            for alias in node.names:
+                bound[bound_by(alias)] = source, alias.name
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                # `import a.b` binds a, `import a.b as c` binds a.b.
+                bound[bound_by(alias)] = alias.name if alias.asname else bound_by(alias), ""
+    return bound
+
+
+def imported_names(tree: ast.AST) -> set[str]:
+    """The names that imports bind, wherever they stand."""
+    bound: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound.update(map(bound_by, node.names))
+    return bound
 
 
 def import_of(node: ast.Import | ast.ImportFrom, alias: ast.alias, module: str) -> str:
@@ -291,6 +312,12 @@ def of_lines(first: int, last: int, lines: Iterable[str]) -> Cut:
     None are replaced if `last` is before `first`: then the new ones go before line `first`.
     """
     return Cut((first, 0), (last + 1, 0), "".join(f"{line}\n" for line in lines))
+
+
+def replacing(node: ast.expr | ast.arg | ast.stmt, text: str) -> Cut:
+    """The cut that puts `text` in the place of a node."""
+    end = node.end_lineno or 0, node.end_col_offset or 0
+    return Cut((node.lineno, node.col_offset), end, text)
 
 
 def with_cuts(text: str, cuts: Iterable[Cut]) -> str:

@@ -69,12 +69,16 @@ def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Rows:
     """Two suites: equal statements first, then alike ones between them."""
     rows: list[Row] = []
     i = j = 0
-    for a, b in (*_pair(old, new).items(), (len(old), len(new))):
-        if i < a or j < b:
-            rows.append(Row("changed", tuple(old[i:a]), tuple(new[j:b])))
-        if a < len(old):
+    pairs = _pair(old, new)
+    for a, b in [*pairs.items(), (len(old), len(new))]:
+        removed = tuple(old[i:a])
+        added = tuple(new[j:b])
+        if removed or added:
+            rows.append(Row("changed", removed, added))
+        if a in pairs:
             rows.append(_beside(old[a], new[b]))
-        i, j = a + 1, b + 1
+        i = a + 1
+        j = b + 1
     return tuple(rows)
 
 
@@ -103,16 +107,18 @@ def _pair(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> dict[int, int]:
 def _best_pairs(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Places:
     """The places of compound statements that are alike, in order: those that sum to most."""
     # best[i][j] is the sum and the pairs of the first i old and the first j new statements.
-    best: list[list[tuple[float, Places]]] = [[(0.0, ())] * (len(new) + 1)]
+    nothing: tuple[float, Places] = (0.0, ())
+    best = [[nothing] * (len(new) + 1)]
     for i, before in enumerate(old):
-        line: list[tuple[float, Places]] = [(0.0, ())]
+        above = best[-1]
+        line = [nothing]
         for j, after in enumerate(new):
-            choice = max(best[i][j + 1], line[j], key=itemgetter(0))
+            choice = max(above[j + 1], line[j], key=itemgetter(0))
             alike = 0.0
             if isinstance(before, _OPENED) and type(before) is type(after):
                 alike = measure_similarity(before, after)
             if alike >= _ALIKE:
-                score, pairs = best[i][j]
+                score, pairs = above[j]
                 paired = score + alike, (*pairs, (i, j))
                 choice = max(choice, paired, key=itemgetter(0))
             line.append(choice)

@@ -133,12 +133,6 @@ def in_place_of(node: ast.stmt, text: str) -> Code:
     return read_code((_CLASS if node.col_offset else "") + text)
 
 
-def replacing(node: ast.expr | ast.arg | ast.stmt, text: str) -> Cut:
-    """The cut that puts `text` in the place of a node."""
-    end = node.end_lineno or 0, node.end_col_offset or 0
-    return Cut((node.lineno, node.col_offset), end, text)
-
-
 # What a node stands in
 
 

@@ -13,8 +13,7 @@ import re
 from collections import defaultdict
 from difflib import SequenceMatcher
 
-from patchgen.author.align.file import Cut, Definition, read_file, with_cuts
-from patchgen.author.rebase.code import replacing
+from patchgen.author.align.file import Cut, Definition, read_file, replacing, with_cuts
 from patchgen.author.rebase.releases import Tree
 from patchgen.compiler.emit.release import find_home
 from patchgen.syntax.same import plain_text
@@ -33,14 +32,16 @@ def follow_imports(text: str, trees: tuple[Tree, Tree]) -> str:
         if node.module.partition(".")[0] != "transformers":
             continue
         statements: dict[str, list[ast.alias]] = defaultdict(list)
+        is_moved = False
         for alias in node.names:
             module, name = find_new_place(node.module, alias.name, trees)
+            is_moved |= (module, name) != (node.module, alias.name)
             bound = alias.asname or alias.name
-            statements[module].append(ast.alias(name, bound if bound != name else None))
-        before = [alias.name for alias in node.names]
-        if before != [alias.name for alias in statements.get(node.module, ())]:
-            lines = [ast.unparse(ast.ImportFrom(m, names, 0)) for m, names in statements.items()]
-            cuts.append(replacing(node, "\n".join(lines)))
+            asname = bound if bound != name else None
+            statements[module].append(ast.alias(name, asname))
+        if is_moved:
+            imports = [ast.ImportFrom(module, names, 0) for module, names in statements.items()]
+            cuts.append(replacing(node, "\n".join(map(ast.unparse, imports))))
     return with_cuts(text, cuts)
 
 

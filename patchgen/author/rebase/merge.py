@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from patchgen.author.adopt.classes import decorators_added
 from patchgen.author.align.drafts import Draft, drafts, is_made_up
-from patchgen.author.align.file import Cut
+from patchgen.author.align.file import Cut, replacing
 from patchgen.author.align.suites import exchanged, head_texts, key, suites_of
 from patchgen.author.rebase.code import (
     Clash,
@@ -33,7 +33,6 @@ from patchgen.author.rebase.code import (
     clash,
     flow_of,
     in_place_of,
-    replacing,
 )
 from patchgen.author.rebase.head import with_parameters, without_decorators
 from patchgen.author.rebase.meaning import doubts_of
@@ -162,17 +161,24 @@ def _renames(base: Function, side: Function, other: Function) -> Renames:
     """What `side` calls otherwise than `base`; `other` is the version that would have to follow."""
     before = {*_count(_KEYWORD, base)}
     after = {*_count(_KEYWORD, side)}
+    keywords = (before - after, after - before)
     variables = _changed_variables(base, side, other)
-    every = (_changed_attributes(base, side, other), variables, (before - after, after - before))
+    attributes = _changed_attributes(base, side, other)
+    every = (attributes, variables, keywords)
     if not any(left and came for left, came in every):
         return Renames()
     all_left, all_came = zip(*every, strict=True)
     old_texts = [spot.text for spot in flow_of(base)]
     new_texts = [spot.text for spot in flow_of(side)]
-    masked = [_masked(text, all_left) for text in old_texts]
-    votes = Counter(_paired(masked, [_masked(text, all_came) for text in new_texts]))
+    old_masked = [_masked(text, all_left) for text in old_texts]
+    new_masked = [_masked(text, all_came) for text in new_texts]
+    votes = Counter(_paired(old_masked, new_masked))
     votes.update(_renamed_parameters(base, side, *variables))
-    named = Renames(*(_elected(votes, kind) for kind in ("variable", "keyword", "attribute")))
+    named = Renames(
+        variables=_elected(votes, "variable"),
+        keywords=_elected(votes, "keyword"),
+        attributes=_elected(votes, "attribute"),
+    )
     was = {*_OTHER.findall("".join(old_texts))}
     now = {*_OTHER.findall("".join(new_texts))}
     others: dict[str, str] = {}
@@ -190,8 +196,8 @@ def _paired(before: Sequence[_Masked], after: Sequence[_Masked]) -> Iterator[tup
     matcher = difflib.SequenceMatcher(None, texts, others, autojunk=False)
     for i, j, count in matcher.get_matching_blocks():
         for number in range(count):
-            old_names = before[i + number][1]
-            new_names = after[j + number][1]
+            _, old_names = before[i + number]
+            _, new_names = after[j + number]
             for (kind, old), (_, new) in zip(old_names, new_names, strict=True):
                 yield kind, old, new
 
@@ -259,10 +265,12 @@ def _elected(votes: Mapping[tuple[str, str, str], int], wanted: str) -> dict[str
             of_old[old][new] = count
     best: dict[str, str] = {}
     for old, counts in of_old.items():
-        name = max(sorted(counts), key=lambda new: counts[new])
+        name = max(sorted(counts), key=counts.__getitem__)
         most = counts[name]
-        rivals = [count for other, count in of_new[name].items() if other != old]
-        if most * 2 > counts.total() and most > max(rivals, default=0):
+        rivals = Counter(of_new[name])
+        del rivals[old]
+        next_most = max(rivals.values(), default=0)
+        if most * 2 > counts.total() and most > next_most:
             best[old] = name
     return best
 
@@ -442,13 +450,14 @@ def _branch(node: ast.stmt, inner: ast.stmt) -> tuple[object, ...]:
 
 def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, there: Collection[str]) -> str:
     """Code of the declaration below a `with`, with the comments that are not `there`."""
+    margin = " " * 12
     nodes = part if isinstance(part, tuple) else (part,)
     first = nodes[0] if nodes else None
     if not isinstance(first, ast.stmt) or any(map(is_made_up, nodes)):
-        text = "\n".join(map(ast.unparse, nodes)) or "pass"
-    else:
-        last_line = nodes[-1].end_lineno or 0
-        lines = [line for line in code.comments(first) if line.strip() not in there]
-        lines += code.lines(first_line(first), last_line)
-        text = textwrap.dedent("\n".join(lines))
-    return textwrap.indent(text, " " * 12)
+        written = "\n".join(map(ast.unparse, nodes)) or "pass"
+        return textwrap.indent(written, margin)
+    last_line = nodes[-1].end_lineno or 0
+    lines = [line for line in code.comments(first) if line.strip() not in there]
+    lines += code.lines(first_line(first), last_line)
+    text = "\n".join(lines)
+    return textwrap.indent(textwrap.dedent(text), margin)

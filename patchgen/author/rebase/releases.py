@@ -24,11 +24,12 @@ from patchgen.author.align.file import (
     Member,
     member_names,
     read_file,
+    replacing,
     with_cuts,
     with_whole_names,
 )
 from patchgen.author.modular_text import flatten_text
-from patchgen.author.rebase.code import Code, member_of, replacing
+from patchgen.author.rebase.code import Code, member_of
 from patchgen.author.resolve import Resolver
 from patchgen.compiler.settings import Settings
 from patchgen.facts.modules import MODELS

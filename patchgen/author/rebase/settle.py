@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.author.align.file import Cut, of_lines
+from patchgen.author.align.file import Cut, of_lines, replacing
 from patchgen.author.align.suites import Rows, align_methods, differing, exchanged, key
 from patchgen.author.anatomy.code import names, walk
 from patchgen.author.rebase.code import (
@@ -29,7 +29,6 @@ from patchgen.author.rebase.code import (
     beside,
     binder,
     flow_of,
-    replacing,
 )
 from patchgen.compiler.edits.pattern import expressions, suites
 from patchgen.syntax.blocks import first_line
@@ -259,19 +258,26 @@ class _Value:
         """The declaration with `new` where it has `old`; None for none, or another meaning."""
         assert self.three.functions is not None
         base, ours, theirs = map(flow_of, self.three.functions)
+        there = [*_places(base, old, before)]
         places = [*_places(ours, old, before)]
-        if len(places) != 1 or len([*_places(base, old, before)]) != 1:
+        if len(there) != 1 or len(places) != 1:
             return None
-        ((spot, place),) = places
+        [(spot, place)] = places
         is_it = bool(before.bindings) or _target(self.old) == _target(spot.node)
         if not is_it or _is_wrapped(place, spot.node, old, before.node):
             return None
-        was = _origins(base, (self.old, *before.bindings)[-1], old)
-        now = _origins(theirs, (self.new, *after.bindings)[-1], new)
-        if _origins(ours, spot.node, old) != was or _origins(ours, spot.node, new) != now:
+        # Where the first statement of each stands, which binds what the value is made of.
+        start = before.bindings[-1] if before.bindings else self.old
+        new_start = after.bindings[-1] if after.bindings else self.new
+        if _origins(ours, spot.node, old) != _origins(base, start, old):
             return None
-        text = ast.unparse(new) if isinstance(new, _ATOMS) else f"({ast.unparse(new)})"
-        return _without_unread(self.three.ours.changed([replacing(place, text)]), before)
+        if _origins(ours, spot.node, new) != _origins(theirs, new_start, new):
+            return None
+        text = ast.unparse(new)
+        if not isinstance(new, _ATOMS):
+            text = f"({text})"
+        changed = self.three.ours.changed([replacing(place, text)])
+        return _without_unread(changed, before)
 
 
 def _is_wrapped(place: ast.expr, statement: ast.stmt, old: ast.expr, before: ast.stmt) -> bool:
