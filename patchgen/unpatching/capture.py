@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import FunctionType, MethodType, ModuleType
@@ -62,18 +63,22 @@ class Difference:
 
 def own_module(model: nn.Module | None) -> str:
     """The modeling module of transformers that a model's class comes from; "" without one."""
-    return next((m for base in type(model).__mro__ if MODELING.fullmatch(m := base.__module__)), "")
+    modules = (base.__module__ for base in type(model).__mro__)
+    return next(filter(MODELING.fullmatch, modules), "")
 
 
 def capture(model: nn.Module | None) -> list[Difference]:
     """Every difference of a model; without one, those of all modeling modules in use."""
-    modules = [*model.modules()] if model is not None else []
-    classes = {type(part) for part in modules}
-    used = {base.__module__ for owner in classes for base in owner.__mro__} or {*sys.modules}
-    names = set(filter(MODELING.fullmatch, used))
-    differences = [patch for name in sorted(names) for patch in _of_module(sys.modules[name])]
-    differences = [_with_life(patch, classes) for patch in differences]
-    differences += _of_other_modules(names, classes)
+    classes = {type(part) for part in model.modules()} if model is not None else set()
+    bases = {base.__module__ for owner in classes for base in owner.__mro__}
+    names = set(filter(MODELING.fullmatch, bases or sys.modules))
+    differences: list[Difference] = []
+    for name in sorted(names):
+        for patch in _of_module(sys.modules[name]):
+            differences.append(_with_life(patch, classes))
+    differences += _of_other_modules(names, bases)
+    differences += _of_torch(classes)
+    differences += _of_attention_functions()
     if model is not None:
         written = {patch.value for patch in differences if patch.kind == "class"}
         differences += _of_instances(model)
@@ -92,42 +97,51 @@ def _difference(target: str, module: str, kind: str, value: Any, why_not: str = 
 
 
 def _of_module(module: ModuleType) -> Iterator[Difference]:
-    old = vars(fresh_module(module.__name__))
-    new = vars(module)
     name = module.__name__
+    old = vars(fresh_module(name))
+    new = vars(module)
     for key in [*old, *(key for key in new if key not in old)]:
         if key.startswith("__") and key.endswith("__"):
             continue
         if key not in new:
             yield Difference(key, name, "attribute", "gone", "", "", "a name that was deleted")
-        elif key not in old or not is_same(old[key], new[key]):
-            yield _difference(key, name, _kind(new[key]), new[key])
-        elif isinstance(new[key], type) and new[key].__module__ == name:
-            yield from _of_class(old[key], new[key])
+            continue
+        value = new[key]
+        if key not in old or not is_same(old[key], value):
+            yield _difference(key, name, _kind(value), value)
+        elif isinstance(value, type) and value.__module__ == name:
+            yield from _of_class(old[key], value)
 
 
 def _kind(value: Any) -> str:
-    return "class" if isinstance(value, type) else "function" if callable(value) else "attribute"
+    if isinstance(value, type):
+        return "class"
+    return "function" if callable(value) else "attribute"
 
 
 def _of_class(old: type, new: type) -> Iterator[Difference]:
     name = new.__qualname__
-    theirs, ours = vars(old), vars(new)
+    module = new.__module__
+    theirs = vars(old)
+    ours = vars(new)
     for key in [*theirs, *(key for key in ours if key not in theirs)]:
         if _MADE.fullmatch(key):
             continue
         target = f"{name}.{key}"
         if key not in ours:
             why = "a member that was deleted"
-            yield Difference(target, new.__module__, "attribute", "gone", "", "", why)
-        elif key not in theirs and _is_noted(old, key):
+            yield Difference(target, module, "attribute", "gone", "", "", why)
             continue
-        elif key not in theirs or not is_same(theirs[key], ours[key]):
+        if key in theirs:
+            differs = not is_same(theirs[key], ours[key])
+        else:
+            differs = not _is_noted(old, key)
+        if differs:
             kind = "method" if code_of(ours[key]) or callable(ours[key]) else "attribute"
-            yield _difference(target, new.__module__, kind, ours[key])
+            yield _difference(target, module, kind, ours[key])
     if not is_same(old.__bases__, new.__bases__):
         bases = ", ".join(describe(base) for base in new.__bases__)
-        yield Difference(name, new.__module__, "class", f"of {bases}", "", "", "other bases")
+        yield Difference(name, module, "class", f"of {bases}", "", "", "other bases")
 
 
 def _is_noted(owner: type, key: str) -> bool:
@@ -141,43 +155,53 @@ def _with_life(patch: Difference, classes: set[type]) -> Difference:
     """A class that was put into its module when the model was built already changes nothing."""
     if patch.kind != "class" or patch.value is None or patch.value in classes:
         return patch
-    built = (patch.module, patch.target) in {(c.__module__, c.__qualname__) for c in classes}
-    return replace(patch, dead="the model was built before, with the old class") if built else patch
+    built = {(owner.__module__, owner.__qualname__) for owner in classes}
+    if (patch.module, patch.target) in built:
+        return replace(patch, dead="the model was built before, with the old class")
+    return patch
 
 
 # Other modules of transformers, and torch.
 
 
-def _of_other_modules(names: set[str], classes: set[type]) -> Iterator[Difference]:
+def _of_other_modules(names: set[str], bases: set[str]) -> Iterator[Difference]:
     """Functions of somebody else in what the model's modules import."""
-    bases = {base.__module__ for owner in classes for base in owner.__mro__}
-    used = {
-        getattr(value, "__module__", None)
-        for name in names
-        for value in vars(fresh_module(name)).values()
-        if isinstance(value, type | FunctionType)
-    }
-    for name in sorted({*filter(None, used | bases)} - names):
+    used = {*bases}
+    for name in names:
+        for value in vars(fresh_module(name)).values():
+            if isinstance(value, type | FunctionType):
+                used.add(getattr(value, "__module__", None) or "")
+    for name in sorted(used - names):
         module = sys.modules.get(name)
         if not name.startswith("transformers.") or module is None or MODELING.fullmatch(name):
             continue
         for target, value in _defined(module):
             if is_foreign(value, *_LIBRARIES):
                 yield _difference(target, name, "function", value, f"{_OUTSIDE}import the patch")
+
+
+def _of_torch(classes: set[type]) -> Iterator[Difference]:
+    """Classes of somebody else in `torch.nn`, and functions in what computes the model."""
     why = f"{_OUTSIDE}it changes torch for everybody"
     for key, value in vars(nn).items():
-        if isinstance(value, type) and value.__module__.partition(".")[0] != "torch":
-            yield _difference(f"nn.{key}", "torch", "class", value, why)
-    layers = {owner for owner in classes if owner.__module__.startswith("torch.")}
-    for owner in (torch.nn.functional, *sorted(layers, key=lambda owner: owner.__qualname__)):
+        if isinstance(value, type):
+            package = value.__module__.partition(".")[0]
+            if package != "torch":
+                yield _difference(f"nn.{key}", "torch", "class", value, why)
+    layers = [owner for owner in classes if owner.__module__.startswith("torch.")]
+    layers.sort(key=lambda owner: owner.__qualname__)
+    for owner in (torch.nn.functional, *layers):
+        short = owner.__name__.rpartition(".")[2]
         for key, value in vars(owner).items():
             if isinstance(value, FunctionType) and is_foreign(value, *_LIBRARIES):
-                target = f"{owner.__name__.rpartition('.')[2]}.{key}"
-                yield _difference(target, "torch", "function", value, why)
+                yield _difference(f"{short}.{key}", "torch", "function", value, why)
+
+
+def _of_attention_functions() -> Iterator[Difference]:
+    why = f"{_OUTSIDE}register it where the model is loaded"
     modeling_utils = sys.modules.get("transformers.modeling_utils")
     for key, value in getattr(modeling_utils, "ALL_ATTENTION_FUNCTIONS", {}).items():
         if is_foreign(value, *_LIBRARIES):
-            why = f"{_OUTSIDE}register it where the model is loaded"
             yield _difference(f"ALL_ATTENTION_FUNCTIONS[{key!r}]", "", "function", value, why)
 
 
@@ -185,12 +209,13 @@ def _defined(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """The functions and methods that the file of a module defines, as they are now."""
     for node in ast.parse(disk.text_of(module.__file__ or "")).body:
         live = getattr(module, getattr(node, "name", ""), None)
-        if isinstance(node, ast.FunctionDef):
-            yield node.name, live
-        elif isinstance(node, ast.ClassDef) and isinstance(live, type):
-            for member in node.body:
-                if isinstance(member, ast.FunctionDef):
-                    yield f"{node.name}.{member.name}", vars(live).get(member.name)
+        match node:
+            case ast.FunctionDef(name=name):
+                yield name, live
+            case ast.ClassDef(name=name, body=body) if isinstance(live, type):
+                for member in body:
+                    if isinstance(member, ast.FunctionDef):
+                        yield f"{name}.{member.name}", vars(live).get(member.name)
 
 
 # Instances.
@@ -198,28 +223,38 @@ def _defined(module: ModuleType) -> Iterator[tuple[str, Any]]:
 
 def _of_instances(model: nn.Module) -> Iterator[Difference]:
     """Methods that were put on instances: the same on all of a class is one of the class."""
-    by_class: dict[type, list[tuple[str, nn.Module]]] = {}
+    by_class: dict[type, dict[str, nn.Module]] = defaultdict(dict)
     for path, part in model.named_modules():
-        by_class.setdefault(type(part), []).append((path, part))
+        by_class[type(part)][path] = part
     for owner, instances in by_class.items():
-        keys = dict.fromkeys(k for _, part in instances for k in vars(part) if _replaces(owner, k))
+        keys: dict[str, None] = {}
+        for part in instances.values():
+            keys |= dict.fromkeys(key for key in vars(part) if _replaces(owner, key))
         for key in keys:
-            having = [(path, part) for path, part in instances if _is_set(part, key)]
-            functions = [_unbound(part, vars(part)[key]) for _, part in having]
-            if not having:
-                continue
-            target, first = f"{owner.__qualname__}.{key}", functions[0]
-            patch = _difference(target, owner.__module__, "instance", first)
-            if not MODELING.fullmatch(owner.__module__) or "." in owner.__qualname__:
-                why = f"{having[0][0] or 'the model'} is no class of the model's file"
-            elif any(not is_same(first, other) for other in functions):
-                why = f"its {len(having)} instances have different ones"
-            elif len(having) < len(instances):
-                why = f"{len(having)} of {len(instances)} instances have it, as {having[0][0]}"
-            else:
-                why = ""
-                yield from _added(owner, [part for _, part in instances], first)
-            yield replace(patch, why_not=why)
+            having = {path: part for path, part in instances.items() if _is_set(part, key)}
+            if having:
+                yield from _of_method(owner, key, having, instances)
+
+
+def _of_method(
+    owner: type, key: str, having: Mapping[str, nn.Module], instances: Mapping[str, nn.Module]
+) -> Iterator[Difference]:
+    """A method that some instances of a class have for themselves, by their paths."""
+    module = owner.__module__
+    functions = [_unbound(part, vars(part)[key]) for part in having.values()]
+    first, *others = functions
+    path = next(iter(having))
+    count = len(having)
+    why = ""
+    if not MODELING.fullmatch(module) or "." in owner.__qualname__:
+        why = f"{path or 'the model'} is no class of the model's file"
+    elif any(not is_same(first, other) for other in others):
+        why = f"its {count} instances have different ones"
+    elif count < len(instances):
+        why = f"{count} of {len(instances)} instances have it, as {path}"
+    else:
+        yield from _added(owner, [*instances.values()], first)
+    yield _difference(f"{owner.__qualname__}.{key}", module, "instance", first, why)
 
 
 def _replaces(owner: type, key: str) -> bool:
@@ -248,32 +283,35 @@ def _unbound(part: nn.Module, value: Any) -> Any:
 
 def _added(owner: type, instances: list[nn.Module], function: Any) -> Iterator[Difference]:
     """What a new method reads of instances, and the code of their class does not set."""
-    methods = [code_of(value) for base in owner.__mro__ for value in vars(base).values()]
-    words = {name for code in methods if code is not None for name in code.co_names}
     new = code_of(function)
     if new is None:
         return
+    known: set[str] = set()
+    for base in owner.__mro__:
+        for method in map(code_of, vars(base).values()):
+            if method is not None:
+                known.update(method.co_names)
     for key in new.co_names:
-        if key in words or not all(key in vars(part) for part in instances):
+        if key in known or not all(key in vars(part) for part in instances):
             continue
-        values = [vars(part)[key] for part in instances]
-        is_one = all(is_same(values[0], value) for value in values)
+        first, *others = [vars(part)[key] for part in instances]
+        is_one = all(is_same(first, value) for value in others)
         why = "" if is_one else "its instances have different ones"
-        target = f"{owner.__qualname__}.{key}"
-        yield _difference(target, owner.__module__, "attribute", values[0], why)
+        yield _difference(f"{owner.__qualname__}.{key}", owner.__module__, "attribute", first, why)
 
 
 def _strangers(model: nn.Module, written: set[Any]) -> Iterator[Difference]:
     """Modules of classes that no file of the model builds, those inside them left out."""
-    matches: dict[type, list[str]] = {}
+    matches: dict[type, list[str]] = defaultdict(list)
     inside: tuple[str, ...] = ("\0",)
     for path, part in model.named_modules():
-        package = type(part).__module__.partition(".")[0]
-        is_known = package in ("torch", "transformers") or type(part) in written
-        if not path.startswith(inside) and type(part) in written:
+        owner = type(part)
+        if path.startswith(inside):
+            continue
+        if owner in written:
             inside += (f"{path}.",)
-        if not is_known and not path.startswith(inside):
-            matches.setdefault(type(part), []).append(path)
+        elif owner.__module__.partition(".")[0] not in ("torch", "transformers"):
+            matches[owner].append(path)
             if path:
                 inside += (f"{path}.",)
     for owner, paths in matches.items():
@@ -289,18 +327,24 @@ def _strangers(model: nn.Module, written: set[Any]) -> Iterator[Difference]:
 
 
 def _listed(paths: list[str]) -> str:
-    return (paths[0] or "the model") + (f" and {len(paths) - 1} more" if paths[1:] else "")
+    first, *others = paths
+    more = f" and {len(others)} more" if others else ""
+    return f"{first or 'the model'}{more}"
 
 
 def _hooks(model: nn.Module) -> Iterator[Difference]:
-    hooks: dict[tuple[str, Any], tuple[Any, list[str]]] = {}
+    hooks: dict[tuple[str, Any], Any] = {}
+    paths: dict[tuple[str, Any], list[str]] = defaultdict(list)
     for path, part in model.named_modules():
         for kind in _HOOKS:
             for hook in getattr(part, kind).values():
-                is_built = str(getattr(hook, "__module__", "")).startswith(_OF_TRANSFORMERS)
-                if not is_built and (is_foreign(hook, "torch") or code_of(hook) is None):
-                    key = (kind.strip("_"), code_of(hook) or hook)
-                    hooks.setdefault(key, (hook, []))[1].append(path)
-    for (kind, _), (hook, paths) in hooks.items():
+                if str(getattr(hook, "__module__", "")).startswith(_OF_TRANSFORMERS):
+                    continue
+                code = code_of(hook)
+                if code is None or is_foreign(hook, "torch"):
+                    key = (kind.strip("_"), code or hook)
+                    hooks.setdefault(key, hook)
+                    paths[key].append(path)
+    for (kind, code), hook in hooks.items():
         why = f"one of the {kind} of an object: register it where the model is loaded"
-        yield _difference(_listed(paths), "", "hook", hook, why)
+        yield _difference(_listed(paths[kind, code]), "", "hook", hook, why)

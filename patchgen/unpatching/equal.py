@@ -63,29 +63,26 @@ def observe_patched(
 @contextlib.contextmanager
 def _as_built(model: nn.Module, differences: Sequence[Difference]) -> Iterator[None]:
     """The modules as they were when the model was built: without classes that came too late."""
-    built = {type(part) for part in model.modules()}
-    classes = {(owner.__module__, owner.__qualname__): owner for owner in built}
-    late = {(patch.module, patch.target): patch.value for patch in differences if patch.dead}
-    late = {key: value for key, value in late.items() if key in classes}
-    for module, target in late:
-        setattr(sys.modules[module], target, classes[module, target])
+    built = {
+        (type(part).__module__, type(part).__qualname__): type(part) for part in model.modules()
+    }
+    late: list[Difference] = []
+    for patch in differences:
+        if patch.dead and (patch.module, patch.target) in built:
+            late.append(patch)
+            setattr(sys.modules[patch.module], patch.target, built[patch.module, patch.target])
     try:
         yield
     finally:
-        for (module, target), value in late.items():
-            setattr(sys.modules[module], target, value)
+        for patch in late:
+            setattr(sys.modules[patch.module], patch.target, patch.value)
 
 
 def _observe(
     head: type[PreTrainedModel], model: nn.Module, differences: Sequence[Difference]
 ) -> dict[str, Any]:
     theirs: Any = model.config
-    plain = theirs.to_dict() if head.config_class is type(theirs) else {}
-    usual = type(theirs)().to_dict() if plain else {}
-    added: dict[str, Any] = {
-        k: v for k, v in plain.items() if k not in usual and isinstance(v, int | float | str)
-    }
-    config = tiny_config(head.config_class, **added)
+    config = tiny_config(head.config_class, **_own_settings(theirs, head))
     if theirs._attn_implementation in ("eager", "sdpa"):
         config._attn_implementation = theirs._attn_implementation
     # A copy: a model writes into it which implementations it chose.
@@ -107,6 +104,18 @@ def _observe(
     inputs = {key: make_inputs(head, config, scenario) for key, scenario in SCENARIOS.items()}
     observed = {key: observe_step(tiny, inputs[key], kind) for key, kind in SCENARIOS.items()}
     return {"config": config, "weights": weights, "inputs": inputs, "observed": observed}
+
+
+def _own_settings(config: Any, head: type[PreTrainedModel]) -> dict[str, Any]:
+    """The plain settings that a configuration of the head's class has, and usually has not."""
+    if head.config_class is not type(config):
+        return {}
+    usual = type(config)().to_dict()
+    added = {}
+    for name, value in config.to_dict().items():
+        if name not in usual and isinstance(value, int | float | str):
+            added[name] = value
+    return added
 
 
 def compare_flat(folder: Path, flat: Path) -> dict[str, dict[str, Any]]:

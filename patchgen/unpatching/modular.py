@@ -44,9 +44,10 @@ def write_models(
     """A modular file for each module that differs, and what became of each difference."""
     differences = [dict(patch) for patch in captured["differences"]]
     release = Release(captured["version"], Path(captured["root"]))
-    models = []
     assigned = captured["assigned"] if captured["module"] else ()
-    for module in dict.fromkeys(differences[entry["number"]]["module"] for entry in assigned):
+    modules = [differences[entry["number"]]["module"] for entry in assigned]
+    models = []
+    for module in dict.fromkeys(modules):
         model = _write(captured, module, differences, release, settings)
         if model is not None:
             models.append(model)
@@ -108,15 +109,18 @@ def _write(
 
 def _declared(forked: ForkedModel, name: str, root: Path, settings: Settings) -> Adopted:
     """The declaration of a fork, with `super()` where a method calls the one that it replaces."""
-    if SUPER not in forked.fork.source.text:
+    fork = forked.fork
+    if SUPER not in fork.source.text:
         return adopt(forked, name, root, settings)
     declaration = declare(forked, Doubts())
     text = re.sub(rf"\w+\.{SUPER}(\w+)\(", r"super().\1(", declaration.text)
     text = format_modular(text, settings)
     proof = prove(text, forked, name, root, settings)
-    # A fork has no `super()` to its own class: what calls it is compared when both models run.
-    definitions = forked.fork.definitions
-    differ = [key for key in proof.differ if SUPER not in ast.unparse(definitions[key].node)]
+    differ = []
+    for key in proof.differ:
+        # A fork has no `super()` to its own class: what calls it is compared when both models run.
+        if SUPER not in ast.unparse(fork.definitions[key].node):
+            differ.append(key)
     proof = replace(proof, differ=tuple(differ))
     return Adopted(forked, text, declaration.definitions, proof)
 

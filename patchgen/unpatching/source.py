@@ -24,8 +24,7 @@ from typing import Any
 import torch
 
 from patchgen import disk
-from patchgen.author.align.file import absolute_module
-from patchgen.syntax.bound import bound_by
+from patchgen.author.align.file import imports_in
 from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import called_function
 from patchgen.unpatching import SUPER
@@ -114,7 +113,9 @@ class Writer:
         if where is not None:
             module, attr = where
             said = f"from {module} import {attr}" if attr else f"import {module}"
-            return (said if name == (attr or module) else f"{said} as {name}"), ()
+            if name != (attr or module):
+                said = f"{said} as {name}"
+            return said, ()
         if literal is not None:
             return f"{name} = {literal}", ()
         if isinstance(value, torch.dtype):
@@ -128,11 +129,13 @@ class Writer:
         if isinstance(value, type):
             return self._class(name, value)
         what = f"a {describe(type(value))}".replace("a builtins.", "a ")
-        what = "a module of yours" if isinstance(value, ModuleType) else what
+        if isinstance(value, ModuleType):
+            what = "a module of yours"
         raise Unwritable(f"reads {name}, {what}, which only the running program has")
 
     def _partial(self, name: str, value: partial[Any] | partialmethod[Any]) -> _Code:
-        args, keywords = _literal(value.args), _literal(value.keywords)
+        args = _literal(value.args)
+        keywords = _literal(value.keywords)
         if args is None or keywords is None:
             kind = type(value).__name__
             raise Unwritable(f"a functools.{kind} of values that only the running program has")
@@ -188,15 +191,17 @@ class Writer:
         """Bind what a definition reads."""
         # What is made of the text of the model's file knows the names of that file.
         imports = _imports(self.replaced.module) | _imports(values.get("__name__", ""))
-        needs = []
+        needs: dict[str, None] = {}
         for read in references([node]):
-            if read.quoted or read.name == getattr(node, "name", ""):
+            name = read.name
+            if read.quoted or name == getattr(node, "name", ""):
                 continue
-            if read.name not in values and not hasattr(builtins, read.name):
-                raise Unwritable(f"reads {read.name}, which nothing binds")
-            if read.name in values and read.name != "__name__":
-                needs.append(self._bind(read.name, values[read.name], imports))
-        return tuple(dict.fromkeys(needs))
+            if name in values:
+                if name != "__name__":
+                    needs[self._bind(name, values[name], imports)] = None
+            elif not hasattr(builtins, name):
+                raise Unwritable(f"reads {name}, which nothing binds")
+        return tuple(needs)
 
 
 def _definition(text: str, name: str) -> str:
@@ -206,13 +211,15 @@ def _definition(text: str, name: str) -> str:
         for decorator in node.decorator_list:
             # It copies names and documentation alone, and what it copies from is not there.
             if ast.unparse(called_function(decorator)) in ("functools.wraps", "wraps"):
-                text = text.replace(f"@{ast.get_source_segment(text, decorator)}\n", "", 1)
+                line = f"@{ast.get_source_segment(text, decorator)}\n"
+                text = text.replace(line, "", 1)
         return re.sub(rf"(?m)^def\s+{node.name}\b", f"def {name}", text, count=1)
     lambdas = [n for n in ast.walk(node) if isinstance(n, ast.Lambda)]
     if len(lambdas) != 1:
         raise Unwritable("a lambda beside others" if lambdas else "is no plain function")
-    args, body = ast.unparse(lambdas[0].args), ast.unparse(lambdas[0].body)
-    return f"def {name}({args}):\n    return {body}\n"
+    [function] = lambdas
+    head = f"def {name}({ast.unparse(function.args)}):"
+    return f"{head}\n    return {ast.unparse(function.body)}\n"
 
 
 def _calling_super(text: str, patch: Difference, values: Mapping[str, Any]) -> str:
@@ -227,7 +234,8 @@ def _calling_super(text: str, patch: Difference, values: Mapping[str, Any]) -> s
     reads = [read.name for read in references([node]) if is_same(old, values.get(read.name))]
     if old is None or not reads:
         return text
-    changed, first = text, "self"
+    changed = text
+    first = "self"
     if node.args.args:
         first = node.args.args[0].arg
     elif node.args.vararg is not None:
@@ -252,39 +260,35 @@ def _literal(value: Any) -> str | None:
 
 def _imports(home: str) -> dict[str, tuple[str, str]]:
     """Which module and attribute each import in the file of a module binds a name to."""
-    imports: dict[str, tuple[str, str]] = {}
-    file = getattr(sys.modules.get(home), "__file__", None)
-    package = getattr(sys.modules.get(home), "__package__", None) or ""
-    for node in ast.walk(ast.parse(disk.text_of(file) if file else "")):
-        if isinstance(node, ast.ImportFrom):
-            module = absolute_module(node, f"{package}.")
-            for alias in node.names:
-                imports[bound_by(alias)] = module, alias.name
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                # `import a.b` binds a, `import a.b as c` binds a.b.
-                module = alias.name if alias.asname else bound_by(alias)
-                imports[bound_by(alias)] = module, ""
-    return imports
+    module = sys.modules.get(home)
+    file = getattr(module, "__file__", None)
+    if not file:
+        return {}
+    package = getattr(module, "__package__", None) or ""
+    return imports_in(ast.parse(disk.text_of(file)), f"{package}.")
 
 
 def _import_of(name: str, value: Any, imports: _Imports) -> tuple[str, str] | None:
     """The installed module that offers a value, and its name there."""
     if isinstance(value, ModuleType):
         return None if is_of_user(value) else (value.__name__, "")
-    home, called = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    home = getattr(value, "__module__", None)
+    called = getattr(value, "__qualname__", None)
     places = [imports[name]] if name in imports else []
     if isinstance(value, type | FunctionType | BuiltinFunctionType):
-        places += [(str(home), str(called)), ("torch", str(called))]
+        places.append((str(home), str(called)))
+        places.append(("torch", str(called)))
     for module, attr in places:
         there = sys.modules.get(module)
         if there is None or is_of_user(there) or not attr.isidentifier():
             continue
-        is_model = bool(MODELING.fullmatch(module))
-        # What a fresh import offers, not what the program has put there.
-        fresh = getattr(fresh_module(module), attr, None) if is_model else value
+        fresh = value
+        is_of_file = False
+        if MODELING.fullmatch(module):
+            # What a fresh import offers, not what the program has put there.
+            fresh = getattr(fresh_module(module), attr, None)
+            is_of_file = home == module and called == attr
         is_here = getattr(there, attr, None) is value and type(fresh) is type(value)
-        is_of_file = is_model and home == module and called == attr
         if (is_here or is_of_file) and place_of(fresh) == place_of(value):
             return module, attr
     return None

@@ -39,12 +39,15 @@ class Report:
     @property
     def is_complete(self) -> bool:
         """Whether the files say all that has an effect, and compute what the patched model does."""
-        verdict = self.equal.get(self.model, {})
-        measured = [head["largest"] <= BOUND for head in self.equal.values() if "largest" in head]
-        is_equal = not self.is_verified or not self.models or "largest" in verdict and all(measured)
-        is_written = all(model.flat and model.module == self.module for model in self.models)
-        is_whole = bool(self.module) and not self.error and not [*self.left()]
-        return is_whole and is_equal and is_written
+        if not self.module or self.error or [*self.left()]:
+            return False
+        if not all(model.flat and model.module == self.module for model in self.models):
+            return False
+        if not self.is_verified or not self.models:
+            return True
+        measured = [head["largest"] for head in self.equal.values() if "largest" in head]
+        is_compared = "largest" in self.equal.get(self.model, {})
+        return is_compared and all(largest <= BOUND for largest in measured)
 
     def left(self) -> Iterator[Mapping[str, Any]]:
         """What has, or may have, an effect and is not written."""
@@ -169,14 +172,22 @@ def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:
     name = Path(words[0]).name if words else ""
     python = sys.executable
     if name.startswith("python"):
-        python = words[0] if words[0] != name else python
+        if words[0] != name:
+            python = words[0]
         words = words[1:]
     options: list[str] = []
     while words and words[0].startswith("-") and words[0] != "-m":
         count = 2 if words[0] in ("-W", "-X") else 1
-        options, words = options + words[:count], words[count:]
-    is_script = bool(words) and (words[0] == "-m" and len(words) > 1 or words[0].endswith(".py"))
-    if not is_script or "-c" in options:
+        options += words[:count]
+        words = words[count:]
+    match words:
+        case ["-m", _, *_]:
+            is_python = True
+        case [first, *_]:
+            is_python = first.endswith(".py")
+        case _:
+            is_python = False
+    if not is_python or "-c" in options:
         what = f"`{' '.join(command)}` runs no Python file"
         hint = "write it as `patchgen unpatch -- python train.py` or `-- python -m package.train`"
         raise PatchgenError("PG860", Location("patchgen unpatch"), what, hint)
@@ -214,8 +225,10 @@ def _compare(
     command = children.python("patchgen.unpatching.equal", folder, flat)
     done = children.run(command, folder, SECONDS)
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-        return {first: {"error": f"the flat file does not import: {last}"}}
+        errors = done.stderr.strip().splitlines() or ["it ended without a word"]
+        return {first: {"error": f"the flat file does not import: {errors[-1]}"}}
+    printed = done.stdout.strip().splitlines()
     equal = {name: {"error": why} for name, why in not_observed.items()}
-    equal |= json.loads(done.stdout.strip().splitlines()[-1])
-    return dict(sorted(equal.items(), key=lambda item: (item[0] != first, item[0])))
+    equal |= json.loads(printed[-1])
+    names = sorted(equal, key=lambda name: (name != first, name))
+    return {name: equal[name] for name in names}
