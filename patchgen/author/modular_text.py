@@ -51,7 +51,8 @@ def flatten_text(
     with disk.scratch() as home:
         path = home / "modular" / name
         disk.write(path, text, home, lasting=False)
-        flat = flatten(path, make_environment(home, root, roots), settings)
+        environment = make_environment(home, root, roots)
+        flat = flatten(path, environment, settings)
     texts = {file.name: file.text for file in flat.files}
     return texts, tuple(flat.problems)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import itertools
 import re
 import sys
 import time
@@ -41,7 +40,7 @@ from patchgen.verifying.mutation.prove import MutationTest
 from patchgen.verifying.observe.evidence import gather_evidence
 from patchgen.verifying.observe.step import observe_step
 from patchgen.verifying.parts.combine import training_scenario
-from patchgen.verifying.parts.part_check import Observation, Plant, Scenario
+from patchgen.verifying.parts.part_check import Observation, Plant, PlantedError, Scenario
 from patchgen.verifying.report import Result
 from patchgen.verifying.variants import CODE, Plan, Variant, describe_variant, find_towers
 
@@ -255,9 +254,11 @@ def _decided(runner: CaseRunner, case: Case) -> Result:
 def _changes_nothing(runner: CaseRunner, case: Case) -> bool:
     """Whether the planted error changes nothing but rounding: it is no error in this class."""
     pair = runner.pair(case)
-    _, _, name = case.detail.partition(":")
-    errors = itertools.chain.from_iterable(check.planted_errors for check in pair.part_checks)
-    error = next(error for error in errors if error.name == name)
+    name = case.detail.partition(":")[2]
+    planted: list[PlantedError] = []
+    for check in pair.part_checks:
+        planted += check.planted_errors
+    error = next(error for error in planted if error.name == name)
     wrong = _observe_in_float64(pair, error.scenario, error.apply)
     right = _observe_in_float64(pair, error.scenario, lambda model: nullcontext())
     if wrong.keys() != right.keys():

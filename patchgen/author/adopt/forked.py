@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import itertools
 import os
 import re
 from collections import Counter, defaultdict
@@ -186,13 +185,17 @@ def rename_classes(parent: Sequence[str], fork: Sequence[str]) -> Renaming:
     votes: Counter[Renaming] = Counter()
     for name in fork:
         renamings = {_pair(old, name) for old in parent}
-        votes.update(renaming for renaming in renamings if renaming is not None)
+        for renaming in renamings:
+            if renaming is not None:
+                votes[renaming] += 1
 
     def weight(renaming: Renaming) -> tuple[int, int]:
         return votes[renaming], -len(renaming.old)
 
     best = max(votes, key=weight, default=Renaming())
-    return best if votes[best] > max(same, 1) else Renaming()
+    if votes[best] < 2 or votes[best] <= same:
+        return Renaming()
+    return best
 
 
 def _pair(old: str, new: str) -> Renaming | None:
@@ -217,16 +220,22 @@ def _renamed(parent: File, names: Mapping[str, str]) -> File:
     text = parent.source.text
     changes = rename_in_text(text, parent.tree, names, (), True)
     changed = {(change.line, change.start) for change in changes}
-    line_starts = [0, *itertools.accumulate(len(line.encode()) + 1 for line in text.split("\n"))]
+    line_starts = [0]
+    for source_line in text.split("\n"):
+        length = len(source_line.encode()) + 1
+        line_starts.append(line_starts[-1] + length)
     kept: set[int] = set()  # strings that name no class for sure stay as they are
     for line, start, _, _ in find_words(text, names):
         if (line, start) not in changed:
             kept.add(line_starts[line - 1] + start)
 
     def rename(word: re.Match[bytes]) -> bytes:
-        return word[0] if word.start() in kept else names[word[0].decode()].encode()
+        if word.start() in kept:
+            return word[0]
+        return names[word[0].decode()].encode()
 
-    either = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
+    longest_first = sorted(names, key=len, reverse=True)
+    either = "|".join(map(re.escape, longest_first))
     raw = re.sub(rf"\b(?:{either})\b".encode(), rename, text.encode())
     return read_file(make_source(raw.decode(), parent.source.path, parent.source.module))
 

@@ -125,17 +125,22 @@ def find_parents(
 
     Raises PatchgenError PG806 where nothing is like the fork.
     """
-    modules = [find_file(releases[-1], model)[0]] if model else _models(fork, releases)
+    if model:
+        modules = [find_file(releases[-1], model)[0]]
+    else:
+        modules = _models(fork, releases)
     # Of releases whose files are the same, the newest.
     newest: dict[tuple[str, str], tuple[Release, Path]] = {}
     for release in releases:
         for module, path in modeling_files(release):
             if module in modules:
-                newest[module, read_text(path)] = release, path
+                text = read_text(path)
+                newest[module, text] = release, path
         done(1)
     options: list[tuple[bool, float, Release, str, Path]] = []
     for (module, text), (release, path) in newest.items():
-        options.append((*_distance(fork, text), release, module, path))
+        is_another, apart = _distance(fork, text)
+        options.append((is_another, apart, release, module, path))
     options.sort(key=itemgetter(0, 1))
     candidates: list[Candidate] = []
     # The nearest; if something prevents all of them, the first farther one that works.
@@ -161,13 +166,14 @@ def _distance(fork: File, text: str) -> tuple[bool, float]:
     mine = lines_of(fork.source.text)
     theirs = lines_of(text)
     common_classes = set(classes).intersection(fork.classes)
+    common_lines = mine & theirs
     has_classes = len(common_classes) >= len(fork.classes) / 3
-    has_lines = len(mine & theirs) >= len(mine) / 3
-    is_another = not (has_classes and has_lines)
+    has_lines = len(common_lines) >= len(mine) / 3
     # What the fork has is written into the declaration; what it lacks is a part of an edit.
-    added = len(mine - theirs)
-    removed = len(theirs - mine)
-    return is_another, added + removed / 2
+    added = len(mine) - len(common_lines)
+    removed = len(theirs) - len(common_lines)
+    apart = added + removed / 2
+    return not (has_classes and has_lines), apart
 
 
 def _models(fork: File, releases: Sequence[Release]) -> list[str]:
@@ -177,14 +183,17 @@ def _models(fork: File, releases: Sequence[Release]) -> list[str]:
     ranked: list[_Likeness] = []
     for release in looked_at:
         ranked += _alike(fork, release)
+    if not ranked:
+        ranked.append(_NO_MODEL)
     ranked.sort(key=lambda model: (model.weight, model.share, model.module), reverse=True)
-    closest = max(ranked, key=lambda model: (model.share, model.module), default=_NO_MODEL)
+    closest = max(ranked, key=lambda model: (model.share, model.module))
     if closest.share < LEAST:
         share = f"{closest.share:.0%} of its lines are in {closest.module}, the most"
         what = f"is no fork of any model: {share}"
         hint = "name the model with --parent to adopt it so"
         raise PatchgenError("PG806", Location(fork.source.path), what, hint)
-    like_it = [model.module for model in ranked if model.share >= closest.share / 2]
+    least = closest.share / 2
+    like_it = [model.module for model in ranked if model.share >= least]
     modules = [*_named(fork, looked_at), *like_it[: _FINALISTS + 1]]
     return list(dict.fromkeys(modules))
 

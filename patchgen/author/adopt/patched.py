@@ -140,9 +140,9 @@ class PatchNames:
             for owner in self.lineage(name):
                 known.update(owner.members)
                 known.update(attributes(owner.node, ast.Store))
+            at = self.file.source.at_node(node)
             for word in sorted({*attributes(node, ast.Load)} - known):
                 if not is_known_word(self.root, word):
-                    at = self.file.source.at_node(node)
                     yield f"{at}: reads self.{word}, which {name} of this release does not set"
 
     # Which definitions of the patch file come along.
@@ -255,11 +255,13 @@ class PatchNames:
         value = self.patch.scope.get(read.name)
         if not isinstance(value, Imported):
             return (), 0
-        dotted = ".".join([value.path, *read.attributes])
-        if not dotted.startswith(f"{self.module}."):
+        path = ".".join([value.path, *read.attributes])
+        inside = path.removeprefix(f"{self.module}.")
+        if inside == path:
             return (), 0
-        names = tuple(dotted.removeprefix(f"{self.module}.").split("."))
-        return names, len(read.attributes) - len(names) + 1
+        names = tuple(inside.split("."))
+        taken = len(read.attributes) - len(names) + 1
+        return names, taken
 
     def name_of(self, read: Reference) -> tuple[str, int]:
         """What the fork calls a name of the patch, and how many attributes that takes in."""
@@ -439,11 +441,14 @@ def _with_homes(patch: Patch, resolver: Resolver) -> Patch:
         return ".".join((module, *names)) if ".modeling_" in module else path
 
     def with_home(value: Any) -> Any:
-        return Imported(home(value.path)) if is_of_transformers(value) else value
+        if is_of_transformers(value):
+            return Imported(home(value.path))
+        return value
 
     changes = []
     for change in patch.assignments:
-        changes.append(replace(change, path=home(change.path), value=with_home(change.value)))
+        value = with_home(change.value)
+        changes.append(replace(change, path=home(change.path), value=value))
     scope = ChainMap({name: with_home(value) for name, value in patch.scope.items()})
     return replace(patch, assignments=tuple(changes), scope=scope)
 
@@ -561,11 +566,13 @@ def _added(names: PatchNames) -> Cut:
     start = min(first_line(definition.nodes[0]) for definition in definitions)
     lines: list[str] = []
     written: set[ast.AST] = set()
-    for name in sorted(names.pieces, key=lambda name: names.pieces[name][0].lineno):
-        nodes = names.pieces[name]
+    pieces = sorted(names.pieces.items(), key=lambda piece: piece[1][0].lineno)
+    for name, nodes in pieces:
         called = names.names[name]
         if written.isdisjoint(nodes) and not names.parents_path(called):
-            lines += ["", *_written(names, nodes, called, 0), ""]
+            lines.append("")
+            lines += _written(names, nodes, called, 0)
+            lines.append("")
             written.update(nodes)
     imports = "\n".join(names.imports.values())  # with what the pieces need
     return of_lines(start, start - 1, [imports, *lines])

@@ -98,12 +98,14 @@ def _absolute(line: re.Match[str]) -> str:
 
 def _bases(file: File, there: Mapping[str, Path], root: Path) -> dict[str, tuple[str, str]]:
     """The classes that derive from classes of modeling files, each with that file and class."""
+    resolver = resolver_of(root)
     derived: dict[str, tuple[str, str]] = {}
     for name in file.classes:
         node = file.definitions[name].node
         assert isinstance(node, ast.ClassDef)
         for base in node.bases:
-            origin = derived.get(ast.unparse(base)) or resolver_of(root).meaning(file, base)
+            of_file = derived.get(ast.unparse(base))
+            origin = of_file or resolver.meaning(file, base)
             if origin is not None and origin[0] in there:
                 derived[name] = origin
     return derived

@@ -180,10 +180,11 @@ def _differing(adopted: Adopted, name: str) -> frozenset[str]:
     mine = output.definitions.get(name, theirs)
     if not mine.kind == theirs.kind == "class":
         return frozenset()
-    made = {member: one.says for member, one in mine.members.items()}
-    wanted = {member: one.says for member, one in theirs.members.items()}
-    members = made.keys() | wanted.keys()
-    return frozenset(member for member in members if made.get(member) != wanted.get(member))
+    differing = mine.members.keys() ^ theirs.members.keys()
+    for member in mine.members.keys() & theirs.members.keys():
+        if mine.members[member].says != theirs.members[member].says:
+            differing.add(member)
+    return frozenset(differing)
 
 
 def _place(body: Sequence[ast.stmt], line: int) -> tuple[str, str]:

@@ -167,8 +167,10 @@ class _Writer:
         if self.forked.follows:
             return []
         bound = {*bound_names(fork.tree.body), *fork.imports, *fork.guarded, *parent.imports}
-        lacking = parent.guarded.keys() & (words.read - bound)
-        nodes = dict.fromkeys(parent.guarded[name] for name in sorted(lacking))
+        nodes: dict[ast.stmt, None] = {}
+        for name in sorted(words.read - bound):
+            if name in parent.guarded:
+                nodes[parent.guarded[name]] = None
         return [words.parent_code(node) for node in nodes]
 
     def _header(self) -> str:
@@ -190,7 +192,7 @@ class _Writer:
         parent = forked.parent
         used = {reference.name for reference in fork.reads}
         own = {name for name, (node, _) in fork.imports.items() if forked.is_own(node)}
-        lines: list[str] = []
+        lines: dict[str, None] = {}
         kept: dict[str, list[str]] = defaultdict(list)  # imports of the fork's own package
         for name in sorted(words.read | (own & used)):
             if words.names.of_fork(name) != name:
@@ -198,14 +200,15 @@ class _Writer:
             if name in own:
                 node, alias = fork.imports[name]
                 assert isinstance(node, ast.ImportFrom)
-                kept["." * node.level + (node.module or "")].append(ast.unparse(alias))
+                package = "." * node.level + (node.module or "")
+                kept[package].append(ast.unparse(alias))
             elif name in fork.imports:
-                lines.append(import_of(*fork.imports[name], forked.module))
+                lines[import_of(*fork.imports[name], forked.module)] = None
             elif name in parent.imports and name not in {*fork.guarded, *fork.definitions}:
-                lines.append(import_of(*parent.imports[name], forked.module))
-        for module, names in kept.items():
-            lines.append(f"from {module} import {', '.join(names)}  {KEPT}")
-        return list(dict.fromkeys(lines))
+                lines[import_of(*parent.imports[name], forked.module)] = None
+        for package, names in kept.items():
+            lines[f"from {package} import {', '.join(names)}  {KEPT}"] = None
+        return list(lines)
 
 
 def _bases(definition: Definition) -> list[str]:

@@ -282,7 +282,10 @@ def make_module(name: str, source: Source) -> Module:
     classes: dict[str, Class] = {}
     for node in walk(tree.body, ast.ClassDef):
         bases = tuple(map(ast.unparse, node.bases))
-        parents = [classes[last(base)] for base in bases if last(base) in classes]
+        parents: list[Class] = []
+        for base in map(last, bases):
+            if base in classes:
+                parents.append(classes[base])
         classes[node.name] = Class(node.name, node, bases, tuple(parents))
     parts = name.split(".")
     model = parts[2] if len(parts) > 2 else name

@@ -162,9 +162,11 @@ def _in_suite(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> l
     walked = Walk(owner, method)
     for index, statement in enumerate(suite):
         walked.index = index
-        walked.kept += [(index, node) for node in walked.statement(statement)]
+        for rest in walked.statement(statement):
+            walked.kept.append((index, rest))
     if walked.uses and not walked.contexts:
-        if any(_holes("softmax", call) is not None for call in walk(suite, ast.Call)):
+        softmaxes = [_holes("softmax", call) for call in walk(suite, ast.Call)]
+        if any(holes is not None for holes in softmaxes):
             _, unfit = walked.uses[0]
             raise unfit
     return [_chain(walked, suite, context) for context in walked.contexts]
@@ -299,12 +301,14 @@ class Walk:
     def _branch(self, node: ast.If) -> list[ast.stmt]:
         """Both branches, one after the other: a term or factor has the condition of its branch."""
         self.value(node.test)
-        negated = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
+        negated = ast.UnaryOp(ast.Not(), node.test)
+        otherwise = ast.copy_location(negated, node.test)
         body = self._under(node.test, node.body, otherwise=False)
-        orelse = self._under(negated, node.orelse, otherwise=True)
+        orelse = self._under(otherwise, node.orelse, otherwise=True)
         if not body and not orelse:
             return []
-        return [ast.copy_location(ast.If(node.test, body or [ast.Pass()], orelse), node)]
+        kept = ast.If(node.test, body or [ast.Pass()], orelse)
+        return [ast.copy_location(kept, node)]
 
     def _under(self, test: ast.expr, suite: list[ast.stmt], *, otherwise: bool) -> list[ast.stmt]:
         """What of a branch computes no attention."""
@@ -468,14 +472,17 @@ class Walk:
         self, node: ast.expr, scores: Scores, operator: str, value: ast.expr
     ) -> Scores | None:
         """The scores with one factor for each head, for example, which scales the queries."""
-        read = walk([value, *self._assigned(value)], ast.Attribute)
-        is_parameter = any("Parameter" in self.owner.held(attribute.attr) for attribute in read)
-        if scores.terms or not (is_parameter or isinstance(value, ast.Call)):
+        assigned = self._assigned(value)
+        read = [attribute.attr for attribute in walk([value, *assigned], ast.Attribute)]
+        is_parameter = any("Parameter" in self.owner.held(name) for name in read)
+        is_computed = is_parameter or isinstance(value, ast.Call)
+        if scores.terms or not is_computed:
             what = f"`{ast.unparse(value)[:60]}`, which scales the scores, may be more than"
             self.use(node, f"{what} one number")
             return None
         kind = ast.Mult() if operator == "*" else ast.Div()
-        return replace(scores, query=ast.BinOp(scores.query, kind, value))
+        query = ast.BinOp(scores.query, kind, value)
+        return replace(scores, query=query)
 
 
 def _holes(kind: str, node: ast.expr) -> dict[str, ast.expr] | None:

@@ -157,10 +157,13 @@ def _unfit_call(call: ast.Call, layer: Class) -> str:
     if leading in given and not is_option:
         return BY_KEYWORD
     by_place = dict(zip(names, call.args, strict=False))
-    caches = [by_place.get(name) for name in EVERY_CACHE]
-    caches += [given.get(name) for name in EVERY_CACHE - REMOVED]
-    is_filled = any(not isinstance(cache, ast.Constant | None) for cache in caches)
-    return FILLED_TWICE if is_filled else ""
+    for name in EVERY_CACHE:
+        cache = by_place.get(name)
+        if cache is None and name not in REMOVED:
+            cache = given.get(name)
+        if not isinstance(cache, ast.Constant | None):
+            return FILLED_TWICE
+    return ""
 
 
 def _choice(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[Declared]:

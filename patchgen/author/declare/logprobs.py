@@ -67,15 +67,19 @@ def _head(module: Module, head: Head) -> Declared:
     first_call = steps[0].value  # type: ignore[attr-defined]
     first_call.args = [ast.Name(STATES, ast.Load())]
     bound = {*parameters(method), *stored(body)} - {"self", "logits", STATES}
-    if reads := names(steps) & bound:
+    reads = names(steps) & bound
+    if reads:
         raise Unfit(body[first], f"its logits depend on `{min(reads)}` too")
     rest = method.args.kwarg.arg
-    arguments = f"self, {ast.unparse(states)}, {_outputs(body[:first])}, **{rest}"
-    given = f"if {rest}.get('log_probs_of') is not None:\n    return log_probs_output({arguments})"
+    outputs = _outputs(body[:first])
+    arguments = f"self, {ast.unparse(states)}, {outputs}, **{rest}"
+    test = f"if {rest}.get('log_probs_of') is not None:"
+    given = f"{test}\n    return log_probs_output({arguments})"
     old = code(module, method, texts[first - 1])
     change = edit("give_log_probs", method, [old], [old, given])
     lines = [code(module, method, step, [STATES]) for step in steps]
-    logits_of = f"def logits_of(self, {STATES}):\n{indented([*lines, 'return logits'])}"
+    lines.append("return logits")
+    logits_of = f"def logits_of(self, {STATES}):\n{indented(lines)}"
     return Declared(head.owner.name, members=(change, logits_of))
 
 

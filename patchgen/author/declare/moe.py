@@ -128,20 +128,30 @@ def _network(module: Module, layers: Layers) -> tuple[FeedForward, ast.FunctionD
     if len(networks) > 1:
         raise Unfit(layer.node, f"{layer.name} holds more than one FFN")
     init = layer.method("__init__")
-    taken = [arg.arg for arg in list_positional(init.args)][1:] if init is not None else []
-    if init is None or "config" not in taken:
-        raise Unfit(init or layer.node, f"{layer.name} is not told its configuration")
+    if init is None:
+        raise Unfit(layer.node, f"{layer.name} is not told its configuration")
+    taken = [arg.arg for arg in list_positional(init.args)][1:]
+    if "config" not in taken:
+        raise Unfit(init, f"{layer.name} is not told its configuration")
     index = next((name for name in INDICES if name in taken), "")
-    calls = [call for call in walk(module.tree, ast.Call) if called(call) == layer.name]
-    counts = [len(call.args) + len(call.keywords) for call in calls]
-    if not index or min(counts, default=len(taken)) <= taken.index(index):
-        raise Unfit(init, f"{layer.name} is not told its index")
-    table = module.folder.parents[1] / "conversion_mapping.py" if module.folder else None
-    if table is not None and table.is_file():
-        # Experts would not get a weight that transformers makes of other tensors of a checkpoint.
-        if f'"{module.model}": ' in disk.text_of(table):
-            raise Unfit(layer.node, f"transformers converts the checkpoints of {module.model}")
+    untold = Unfit(init, f"{layer.name} is not told its index")
+    if not index:
+        raise untold
+    place = taken.index(index)
+    for call in walk(module.tree, ast.Call):
+        if called(call) == layer.name and len(call.args) + len(call.keywords) <= place:
+            raise untold
+    _refuse_conversions(module, layer)
     return networks[0], init, index
+
+
+def _refuse_conversions(module: Module, layer: Class) -> None:
+    """Experts would not get a weight that transformers makes of other tensors of a checkpoint."""
+    if module.folder is None:
+        return
+    table = module.folder.parents[1] / "conversion_mapping.py"
+    if table.is_file() and f'"{module.model}": ' in disk.text_of(table):
+        raise Unfit(layer.node, f"transformers converts the checkpoints of {module.model}")
 
 
 def _layer(
@@ -194,13 +204,14 @@ def _kind_of(ffn: FeedForward, linear: list[tuple[Class, str]]) -> str:
     """The one class of the linear layers, each an attribute of a class."""
     makers: list[str] = []
     for owner, name in linear:
-        makers += [last(called(value)) for value in owner.attributes[name]]
-    kind, *others = {*makers}
-    if len(makers) != len(linear) or others or kind not in WIDTHS:
-        strange = " and ".join(sorted({*makers} - WIDTHS.keys())) or "several"
+        for value in owner.attributes[name]:
+            makers.append(last(called(value)))
+    kinds = sorted({*makers})
+    if len(makers) != len(linear) or len(kinds) > 1 or kinds[0] not in WIDTHS:
+        strange = [kind for kind in kinds if kind not in WIDTHS] or ["several"]
         what = f"the linear layers of {ffn.owner.name} are of a kind that experts have not: "
-        raise Unfit(ffn.owner.node, what + strange)
-    return kind
+        raise Unfit(ffn.owner.node, what + " and ".join(strange))
+    return kinds[0]
 
 
 def _dense(weight: str, sources: list[str]) -> Iterator[str]:

@@ -114,11 +114,13 @@ def _calls(
 
 
 def _run_apart(module: Module, method: ast.FunctionDef, calls: Sequence[ast.Call]) -> Iterator[str]:
+    name = RUN
     for number, call in enumerate(calls, 1):
+        if number > 1:
+            name = f"{RUN}_{number}"
         apart = _with_lengths(method, call)
         apart.args.insert(0, call.func)
         apart.func = ast.Name(RUN)
-        name = RUN if number == 1 else f"{RUN}_{number}"
         old = code(module, method, call)
         new = code(module, method, apart, [RUN])
         yield edit(name, method, [old], [new])

@@ -6,6 +6,7 @@ import ast
 import functools
 import re
 import textwrap
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,11 +221,13 @@ def _imports(text: str, parts: Sequence[str]) -> list[str]:
     for part in (*parts, "checkpoint", "loss", "norm"):  # other parts take mixins of these
         for name in public(part) & read:
             modules.setdefault(name, f"patchgen.parts.{part}")
-    lines = ["from torch.nn import functional as F"] if "F" in read else []
+    imported: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(modules):
+        imported[modules[name]].append(name)
+    lines = [f"from {module} import {', '.join(several)}" for module, several in imported.items()]
+    if "F" in read:
+        lines.append("from torch.nn import functional as F")
     lines += [f"import {name}" for name in ("math", "torch") if name in read]
-    for module in set(modules.values()):
-        imported = sorted(name for name in modules if modules[name] == module)
-        lines.append(f"from {module} import {', '.join(imported)}")
     return lines
 
 

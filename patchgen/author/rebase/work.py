@@ -231,9 +231,13 @@ class Rebase:
     def _added_to(self, change: releases.Declared) -> Result | None:
         """What upstream added to a class that the declaration writes out; None for nothing."""
         before, after = (tree.definition(change.module, change.parent) for tree in self.trees)
-        if before is None or after is None or "class" not in (before[1].kind, after[1].kind):
+        if before is None or after is None:
             return None
-        added = [name for name in after[1].members if name not in before[1].members]
+        old = before[1]
+        new = after[1]
+        if "class" not in (old.kind, new.kind):
+            return None
+        added = [name for name in new.members if name not in old.members]
         if not added:
             return None
         node = self.modular.definitions[change.owner].node

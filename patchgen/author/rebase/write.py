@@ -55,15 +55,18 @@ class Writer:
 
     def renamed(self, change: Declared, renames: Renames) -> Rewritten | None:
         """Edits by the new names of variables; None if they have none of the old ones."""
-        before = [cut_out(self.modular, [node]) for node in change.nodes]
-        after: list[Code] = []
-        for code in before:
+        lines: list[str] = []
+        is_renamed = False
+        for node in change.nodes:
+            code = cut_out(self.modular, [node])
             holes = _holes_of(code)
             variables = {old: new for old, new in renames.variables.items() if old not in holes}
-            after.append(replace(renames, variables=variables, attributes={}).made_in(code))
-        if [code.text for code in after] == [code.text for code in before]:
+            of_edit = replace(renames, variables=variables, attributes={})
+            renamed = of_edit.made_in(code)
+            is_renamed |= renamed.text != code.text
+            lines += renamed.member.split("\n")
+        if not is_renamed:
             return None
-        lines = "\n".join(code.member for code in after).split("\n")
         return replace(self._formatted(lines, None, change.owner), is_anew=False)
 
     def override(self, change: Declared, merged: Code, parent: Parent) -> Rewritten:
@@ -108,16 +111,18 @@ class Writer:
         file = parent.forked.parent
         module = change.module
         nodes = parent.member(change.member).nodes
+        first = first_line(nodes[0])
+        last = nodes[-1].end_lineno or 0
         lines = merged.member.rstrip("\n").split("\n")
-        cut = of_lines(first_line(nodes[0]), nodes[-1].end_lineno or 0, lines)
-        with_member = with_cuts(file.source.text, [cut])
+        with_member = with_cuts(file.source.text, [of_lines(first, last, lines)])
         fork = read_file(make_source(with_member, file.source.path, module))
         pairs = {name: name for name in file.definitions}
         pairs.update(parent.forked.pairs)
         forked = replace(parent.forked, fork=fork, pairs=pairs, alone=frozenset())
         said = set(self.modular.definitions)
         for name in pairs:
-            if self.tree.names.meaning(self.modular, ast.Name(name)) == (module, name):
+            meaning = self.tree.names.meaning(self.modular, ast.Name(name))
+            if meaning == (module, name):
                 said.add(name)
         names = Names(forked, frozenset(said), self._alias(module))
         return Words(names), parent.member(change.member, fork)
