@@ -200,7 +200,9 @@ def _of_head(variant: Variant, head: str, draft: Draft, *, errors: bool = True) 
     unreached = tuple(part for part in classes if not _reaches(ran, pair, classes[part]))
     parts = tuple(part for part in variant.parts if part not in unreached)
     alone = replace(variant, heads=(head,), parts=parts)
-    runner, results, numbers = CaseRunner(alone), list[Result](), list[Result]()
+    runner = CaseRunner(alone)
+    results: list[Result] = []
+    numbers: list[Result] = []
     mutation = MutationTest(alone, runner.pair, SECONDS_EACH)
     for case in _short(alone):
         if not errors and case.kind != "numbers":
@@ -335,7 +337,8 @@ def _classes_of_parts(modular: str) -> dict[str, list[str]]:
 
 def _short(variant: Variant) -> Iterator[Case]:
     """Effects, loading and the usual rows; then each planted error, and the same without it."""
-    checks, head = find_part_checks(variant.checked_parts), variant.heads[0]
+    checks = find_part_checks(variant.checked_parts)
+    head = variant.heads[0]
     runs_again = training_scenario(checks).checkpointing is not None
     wide: tuple[str, ...] = SHORT
     if any(check.effect_scenario.autocast for check in checks):  # alike without it

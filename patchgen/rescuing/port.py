@@ -155,17 +155,16 @@ def _lost_methods(classes: Classes, tree: ast.Module, old: Sources) -> _Methods:
         if not isinstance(node, ast.ClassDef) or not classes.is_model(node.name):
             continue
         ancestors = classes.ancestors(node.name)
-        roots = [
-            ancestor
-            for ancestor in ancestors
-            for base in classes.bases.get(ancestor, ())
-            if base.endswith("PreTrainedModel") and base not in classes.bases
-        ]
+        place = node.name  # or the ancestor that derives from a class of transformers
+        for ancestor in reversed(ancestors):
+            for base in classes.bases.get(ancestor, ()):
+                if base.endswith("PreTrainedModel") and base not in classes.bases:
+                    place = ancestor
         wanted = [_called_on_self(node)]
         for called in wanted:
             for name in sorted(called & theirs.keys()):
                 has = any(name in classes.methods.get(ancestor, ()) for ancestor in ancestors)
-                entries = lost.setdefault([*roots, node.name][0], [])
+                entries = lost.setdefault(place, [])
                 if not has and theirs[name] not in entries:
                     entries.append(theirs[name])
                     wanted.append(_called_on_self(ast.parse(_dedented(*theirs[name]))))

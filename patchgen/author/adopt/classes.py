@@ -133,7 +133,8 @@ def _over_parent(
 
 def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
     """What stands behind the parent's class: the fork's bases, if they are not the parent's."""
-    child, parent = _class(new), _class(old)
+    child = _class(new)
+    parent = _class(old)
     mine, theirs = (plain_texts(node.bases) for node in (child, parent))
     if plain_texts(child.keywords) != plain_texts(parent.keywords):
         return None
@@ -300,7 +301,8 @@ class Signature:
     @classmethod
     def between(cls, old: Function, new: Function) -> Signature | None:
         """The difference, if the converter makes `new`'s parameters of it."""
-        mine, theirs = _parameters(new), _parameters(old)
+        mine = _parameters(new)
+        theirs = _parameters(old)
         signature = cls(theirs, mine)
         # What is added stands behind those that can be given by position, or by name.
         kept = [name for name in theirs if name in mine]
@@ -388,8 +390,11 @@ def _literal(
     first = old.args.args[0].arg if old.args.args else ""
     is_static = "staticmethod" in map(ast.unparse, old.decorator_list)
     names = [first] if first in ("self", "cls") and not is_static else []
-    bound = {*bound_names(n for draft in changes for n in _nodes(draft.new)), *signature.added}
-    theirs, mine = local_names(old), local_names(new)
+    bound = {*signature.added}
+    for draft in changes:
+        bound.update(bound_names(_nodes(draft.new)))
+    theirs = local_names(old)
+    mine = local_names(new)
     for draft in changes:
         for part in (draft.old, draft.new):
             for node in walk(_nodes(part), ast.Name):

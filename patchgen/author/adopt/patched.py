@@ -358,7 +358,8 @@ def find_patched(
     patch = read_patch(path, display_path, apply)
     if patch is None:
         return None
-    matches, errors = list[Patched](), list[PatchgenError]()
+    matches: list[Patched] = []
+    errors: list[PatchgenError] = []
     for release in reversed(releases):
         try:
             matches.append(_patched(patch, release, model, settings))

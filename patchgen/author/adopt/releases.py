@@ -97,7 +97,8 @@ def chosen(
     picked: dict[str, Release] = {}
     for text in asked:
         first, dots, last = text.partition("..")
-        low, high = order_of(first), order_of(last)
+        low = order_of(first)
+        high = order_of(last)
         if Path(text).exists():
             named = [*releases_in(Path(text).resolve(), cache)]
         elif text in there:

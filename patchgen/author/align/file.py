@@ -142,17 +142,9 @@ class File:
         """Every read of a global name outside strings."""
         return tuple(reference for reference in self.reads if not reference.quoted)
 
-    @cached_property
-    def _names_by_line(self) -> Mapping[int, frozenset[str]]:
-        by_line: dict[int, set[str]] = {}
-        for reference in self.plain_reads:
-            by_line.setdefault(reference.line, set()).add(reference.name)
-        return {line: frozenset(names) for line, names in by_line.items()}
-
     def names_read(self, first: int, last: int) -> set[str]:
         """The global names that the lines from `first` to `last` read."""
-        by_line = self._names_by_line
-        return {name for line in range(first, last + 1) for name in by_line.get(line, ())}
+        return {read.name for read in self.plain_reads if first <= read.line <= last}
 
     @cached_property
     def inside_strings(self) -> frozenset[int]:

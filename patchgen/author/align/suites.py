@@ -177,7 +177,8 @@ def _opened(old: ast.stmt, new: ast.stmt) -> Row | None:
         if pair is None:
             return None
         heads.append(pair)
-    mine, theirs = suites_of(old), suites_of(new)
+    mine = suites_of(old)
+    theirs = suites_of(new)
     # A suite that only one of them has is no place in which something could be found.
     if [*map(bool, mine)] != [*map(bool, theirs)]:
         return None

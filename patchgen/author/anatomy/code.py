@@ -46,7 +46,8 @@ def constant(node: ast.AST | None) -> object:
 
 def walk(nodes: ast.AST | Iterable[ast.AST], kind: type[_Node]) -> Iterator[_Node]:
     """Every node of `kind` inside, in the order of the tree, which is mostly that of the text."""
-    for root in [nodes] if isinstance(nodes, ast.AST) else nodes:
+    roots = [nodes] if isinstance(nodes, ast.AST) else nodes
+    for root in roots:
         for node in nodes_inside(root):
             if isinstance(node, kind):
                 yield node

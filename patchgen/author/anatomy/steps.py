@@ -437,7 +437,8 @@ class Walk:
         return replace(scores, dropout=scores.dropout or value)
 
     def _arithmetic(self, node: ast.BinOp) -> Scores | None:
-        left, right = self.value(node.left), self.value(node.right)
+        left = self.value(node.left)
+        right = self.value(node.right)
         scores, other = (left, node.right) if left is not None else (right, node.left)
         if scores is None:
             return None

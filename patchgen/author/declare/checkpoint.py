@@ -126,12 +126,11 @@ def _unfit(module: Module, layers: Sequence[Class]) -> Iterator[Missing]:
             if isinstance(first, ast.List | ast.Dict):
                 whys.append((first, layer.name, IN_A_LIST))
     for owner, method in module.methods:
-        run = {
-            f"self.{attribute}": layer
-            for attribute in owner.attributes
-            for layer in module.held(owner, attribute)
-            if layer in layers
-        }
+        run: dict[str, Class] = {}  # the layers by the names under which the method has them
+        for attribute in owner.attributes:
+            for layer in module.held(owner, attribute):
+                if layer in layers:
+                    run[f"self.{attribute}"] = layer
         for loop in walk(method.body, ast.For):  # for index, layer in enumerate(self.layers)
             for iterated in map(dotted, walk(loop.iter, ast.Attribute)):
                 if iterated in run:

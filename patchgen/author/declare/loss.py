@@ -66,7 +66,8 @@ def heads(module: Module) -> Iterator[Head]:
             continue
         assignments = walk(forward.body, ast.Assign)
         criteria = stored(n for n in assignments if last(called(n.value)) == "CrossEntropyLoss")
-        text, kind = ast.unparse(forward), _loss_type(owner)
+        text = ast.unparse(forward)
+        kind = _loss_type(owner)
         for call in walk(forward.body, ast.Call):
             by_function = called(call) in ("self.loss_function", "self.loss_fn")
             if not _is_over_words(owner, call) or (by_function and kind not in WORDS):

@@ -110,12 +110,11 @@ def _layers_with(module: Module, routers: Collection[Class]) -> list[Class]:
         if router not in held:
             raise Unfit(router.node, f"no layer is found that holds {router.name}")
     for layer in layers:
-        places = [
-            attribute
-            for owner in inside([layer])
-            for attribute in owner.attributes
-            if not set(routers).isdisjoint(module.held(owner, attribute))
-        ]
+        places: list[str] = []
+        for owner in inside([layer]):
+            for attribute in owner.attributes:
+                if not set(routers).isdisjoint(module.held(owner, attribute)):
+                    places.append(attribute)
         if len(places) > 1:
             raise Unfit(layer.node, f"{layer.name} has several routers: {', '.join(places)}")
     return layers

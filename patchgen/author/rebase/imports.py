@@ -53,7 +53,8 @@ def find_new_place(module: str, name: str, trees: tuple[Tree, Tree]) -> Import:
     home = find_home(name, new.environment)
     if home:
         return home, name
-    before, file = old.definition(module, name), new.file(module)
+    before = old.definition(module, name)
+    file = new.file(module)
     if before is None or file is None:
         return module, name
     wanted = _list_words(before[1], name)

@@ -211,7 +211,8 @@ def changed_uses(
         old: ast.stmt | None
         new: ast.stmt | None
         if attribute != name:
-            old, new = before.get(attribute), after.get(attribute)
+            old = before.get(attribute)
+            new = after.get(attribute)
         else:
             old, new = _definitions_of(name, trees, parent[0])
         was = _first_line_of(old)

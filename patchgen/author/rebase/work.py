@@ -198,7 +198,8 @@ class Rebase:
             result.clashes = (Clash(_where_it_is(change, base, self.trees[1])),)
             return result
         theirs = after.code
-        result.after, result.parent = _text(theirs), after
+        result.after = _text(theirs)
+        result.parent = after
         is_same = base.says == theirs.says
         if ours is None:  # the declaration removes the member
             result.state = State.UNCHANGED if is_same else State.MOVED
