@@ -140,12 +140,14 @@ def _trials(variant: Variant, draft: Draft, text: str) -> Iterator[_Trial]:
         yield from (_of_head(variant, head, draft) for head in heads if head in draft.declared)
         return
     bases = [name for name in heads if name.endswith("Model") and "LMHead" not in name]
+    sparing = [mixin for name in draft.parts for mixin in PARTS[name].spares]
 
     def rank(name: str) -> tuple[bool, bool]:
+        is_spared = any(f"class {name}({mixin}, " in draft.text for mixin in sparing)
         # Rows of multiple choice are no texts: attention then runs over lengths of its own.
         # A head that a part changes shows more than one beside it: Whisper's decoder has the loss.
         is_changed = name in draft.declared and name not in bases
-        return name.endswith("ForMultipleChoice"), not is_changed
+        return is_spared or name.endswith("ForMultipleChoice"), not is_changed
 
     heads.sort(key=rank)
     tried: list[str] = []

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from patchgen.author.anatomy.attention import Layers, experts
-from patchgen.author.anatomy.code import called, constant, keywords, method_of, walk
+from patchgen.author.anatomy.code import called, constant, keywords, last, method_of, walk
 from patchgen.author.anatomy.module import Class, Module, Unfit
-from patchgen.author.declare.edits import mixin
+from patchgen.author.declare.edits import code, edit, mixin
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, refusing
 from patchgen.facts.modules import CACHES
@@ -120,6 +120,7 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
                 what = f"the model around {model.name} makes the mask of its layers"
                 raise Unfit(forward, what)
     _insist_on_layers(module, model)
+    yield from _layers_that_hand_on(module)
     yield Declared(model.name, mixins=(_mixin_of(model),))
     for owner in module.classes.values():
         if _fits("LabelsWithinTexts", owner):
@@ -154,6 +155,24 @@ def _insist_on_layers(module: Module, model: Class) -> None:
         if node is not None and owner not in attending:
             what = f"`{ast.unparse(node)[:60]}` of {owner.name} may look at other tokens"
             raise Unfit(node, what)
+
+
+def _layers_that_hand_on(module: Module) -> Iterator[Declared]:
+    """Layers that keep the lengths of texts from their attention, with edits that hand them on."""
+    attending = set(_attending(module))
+    for owner in module.classes.values():
+        forward = owner.method("forward")
+        for call in walk(owner.forward(), ast.Call):
+            is_attention = not attending.isdisjoint(module.held(owner, last(dotted(call.func))))
+            if not is_attention or None in keywords(call):
+                continue
+            if forward is None or forward.args.kwarg is None:
+                raise Unfit(call, f"{owner.name} does not tell its attention the lengths of texts")
+            lengths = ast.keyword(None, ast.Name(forward.args.kwarg.arg))
+            told = ast.Call(call.func, call.args, [*call.keywords, lengths])
+            old, new = (code(module, forward, each) for each in (call, told))
+            hand_on = edit("hand_on_lengths", forward, [old], [new])
+            yield Declared(owner.name, members=(hand_on,))
 
 
 def _mixes(methods: Iterable[ast.FunctionDef]) -> ast.expr | None:
@@ -209,5 +228,6 @@ PART = Part(
     "no padding is computed, and packed texts are kept apart",
     flash,
     counted=("padded rows", "padded rows under varlen"),
+    spares=("KeepsPadding",),
     lends=("lengths.", "decoder.LabelsWithin", "decoder.NoCache"),
 )

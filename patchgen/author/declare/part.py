@@ -38,5 +38,7 @@ class Part:
     # Settings that its code reads and transformers does not know, each with values to try.
     settings: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
     of_heads: bool = False  # it changes heads, each by itself, and no layer
+    # Its mixins of heads that go on as the parent's do, so that they show nothing of the part.
+    spares: tuple[str, ...] = ()
     # What other parts use of its code, as names begin: alone they do not make it a part.
     lends: tuple[str, ...] = ()

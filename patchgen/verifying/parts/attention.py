@@ -179,11 +179,15 @@ def flash_effect(parent: Evidence, variant: Evidence, facts: part_check.PairFact
         shapes, before = variant.forwards.get(name, []), parent.forwards.get(name, [])
         if len(shapes) != len(before) or any(shape[:2] != (1, tokens) for shape in shapes):
             yield f"{name} ran on {sorted(set(shapes))}, not on one row of {tokens} tokens"
-    # A head runs on all places, or on labelled tokens.
+    # What stands around the layers runs on all places, a head perhaps on labelled tokens.
+    around = 0
+    for *outer, module in parent.paths:
+        is_in_layer = any(type(each).__name__ in names for each in outer)
+        around += isinstance(module, nn.Linear) and not is_in_layer
     layers = sum(map(variant.runs_of, names))
     sizes = [prod(shape[:-1]) for shape in variant.forwards.get("Linear", ())]
     products, heads = sizes.count(tokens), sizes.count(places)
-    if products < layers or heads >= layers:
+    if products < layers or heads > around:
         yield f"{products} products ran over {tokens} tokens, and {heads} over all {places} places"
     if len(variant.trace.sdpa) > max(layers, len(parent.trace.sdpa)):
         yield f"{len(variant.trace.sdpa)} calls of SDPA in {layers} layers"

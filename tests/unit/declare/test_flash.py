@@ -62,6 +62,12 @@ def test_more_models_are_taken(env, model):
     assert flash(open_module(env, find_module(env, model))).declared
 
 
+@pytest.mark.parametrize("model", ["nemotron", "stablelm"])
+def test_layers_hand_lengths_on_to_their_attention(env, model):
+    (layer, *_) = flash(open_module(env, find_module(env, model))).declared
+    assert layer.name.endswith("DecoderLayer") and "**kwargs" in layer.members[0]
+
+
 REFUSED = {
     "bridgetower": "goes through the parts of BridgeTowerTextModel itself",
     "mixtral": "the losses of its routers read the rows of a batch",

@@ -16,16 +16,22 @@ from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
 from tests.unit.declare.test_request import FAST_OF
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_package() is None, reason="the cases are of another transformers"),
-]
+pytestmark = pytest.mark.skipif(
+    find_package() is None, reason="the cases are of another transformers"
+)
 
 
 def draft(model, part):
     return answer(make_environment(Path.cwd()), model, [part]).draft
 
 
+def test_a_head_that_the_part_spares_shows_nothing_of_it(tmp_path):
+    proof = prove(draft("bert", "flash"), tmp_path)
+    assert proof.status == "verified", proof.why
+    assert proof.heads[0] == "BertForMaskedLM" and "effect of flash" in proof.seen
+
+
+@pytest.mark.slow
 def test_an_error_of_the_part_is_the_first_failure(tmp_path):
     found = draft("mpnet", "sdpa")
     wrong = replace(found, text=found.text.replace("scaling=1 /", "scaling=2 /"))
@@ -34,6 +40,7 @@ def test_an_error_of_the_part_is_the_first_failure(tmp_path):
     assert proof.status == "failed" and "MPNetForMaskedLM float32 full closest" in proof.why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "part", "head", "why"),
     [
@@ -48,6 +55,9 @@ def test_an_error_of_the_part_is_the_first_failure(tmp_path):
         ("bamba", "norm", "BambaForCausalLM", "its gated norms stay as they are"),
         ("modernbert", "norm", "ModernBertForMaskedLM", "its LayerNorms have no bias"),
         ("bert", "norm", "BertForMaskedLM", "its LayerNorms differ under autocast alone"),
+        ("electra", "flash", "ElectraForMaskedLM", "it widens embeddings before its layers"),
+        ("stablelm", "flash", "StableLmForCausalLM", "its layers keep lengths from attention"),
+        ("nemotron", "flash", "NemotronForCausalLM", "its layers keep lengths from attention"),
     ],
 )
 def test_a_verified_part_names_the_class_and_the_errors_that_were_seen(
@@ -60,12 +70,14 @@ def test_a_verified_part_names_the_class_and_the_errors_that_were_seen(
         assert any("error in" in seen or "scale" in seen for seen in proof.seen), proof.seen
 
 
+@pytest.mark.slow
 def test_a_part_of_a_sum_whose_layers_no_class_runs_is_named(tmp_path):
     proof = prove(draft("gemma4", "fast"), tmp_path)
     assert (proof.status, proof.unreached) == ("verified", ("norm",)), proof.why
     assert any("error in" in seen for seen in proof.seen)
 
 
+@pytest.mark.slow
 def test_a_norm_that_is_computed_twice_is_seen(tmp_path):
     found = draft("bamba", "norm")
     once = "class BambaRMSNorm(FusedRMSNorm, bamba.BambaRMSNorm):\n    pass\n"
@@ -80,6 +92,7 @@ def test_a_norm_that_is_computed_twice_is_seen(tmp_path):
     assert proof.status == "failed" and "14 calls of rms_norm, where 7 norms" in proof.why, proof
 
 
+@pytest.mark.slow
 def test_the_table_is_written_for_one_model(tmp_path):
     script = Path("benchmarks/coverage.py").read_text(encoding="utf-8")
     script = script.replace('REPOSITORY / "docs" /', f'Path("{tmp_path}") /')
@@ -102,6 +115,7 @@ def unless_not_proved(model):
     return pytest.param(model, marks=pytest.mark.xfail(strict=True, reason=NOT_PROVED[model]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", map(unless_not_proved, FAST_OF))
 def test_fast_is_verified_for_models_that_people_train(model, tmp_path):
     proof = prove(draft(model, "fast"), tmp_path)
