@@ -30,6 +30,7 @@ WORDS: dict[str, dict[str, Any]] = {
     "checkpointing": {"checkpoint": "full"},
     "selective": {"checkpoint": "selective"},
     "packed": {"layout": "packed", "attention": "varlen"},
+    "fastest attention": {"attention": "fastest"},  # FlashAttention, the best that is installed
     "float32": {"precision": "fp32"},
     "TF32": {"precision": "tf32"},
     "float16": {"precision": "amp-fp16"},

@@ -17,13 +17,14 @@ from torch.nn import functional as F
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from benchmarks.bench.cases import Case, Entry
+from patchgen.runtime.attention import FASTEST, fastest_attention
 from patchgen.runtime.checkpointing import options_of, switch_on
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.tiny import tiny_config
 from patchgen.runtime.variants import find_variant
 from patchgen.syntax.errors import one_line
 from patchgen.training.optimizers import build_optimizer
-from patchgen.training.precision import autocast_to, weights_in
+from patchgen.training.precision import autocast_to, products_in, weights_in
 
 # Of a tiny model: enough words that logits take a share of the memory, as in large models.
 TINY = {"vocab_size": 768, "num_hidden_layers": 2}
@@ -83,6 +84,8 @@ def build(case: Case, entry: Entry, device: str, weights: dict[str, Tensor] | No
         how["experts_implementation"] = entry.experts
     narrow = not case.tiny or entry.precision != "pure-bf16"
     dtype = getattr(torch, weights_in(entry.precision)) if narrow else torch.float32
+    if entry.attention == FASTEST:
+        how["attn_implementation"] = _find_fastest(case, entry)
     torch.manual_seed(0)
     with torch.device(device):
         try:
@@ -101,6 +104,15 @@ def build(case: Case, entry: Entry, device: str, weights: dict[str, Tensor] | No
         switch_on(model, options_of(entry.checkpoint))
     _compile(model, entry, device)
     return model
+
+
+def _find_fastest(case: Case, entry: Entry) -> str:
+    """Return the best FlashAttention that is installed; raise Unavailable where there is none."""
+    dtype = getattr(torch, products_in(entry.precision))
+    attention = fastest_attention(class_of(case, entry), dtype)
+    if attention is None:
+        raise Unavailable("no FlashAttention is installed for this device and precision")
+    return attention
 
 
 def _compile(model: nn.Module, entry: Entry, device: str) -> None:

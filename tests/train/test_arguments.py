@@ -14,8 +14,11 @@ pytest.importorskip("transformers")
 pytest.importorskip("datasets")
 
 from patchgen.cli.commands import patchgen as command_line
+from patchgen.runtime.attention import choose_kernel
 from patchgen.syntax.errors import PatchgenError
+from patchgen.training.loop.models import build, find_source
 from patchgen.training.loop.options import Options, make_arguments, parse
+from patchgen.training.loop.texts import prepare_data
 from tests.train.runs import SHORT, history, losses, run, words
 
 
@@ -52,6 +55,34 @@ def test_every_argument_is_listed():
     assert "--lora_rank" in done.output and "--neftune_noise_alpha" in done.output
 
 
+def test_the_attention_that_is_asked_for_is_taken(tmp_path):
+    packed = {**SHORT, "packing": "isolated", "max_steps": 2}
+    taken = set()
+    for name in ("varlen", "sdpa"):
+        run(tmp_path / name, "llama_packed", attention=name, **packed)
+        options, _ = parse(["llama_packed", *words(**{**packed, "attention": name})])
+        data = prepare_data(options, "", evaluated=False)
+        taken.add(build(find_source(options), options, data, seed=0).config._attn_implementation)
+    assert taken == {"varlen", "sdpa"}
+    assert losses(tmp_path / "varlen") == pytest.approx(losses(tmp_path / "sdpa"), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("generation", "installed", "name"),
+    [
+        (9, ["flash_attention_2", "flash_attention_3"], "flash_attention_3"),
+        (9, ["flash_attention_2"], "flash_attention_2"),
+        (8, ["flash_attention_2", "flash_attention_3"], "flash_attention_2"),
+        (10, ["flash_attention_3", "flash_attention_4"], "flash_attention_4"),
+        (10, ["flash_attention_3"], None),  # is for Hopper alone
+        (7, ["flash_attention_2"], None),
+        (9, [], None),
+    ],
+)
+def test_the_fastest_attention_is_for_the_card(generation, installed, name):
+    assert choose_kernel(generation, installed) == name
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "message"),
     [
@@ -71,6 +102,7 @@ def test_every_argument_is_listed():
         (["--fp16"], "PG814", "CUDA alone"),
         (["--optim", "adamw_bnb_8bit"], "PG814", "8 bits"),
         (["--use_liger_kernel"], "PG813", "the variant has changed"),
+        (["--attention", "flash"], "PG813", "is not supported"),
         (["--config", "hiden_size=8"], "PG813", "did you mean hidden_size"),
         (["--config", "hidden_size"], "PG813", "key=value"),
         (["--config", "hidden_size=65536", "num_hidden_layers=900"], "PG816", "are free"),

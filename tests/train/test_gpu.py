@@ -31,6 +31,13 @@ def test_precision(tmp_path, how):
     assert losses(tmp_path / "run") == pytest.approx(losses(tmp_path / "plain"), rel=1e-2)
 
 
+def test_the_fastest_attention_learns_the_same(tmp_path):
+    packed = {"packing": "isolated", "config": WIDE, "bf16": True}
+    run(tmp_path / "sdpa", "llama_packed", **packed)
+    run(tmp_path / "fastest", "llama_packed", attention="fastest", **packed)
+    assert losses(tmp_path / "fastest") == pytest.approx(losses(tmp_path / "sdpa"), rel=1e-2)
+
+
 @pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="no bitsandbytes")
 def test_states_in_8_bits(tmp_path):
     run(tmp_path / "run", optim="adamw_bnb_8bit", save_steps=4, config=WIDE)

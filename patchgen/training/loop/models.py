@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from patchgen.facts.sizes import SIZES
+from patchgen.runtime.attention import FASTEST, fastest_attention
 from patchgen.runtime.classes import auto_entries
 from patchgen.runtime.load import model_types, place_of
 from patchgen.runtime.tiny import tiny_config
@@ -178,8 +179,13 @@ def _check_positions(config: Any, options: Options) -> None:
         refuse("length", options.length, f"the model has {most} positions")
 
 
-def build(source: Source, options: Options, data: TrainingData, seed: int) -> Any:
-    """Return the model with its initial weights, which depend on the seed only."""
+def build(
+    source: Source, options: Options, data: TrainingData, seed: int, autocast: str = ""
+) -> Any:
+    """Return the model with its initial weights, which depend on the seed only.
+
+    `autocast` is the dtype in which products are computed, if it is not that of the weights.
+    """
     set_seed(seed)
     dtype: torch.dtype = getattr(torch, options.dtype)
     if source.checkpoint:
@@ -193,9 +199,25 @@ def build(source: Source, options: Options, data: TrainingData, seed: int) -> An
     ) in model.parameters():  # buffers keep theirs: the angles of positions need float32
         parameter.data = parameter.data.to(dtype)
     model.config.use_cache = False
+    if options.attention:
+        _set_attention(model, options.attention, getattr(torch, autocast or options.dtype))
     if options.packing == "isolated":
         check_isolation(model, len(data.tokenizer))
     return _adapted(model, options) if options.lora_rank else model
+
+
+def _set_attention(model: Any, asked: str, dtype: torch.dtype) -> None:
+    """Let the model take the attention that is asked for, or refuse it."""
+    attention = asked
+    if asked == FASTEST:
+        attention = fastest_attention(type(model), dtype) or model.config._attn_implementation
+        note(f"fastest attention: {attention}")
+    try:
+        model.set_attn_implementation(attention)
+    except (ValueError, ImportError) as error:
+        refuse("attention", asked, one_line(error))
+    if model.config._attn_implementation != attention:
+        refuse("attention", asked, f"{type(model).__name__} has attention of its own only")
 
 
 def _copies(options: Options) -> int:

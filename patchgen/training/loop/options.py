@@ -70,6 +70,11 @@ class Options:
     dtype: Literal["float32", "bfloat16"] = _option(
         "Of weights, gradients and states; --bf16 and --fp16 are autocast over it.", "float32"
     )
+    attention: str = _option(
+        "sdpa, flash_attention_2, varlen, ..., or fastest: the best FlashAttention that is "
+        "installed; default: what the model chooses.",
+        "",
+    )
     lora_rank: int = _option("Train LoRA adapters of this rank only; 0: all weights.", 0)
     lora_kwargs: str = _option("Other arguments of peft's LoraConfig, as a JSON object.", "{}")
     muon: bool = _option("Muon for the matrices of the layers, AdamW for all else.", False)

@@ -91,8 +91,10 @@ class Job:
 
     def build(self) -> Any:
         """Return a model with its initial weights."""
-        with built_whole(self.arguments):
-            return build(self.source, self.options, self.data, self.arguments.seed)
+        args = self.arguments
+        autocast = "bfloat16" if args.bf16 else "float16" if args.fp16 else ""
+        with built_whole(args):
+            return build(self.source, self.options, self.data, args.seed, autocast)
 
     def trainer(self, **more: Any) -> EngineTrainer:
         """Return a Trainer with the rows of the job."""
