@@ -15,6 +15,7 @@ import gc
 import hashlib
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -139,15 +140,18 @@ def by_structure(module: Module, part: str) -> tuple[Entry, Draft | None]:
         what = f"by the converter: {first.at}: {first.code} {first.what}"
         return {"status": "refused", "why": what}, None
     texts = [module.source.text, *(file.name + file.text for file in flat.files)]
-    checks = sorted((REPOSITORY / "patchgen/verifying/parts").glob("*.py"))
-    checks.append(REPOSITORY / "patchgen/author/proof.py")
-    # The package was once called `verify`: the checks and their results are the same.
-    texts += [
-        path.read_text(encoding="utf-8").replace("patchgen.verifying", "patchgen.verify")
-        for path in checks
-    ]
+    texts += [path.read_text(encoding="utf-8") for path in files_of_check(part)]
     key = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
     return {"status": "written", "key": key}, draft
+
+
+def files_of_check(part: str) -> list[Path]:
+    """The files of the check of a part: those that the part's own file imports from."""
+    declaration = REPOSITORY / "patchgen/author/declare" / f"{part}.py"
+    imports = r"from patchgen\.verifying\.parts\.(\w+) import"
+    names = re.findall(imports, declaration.read_text(encoding="utf-8"))
+    folder = REPOSITORY / "patchgen/verifying/parts"
+    return [folder / f"{name}.py" for name in sorted({*names, "part_check"})]
 
 
 def refused(module: Module, part: str, problems: Sequence[Any]) -> Entry:
