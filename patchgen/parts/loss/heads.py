@@ -5,6 +5,7 @@
 `self.loss_from_states(head, states, labels, compute_logits)`, with the cap after them where
 the head has one, is of another mixin.  It gives the loss function that needs no logits, and logits
 that are computed when something reads them; or None, and the logits, where the loss needs them.
+What takes the loss then is the same for all heads but one (`TakesLoss`).
 """
 
 from functools import partial
@@ -28,6 +29,22 @@ def scaled_capped_logits(head, states, scale, cap):
     return torch.tanh(head(states) * scale / cap) * cap
 
 
+class TakesLoss:
+    # Before a head: it reads what the edit of the head binds.
+    @edit("forward")
+    def take_the_loss_without_logits(self, loss, labels, loss_function):
+        with old:
+            loss = None
+            if labels is not None:
+                loss = self.loss_function(...)
+        with new:
+            loss = None
+            if labels is not None:
+                if loss_function is None:
+                    loss_function = self.loss_function
+                loss = loss_function(...)
+
+
 class PlainHead:
     # The head's logits go to the loss as they are.
     @edit("forward")
@@ -35,17 +52,11 @@ class PlainHead:
         with old:
             logits = head(states)
             loss = None
-            if labels is not None:
-                loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
                 head, states, labels, lambda lm_head, hidden=states: lm_head(hidden)
             )
             loss = None
-            if labels is not None:
-                if loss_function is None:
-                    loss_function = self.loss_function
-                loss = loss_function(...)
 
 
 class ScaledHead:
@@ -58,8 +69,6 @@ class ScaledHead:
             logits = head(states)
             logits = logits * scale
             loss = None
-            if labels is not None:
-                loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
                 head,
@@ -68,10 +77,6 @@ class ScaledHead:
                 lambda lm_head, hidden=states, factor=scale: lm_head(hidden) * factor,
             )
             loss = None
-            if labels is not None:
-                if loss_function is None:
-                    loss_function = self.loss_function
-                loss = loss_function(...)
 
 
 class DividedHead:
@@ -84,8 +89,6 @@ class DividedHead:
             logits = head(states)
             logits = logits / divisor
             loss = None
-            if labels is not None:
-                loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
                 head,
@@ -94,10 +97,6 @@ class DividedHead:
                 lambda lm_head, hidden=states, by=divisor: lm_head(hidden) / by,
             )
             loss = None
-            if labels is not None:
-                if loss_function is None:
-                    loss_function = self.loss_function
-                loss = loss_function(...)
 
 
 class SoftcappedHead:
@@ -113,17 +112,11 @@ class SoftcappedHead:
                 logits = torch.tanh(logits)
                 logits = logits * cap
             loss = None
-            if labels is not None:
-                loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
                 head, states, labels, partial(softcapped_logits, states=states, cap=cap), cap
             )
             loss = None
-            if labels is not None:
-                if loss_function is None:
-                    loss_function = self.loss_function
-                loss = loss_function(...)
 
 
 class AlwaysCappedHead:
@@ -138,17 +131,11 @@ class AlwaysCappedHead:
             logits = torch.tanh(logits)
             logits = logits * cap
             loss = None
-            if labels is not None:
-                loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
                 head, states, labels, partial(capped_logits, states=states, cap=cap), cap
             )
             loss = None
-            if labels is not None:
-                if loss_function is None:
-                    loss_function = self.loss_function
-                loss = loss_function(...)
 
 
 class ScaledCappedHead:
@@ -164,8 +151,6 @@ class ScaledCappedHead:
             logits = torch.tanh(logits)
             logits = logits * cap
             loss = None
-            if labels is not None:
-                loss = self.loss_function(...)
         with new:
             loss_function, logits = self.loss_from_states(
                 head,
@@ -175,10 +160,6 @@ class ScaledCappedHead:
                 cap,
             )
             loss = None
-            if labels is not None:
-                if loss_function is None:
-                    loss_function = self.loss_function
-                loss = loss_function(...)
 
 
 class UnshiftedHead:
