@@ -153,10 +153,8 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
 
 def _find_features(default: PreTrainedConfig, features: list[Any] | None) -> Changes:
     """The last layers of a backbone whose stages they are, as many as it gives features of."""
-    if not features or not all(isinstance(name, str) for name in features):
-        return {}
-    places = [name.removeprefix("stage") for name in features]
-    if not all(map(str.isdigit, places)):
+    places = [str(name).removeprefix("stage") for name in features or []]
+    if not places or not all(map(str.isdigit, places)):
         return {}
     number = max(SIZES["num_hidden_layers"], len(places))
     changes = _find_name(default, "num_hidden_layers", number)
@@ -294,13 +292,12 @@ def _find_beside(default: PreTrainedConfig) -> Changes:
 
 
 def _find_divisor(default: PreTrainedConfig) -> int:
-    values = default.to_dict().items()
-    widths = [value for name, value in values if _are_numbers(value) and WIDTHS.search(name)]
-    if _has_blocks(default):
-        return 1
-    widest = max((width for value in widths for width in value), default=0)
+    widest = 0
+    for name, value in default.to_dict().items():
+        if _are_numbers(value) and WIDTHS.search(name):
+            widest = max(widest, *value)
     divisor = 1
-    while widest > WIDEST * divisor:
+    while widest > WIDEST * divisor and not _has_blocks(default):
         divisor *= 2
     return divisor
 

@@ -453,8 +453,10 @@ class _Selection:
         full = self.plan.full
         yield from self.read_by_cache()
         ways = ("greedy", "static cache", *(("sampled", "beams") if full else ()))
+        how: Any = {"scenario": Scenario(labels=False), "detail": ways[0]}
+        yield self.case(f"generates: {ways[0]}, full", "generated", **how)  # also without a text
         for way in ways:
-            how: Any = {"scenario": Scenario(rows="left", labels=False), "detail": way}
+            how = {"scenario": Scenario(rows="left", labels=False), "detail": way}
             yield self.case(f"generates: {way}", "generated", **how)
         is_declared = any(check.attentions is not None for check in self.checks)
         for name in ATTENTIONS:
@@ -551,10 +553,11 @@ def order_cases(
 
 def _traits(case: Case, path: frozenset[int]) -> frozenset[tuple[object, ...]]:
     asked = case.scenario
-    is_plain = case.kind == "numbers" and asked.rows == "full"  # what sees no text has no padding
+    # Where there is no text, nothing is padded: a case of full rows is another one.
+    is_plain = case.kind == "numbers" and asked.rows == "full"
     own = {
         ("head" if is_plain else "class", case.head),
-        ("kind", case.kind),
+        ("kind", case.kind, asked.rows == "full"),
         ("detail", case.kind, case.detail),
         ("configuration", repr(case.changes)),
         ("rows", asked.rows, asked.train),
@@ -568,5 +571,6 @@ def _traits(case: Case, path: frozenset[int]) -> frozenset[tuple[object, ...]]:
         ("autocast", asked.autocast),
         ("accumulated", asked.accumulate),
     }
-    own |= {("placed" if way in arguments.PLACED else "way", way) for way in asked.ways}
+    for way in asked.ways:
+        own.add(("placed", way, case.head) if way in arguments.PLACED else ("way", way))
     return frozenset({*own, *(("line", n) for n in path)})

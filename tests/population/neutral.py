@@ -29,7 +29,7 @@ NOTHING = "None  # nothing"
 FOOTER = """
 
 for _class in [each for each in vars().values() if isinstance(each, type)]:
-    if _class.__module__ == __name__ and "PreTrainedModel" in _class.__name__:
+    if _class.__module__ == __name__ and hasattr(_class, "is_custom_code"):
         _class.is_custom_code = classmethod(lambda cls: False)
 """
 SOUNDS = r"(input_features|input_values|audio_values)\b"

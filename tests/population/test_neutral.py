@@ -50,16 +50,17 @@ def test_a_head_is_run_that_a_class_is_part_of(tmp_path):
 
 @pytest.mark.parametrize("model", ["whisper", "mllama", "qwen3_vl"])
 def test_each_kind_each_head_and_each_input_comes_early(model, tmp_path):
-    """Within the cost of 60 steps: what comes later may not fit into the time."""
+    """Within the cost of 80 steps: what comes later may not fit into the time."""
     variant = variant_of(model, tmp_path)
     cases = select_cases(variant, ())
     costs = accumulate(map(cost_of, cases))
-    early = [case for case, cost in zip(cases, costs, strict=True) if cost < 60]
-    assert {case.kind for case in early} == {case.kind for case in cases} - {"compiled"}
+    early = [case for case, cost in zip(cases, costs, strict=True) if cost < 80]
+    kinds = {(case.kind, case.scenario.rows == "full") for case in cases if case.kind != "compiled"}
+    assert kinds <= {(case.kind, case.scenario.rows == "full") for case in early}
     heads = {case.head for case in cases if case.kind == "numbers"}
     assert heads == {case.head for case in early if case.kind == "numbers"}
-    placed = {way for case in cases for way in case.scenario.ways if way in PLACED}
-    assert placed <= {way for case in early for way in case.scenario.ways}
+    placed = {(case.head, way) for case in cases for way in case.scenario.ways if way in PLACED}
+    assert placed <= {(case.head, way) for case in early for way in case.scenario.ways}
 
 
 # Cases that transformers' own tiny model does not run either.

@@ -26,8 +26,9 @@ GRIDS = ((1, 4, 4), (1, 4, 8), (1, 8, 4))
 # Patches in height and width: rows but the first are padded.
 SHAPES = ((4, 4), (4, 2), (2, 3))
 MEDIA = 2  # images of a row
-# What says which words of a text see which images, or where features stand in it.
-SEEN_BY = ("cross_attention_mask", "image_attention_mask", "image_embeds_position_mask")
+# Where words of a text see some of several images of a row, or features have places of their own.
+SEVERAL = "perceiver_embeddings"  # Idefics
+SEEN_BY = ("cross_attention_mask", SEVERAL, "image_embeds_position_mask")
 
 
 def images(
@@ -37,28 +38,30 @@ def images(
     names = takes(model_class)
     owner = _owner_of(config)
     patch = getattr(owner, "patch_size", None)
-    places = [name for name in names if name in ("pixel_position_ids", "image_position_ids")]
+    places = names & {"pixel_position_ids", "image_position_ids"}
     if {"grid_thw", "image_grid_thw"} & names:
         return _with_grids(names, owner, seed)
     if "spatial_shapes" in names:
         return _with_shapes(names, owner, seed)
     if places:
-        return _with_places(places[0], owner, seed)
+        return _with_places(min(places), owner, seed)
     if "aspect_ratio_ids" in names:
         return _in_tiles(owner, seed)
     pixels = draw_normal(seed, *_shape_of(model_class, config, owner))
     given = {"pixel_values": pixels}
     if "prompt_pixel_values" in names:  # which stands above the image
-        for place, name in enumerate(("pixel_values", "prompt_pixel_values", "prompt_masks")):
-            given[name] = draw_normal(
-                seed + place, *pixels.shape[:-2], pixels.shape[-2] // 2, pixels.shape[-1]
-            )
+        above, below = pixels.chunk(2, -2)
+        given = {
+            "pixel_values": below,
+            "prompt_pixel_values": above,
+            "prompt_masks": above.flip(-1),
+        }
     if "bool_masked_pos" in _required(model_class) and isinstance(patch, int):
         given["bool_masked_pos"] = _half_masked(pixels, owner, patch)
     if "qformer_input_ids" in names:
         words = batch(rows=ROWS, length=LENGTH, seed=seed).input_ids
         given |= {"qformer_input_ids": words, "qformer_attention_mask": torch.ones_like(words)}
-    if "image_attention_mask" in names:  # several to a row
+    if SEVERAL in names:
         given["pixel_values"] = torch.stack([pixels, pixels.flip(-1)], 1)
     return given
 
@@ -74,7 +77,7 @@ def seen_by_words(
     found: dict[str, Tensor] = {}
     if "cross_attention_mask" in names:
         found["cross_attention_mask"] = sees[..., None] * given["aspect_ratio_mask"][:, None]
-    if "image_attention_mask" in names:
+    if SEVERAL in names:
         found["image_attention_mask"] = sees
     if "image_embeds_position_mask" in names:
         here = (place > 0) & (place <= config.latent_query_num)
