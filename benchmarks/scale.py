@@ -201,7 +201,9 @@ def make(place: Path, programs: Sequence[str], count: int, pool: Executor) -> li
         write(home, files)
         (home / SHARED).write_text(CLASS, encoding="utf-8")
         (home / "pyproject.toml").write_text(TABLE, encoding="utf-8")
-        (home / ".gitattributes").write_text("patchgen.lock merge=union\n", encoding="utf-8")
+        merged = ("patchgen.lock", "patchgen.overrides.toml")
+        lines = "".join(f"{name} merge=union\n" for name in merged)
+        (home / ".gitattributes").write_text(lines, encoding="utf-8")
     refused = [*pool.map(Project.refused, projects)]
     good = [name for name in files if name not in refused[0]]
     write(place / "spare", {name: files[name] for name in good[count:]})

@@ -340,25 +340,13 @@ def _read_names(path: str, names: Mapping[str, Mapping[str, str]]) -> Names:
 
 def render_overrides(records: Records) -> str:
     """The text of patchgen.overrides.toml, sorted; "" where there is nothing to record."""
-    tables = []
+    lines = []
     for path, names in sorted(records.items()):
         for name, parent in sorted(names.items()):
-            entry = {"parent": parent.symbol, "text": parent.text}
-            tables.append(write_table((path, name), entry))
-    return "\n".join([ABOUT, *tables]) if tables else ""
-
-
-def write_table(keys: Iterable[str], fields: Mapping[str, str]) -> str:
-    """A TOML table with the path `keys` that people read and git merges."""
-    lines = [f"[{'.'.join(map(_quoted, keys))}]"]
-    for key, value in fields.items():
-        # Between these quotes nothing is escaped, so that code reads and merges as it stands.
-        is_plain = all(letter.isprintable() or letter in "\n\t" for letter in value)
-        if value.endswith("\n") and is_plain and "'''" not in value:
-            lines.append(f"{key} = '''\n{value}'''")
-        else:
-            lines.append(f"{key} = {_quoted(value)}")
-    return "\n".join(lines) + "\n"
+            entry = f"parent = {_quoted(parent.symbol)}, text = {_quoted(parent.text)}"
+            # One line: git merges the lines of two branches, also where they stand in one place.
+            lines.append(f"{_quoted(path)}.{_quoted(name)} = {{ {entry} }}\n")
+    return "".join([ABOUT, "\n", *lines]) if lines else ""
 
 
 def _quoted(value: str) -> str:

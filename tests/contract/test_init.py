@@ -109,6 +109,7 @@ def test_a_file_that_is_there_stays(name, tree, capsys):
     [
         (".pre-commit-config.yaml", "id: patchgen-check"),
         (".gitattributes", "patchgen.lock merge=union"),
+        (".gitattributes", "patchgen.overrides.toml merge=union"),
     ],
 )
 def test_what_is_there_is_not_asked_for(name, line, tree, capsys):

@@ -72,7 +72,7 @@ def survey(
         digests.setdefault(record.modular, {})[path.name] = record.digest
     rows = rows_of(survey, digests)
     if form == "json":
-        print_json("survive", data_of(rows, survey))
+        print_json("rebase", data_of(rows, survey))
     else:
         terminal.write(text_of(rows, survey))
     is_whole = not survey.unreadable and not wanted.missing

@@ -8,12 +8,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from patchgen.cli import main
+from patchgen.project.overrides import Parent, read_overrides, render_overrides
 from tests.toytree import PYPROJECT, Tree
 
 PARENT = """
@@ -272,6 +274,33 @@ def test_a_broken_file_is_an_error_and_stays(
         out, err = capsys.readouterr()
         assert f"{FILE}: PG512 cannot be read" in out + err
     assert tree.snapshot() == before
+
+
+def test_git_merges_branches_that_override(tmp_path: Path) -> None:
+    """Both override the same long method in new variants, all in one place of the file."""
+    text = "".join(f'    print("""{number}""")\n' for number in range(20))
+    parent = Parent("toy.A.f", f"def f(self):\n{text}")
+
+    def git(*words: str) -> None:
+        options = ["-c", "user.name=me", "-c", "user.email=me@here", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *options, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    def commit(*modulars: str) -> None:
+        records = {modular: {"A.f": parent, "A.g": parent} for modular in modulars}
+        (tmp_path / FILE).write_text(render_overrides(records))
+        git("add", "--all")
+        git("commit", "-qm", "x")
+
+    git("init", "-q", "-b", "main")
+    (tmp_path / ".gitattributes").write_text(f"{FILE} merge=union\n")
+    commit("a.py", "z.py")
+    git("checkout", "-qb", "theirs")
+    commit("a.py", "z.py", "c.py", "e.py")
+    git("checkout", "-q", "main")
+    commit("a.py", "z.py", "b.py", "d.py")
+    git("merge", "-q", "theirs", "-m", "both")
+    names = ("a.py", "b.py", "c.py", "d.py", "e.py", "z.py")
+    assert read_overrides(tmp_path) == {name: {"A.f": parent, "A.g": parent} for name in names}
 
 
 @pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="needs its files")
