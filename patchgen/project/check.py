@@ -23,7 +23,6 @@ from patchgen.project.outcome import (
     digest_of_bytes,
     digest_of_file,
     files_of,
-    unified,
 )
 from patchgen.project.overrides import Records, compare_overrides
 from patchgen.project.parents import find_parents
@@ -208,15 +207,13 @@ def judge(
         return replace(verdict, status=Status.STALE, why=(LINE_ENDS,))
     digests = {path.name: files[path].digest for path in wrong}
     settings = describe(project.config.settings)
-    # Programs that apply diffs take what is behind a tab for a date.
-    new_name = f"{verdict.display_path}\tas its modular file gives it"
     return replace(
         verdict,
         status=Status.STALE,
         why=reasons(record, outcome, output, digests, evidence.made_by, settings),
         is_edited=output.name in find_edited(record, output, digests),
         line=_first_difference(old, new),
-        diff=unified(old, new, verdict.display_path, new_name),
+        before=old,
     )
 
 
@@ -262,7 +259,7 @@ def look_at_outputs(
 def _leads_out(project: Project, path: Path) -> list[Problem]:
     """A problem where `path` is a link that leads out of where `convert` may write."""
     try:
-        if path.is_symlink():
+        if os.path.islink(path):
             confine(project, path)
     except PatchgenError as error:
         return list(problems_of(error))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from patchgen.compiler.flat import Note
 from patchgen.project.base import Change as BaseChange
 from patchgen.project.lock import Record, modules_read, shorten
-from patchgen.project.outcome import Outcome, Output
+from patchgen.project.outcome import Outcome, Output, unified
 from patchgen.project.overrides import OverrideReport
 from patchgen.project.parents import Parents
 from patchgen.project.places import LOCK
@@ -48,8 +48,8 @@ LINE_ENDS = "only its line ends differ, which git makes those of Windows"
 class Verdict:
     """The state of one output or of its diff, and the changes of files that repair it.
 
-    `line` is the first line that differs; `diff` leads from the file as it is to the file as it
-    should be.  `is_edited`: somebody edited the output, and not only its diff.
+    `line` is the first line that differs, and `before` the text that stands there.  `is_edited`:
+    somebody edited the output, and not only its diff.
     """
 
     display_path: str
@@ -58,9 +58,19 @@ class Verdict:
     why: tuple[str, ...] = ()
     is_edited: bool = False
     line: int = 0
-    diff: str = field(default="", repr=False)
+    before: str | None = field(default=None, repr=False)
     fixes: tuple[Change, ...] = field(default=(), repr=False)
     output: Output | None = field(default=None, repr=False)
+
+    @property
+    def diff(self) -> str:
+        """What leads from the file as it is to the file as it should be; few runs ask for it."""
+        if self.before is None:
+            return ""
+        after = (self.fixes[0].data or b"").decode()
+        # Programs that apply diffs take what is behind a tab for a date.
+        name = f"{self.display_path}\tas its modular file gives it"
+        return unified(self.before, after, self.display_path, name)
 
     @property
     def problem(self) -> Problem | None:
