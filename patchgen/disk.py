@@ -42,16 +42,16 @@ def read_bytes(path: Path | str, limit: int = SOURCE, about: os.stat_result | No
     Raises OSError at once where there is none, for pipes, sockets, devices and files that the
     system makes up, and for a file with more bytes than `limit`.
     """
-    descriptor = _open(path, limit, about)
+    descriptor, size = _open(path, limit, about)
     try:
-        return _read_all(descriptor, path, limit)
+        return _read_all(descriptor, size, path, limit)
     finally:
         os.close(descriptor)
 
 
 def read_start(path: Path | str, most: int) -> bytes:
     """The first bytes of the regular file at `path`, `most` of them or all; raises OSError."""
-    descriptor = _open(path, DATA)
+    descriptor, _ = _open(path, DATA)
     try:
         return os.read(descriptor, most)
     finally:
@@ -93,7 +93,8 @@ def unreadable(error: OSError, name: str) -> PatchgenError:
 
 def open_file(path: Path | str) -> io.BufferedReader:
     """The regular file at `path`, open for reading piece by piece; raises OSError."""
-    return os.fdopen(_open(path, DATA), "rb")
+    descriptor, _ = _open(path, DATA)
+    return os.fdopen(descriptor, "rb")
 
 
 def digest_of_data(path: Path) -> str:
@@ -102,19 +103,20 @@ def digest_of_data(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _open(path: Path | str, limit: int, about: os.stat_result | None = None) -> int:
-    """A descriptor of the regular file at `path`."""
+def _open(path: Path | str, limit: int, about: os.stat_result | None = None) -> tuple[int, int]:
+    """A descriptor of the regular file at `path`, and the size of the file."""
     # Before it is opened, as opening alone can have effects.
     _require_regular(about or os.stat(path), path, limit)
     # If a pipe takes its place in between, opening it does not wait either.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags)
     try:
-        _require_regular(os.fstat(descriptor), path, limit)
+        opened = os.fstat(descriptor)
+        _require_regular(opened, path, limit)
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
+    return descriptor, opened.st_size
 
 
 def _require_regular(about: os.stat_result, path: Path | str, limit: int) -> None:
@@ -132,9 +134,8 @@ def _too_large(path: Path | str, size: int, limit: int) -> OSError:
     return OSError(errno.EFBIG, what, os.fspath(path))
 
 
-def _read_all(descriptor: int, path: Path | str, limit: int) -> bytes:
-    """Everything from an open file."""
-    size = os.fstat(descriptor).st_size
+def _read_all(descriptor: int, size: int, path: Path | str, limit: int) -> bytes:
+    """Everything from an open file, which had `size` bytes when it was opened."""
     # A file object asks the system twice as often, which shows where 2,000 files are searched.
     data = os.read(descriptor, size + 1)
     if len(data) == size:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from patchgen import children
 from patchgen.project.config import FILE, TABLE, Config, make_config, parse_table, read_table
 from patchgen.project.files import is_below
 from patchgen.project.lock import Record, parse_lock, read_lock
@@ -124,6 +123,8 @@ def open_base(reference: str, start: Path) -> Base:
 
 def _git(top: Path, *words: str) -> str:
     """What git prints; raises PatchgenError PG516 where it fails."""
+    from patchgen import children  # slow to load, and most runs ask no commit
+
     program = shutil.which("git")
     # On some systems the current folder is searched too.
     if program is None or is_below(Path(program).resolve(), top):

@@ -37,7 +37,7 @@ from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.kept import keeping
 from patchgen.syntax.locate import Environment
 
-FORMAT = 7  # of the entries: one with another number counts as none
+FORMAT = 8  # of the entries: one with another number counts as none
 LONG = 1000  # letters of an answer about the file system that is stored as it is
 MOST = 500_000_000  # bytes; those of a modular file and one release take 0.1 MB
 # Not more than patchgen's own, in a folder that may hold other things.
@@ -61,14 +61,18 @@ class Cache:
     on: bool = True
     with_texts: bool = False
     _digests: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    # What this run has found to hold: modular files share most of what they depend on.
+    _known: set[Read | Lookup] = field(default_factory=set, repr=False, compare=False)
 
     def load(self, modular: Modular) -> Outcome | None:
         """The stored outcome of `modular`, if it still holds."""
         stored = self._read(self._path_of("outcomes", modular), self._world)
         try:
-            if not stored or not self._holds(stored):
+            if not stored:
                 return None
             outcome = _outcome(modular, stored)
+            if not self._holds(outcome):
+                return None
             return self._complete(outcome) if self.with_texts else outcome
         except (ValueError, KeyError, TypeError, AttributeError):
             # Whatever is wrong with an entry, to make the outcome again is always right.
@@ -144,9 +148,13 @@ class Cache:
         """The modules as this run finds them."""
         return self.project.environment()
 
+    @functools.cached_property
+    def _roots(self) -> str:
+        """Where modules are looked up."""
+        return "\0".join(map(str, self.env.roots)) if self.on else ""
+
     def _path_of(self, kind: str, modular: Modular) -> Path | None:
-        roots = "\0".join(map(str, self.env.roots)) if self.on else ""
-        return self._path(kind, modular, f"{modular.path}\0{modular.profile}\0{roots}")
+        return self._path(kind, modular, f"{modular.path}\0{modular.profile}\0{self._roots}")
 
     def _made_from(self, outcome: Outcome) -> Mapping[str, Any]:
         """Everything beside tools that decides about the texts of an outcome."""
@@ -160,6 +168,19 @@ class Cache:
             return None
         name = hashlib.sha256(view.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         return state / kind / name
+
+    @functools.cached_property
+    def _tools(self) -> bytes:
+        """Everything that makes outputs."""
+        tools = {
+            "format": FORMAT,
+            "patchgen": own_digest(),
+            # Python compiles the outputs, so that its last number counts too.
+            "python": sys.version,
+            "tools": tool_versions(),
+            "ruff": ruff_state(),
+        }
+        return json.dumps(tools, sort_keys=True).encode()
 
     @functools.cached_property
     def _world(self) -> Mapping[str, Any]:
@@ -177,7 +198,7 @@ class Cache:
             data = disk.read_bytes(path, disk.RECORD)
             # An entry is believed as it stands: one that was changed is worth nothing.
             head, content = data[: 2 * _DIGEST], data[2 * _DIGEST :]
-            if head != _seal(path, world, content):
+            if head != self._seal(path, world, content):
                 return {}
             stored: Mapping[str, Any] = json.loads(content)
             return stored
@@ -193,18 +214,30 @@ class Cache:
         content = json.dumps(stored, separators=(",", ":")).encode()
         try:
             if disk.make_private(path.parent):
-                disk.write(path, _seal(path, world, content) + content, path.parent, lasting=False)
+                data = self._seal(path, world, content) + content
+                disk.write(path, data, path.parent, lasting=False)
         except (OSError, PatchgenError):
             return
 
-    def _holds(self, stored: Mapping[str, Any]) -> bool:
+    def _seal(self, path: Path, world: Mapping[str, Any], content: bytes) -> bytes:
+        """The digests of what an entry is about and was made with, and of its content."""
+        about = json.dumps([path.parts[-3:], world], sort_keys=True).encode()
+        made_with = hashlib.sha256(self._tools + about).digest()
+        return made_with + hashlib.sha256(content).digest()
+
+    def _holds(self, outcome: Outcome) -> bool:
         """Whether all that the outcome depends on is as it was."""
         # A new file may hide a module that was read before.  No file has changed then, but the
         # answer to the question where that module is.
-        for question, subject, answer in stored["lookups"]:
+        lookups = {*outcome.lookups} - self._known
+        for question, subject, answer in lookups:
             if make_short(self.env.look(question, subject)) != answer:
                 return False
-        return all(self._digest(path) == digest for path, digest, _ in stored["reads"])
+        reads = {*outcome.reads} - self._known
+        if any(self._digest(path) != digest for path, digest, _ in reads):
+            return False
+        self._known.update(lookups, reads)
+        return True
 
     def _digest(self, path: str) -> str:
         # Modular files share parents, so that one file is asked for many times.
@@ -232,22 +265,6 @@ class Answers:
             self.cache._write(self.path, {}, self.used)
 
 
-def _seal(path: Path, world: Mapping[str, Any], content: bytes) -> bytes:
-    """The digests of what an entry is about and was made with, and of its content."""
-    made_with = {
-        "about": path.parts[-3:],
-        "format": FORMAT,
-        "patchgen": own_digest(),
-        # Python compiles the outputs, so that its last number counts too.
-        "python": sys.version,
-        "tools": tool_versions(),
-        "ruff": ruff_state(),
-        **world,
-    }
-    text = json.dumps(made_with, sort_keys=True).encode()
-    return hashlib.sha256(text).digest() + hashlib.sha256(content).digest()
-
-
 def _outcome(modular: Modular, stored: Mapping[str, Any]) -> Outcome:
     """The outcome of an entry.  Raises KeyError or TypeError for what is none."""
     return Outcome(
@@ -255,8 +272,8 @@ def _outcome(modular: Modular, stored: Mapping[str, Any]) -> Outcome:
         stored["digest"],
         tuple(_output(item) for item in stored["outputs"]),
         tuple(_problem(item) for item in stored["problems"]),
-        tuple(Read(*item) for item in stored["reads"]),
-        tuple(Lookup(*item) for item in stored["lookups"]),
+        tuple(map(Read._make, stored["reads"])),
+        tuple(map(Lookup._make, stored["lookups"])),
         tuple(Override(**{**item, "at": Location(**item["at"])}) for item in stored["overrides"]),
     )
 

@@ -188,13 +188,15 @@ def output_folders(project: Project) -> Callable[[Path], Path]:
     """
     by_length = sorted(project.config.outputs, key=lambda pair: -len(Path(pair[0]).parts))
     mapped = [((project.home / source).resolve(), source, output) for source, output in by_length]
+    resolve = resolver()
 
+    @functools.cache
     def output_of(folder: Path) -> Path:
         if project.out is not None:
             return project.out
         for base, source, output in mapped:
             if is_below(folder, base):
-                target = (project.home / output / folder.relative_to(base)).resolve()
+                target = resolve(project.home / output / folder.relative_to(base))
                 if target.is_relative_to(project.home):
                     return target
                 what = f"{TABLE}.outputs.{source}: {output} leads out of the project"

@@ -7,7 +7,8 @@ outcomes of a run, with every module that was read.  Out: the packages of the pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -67,8 +68,16 @@ def find_parents(project: Project, outcomes: Sequence[Outcome]) -> tuple[Parents
     """The packages that modular files take from the project, sorted."""
     asked = _asked_for(project)
     packages: dict[str, list[tuple[str, str, str]]] = {}
-    for outcome in outcomes:
-        for read in _reads_of_project(outcome, asked):
+    # transformers' own modular files are made from the files beside them.
+    others = [outcome for outcome in outcomes if outcome.modular.profile != TRANSFORMERS]
+    # Modular files share parents: each is asked for once.
+    reads = {read for outcome in others for read in outcome.reads}
+    roots = {str((project.home / root).resolve()) for root in (".", *project.config.roots)}
+    ours = {read for read in reads if _root_of(read) in roots and _is_of_project(read, asked)}
+    for outcome in others:
+        for read in ours.intersection(outcome.reads):
+            if read.path == str(outcome.modular.path):
+                continue
             package = read.module.partition(".")[0]
             path = project.display_path(Path(read.path))
             taken = read.module, path, outcome.modular.display_path
@@ -129,17 +138,17 @@ def _asked_for(project: Project) -> Environment:
     return Environment(tuple(folder.resolve() for folder in folders), project.home)
 
 
-def _reads_of_project(outcome: Outcome, asked: Environment) -> Iterator[Read]:
-    """The modules that `outcome` read of the project, and that `asked` does not have."""
-    # transformers' own modular files are made from the files beside them.
-    if outcome.modular.profile == TRANSFORMERS:
-        return
-    for read in outcome.reads:
-        # What a relative import finds beside a file has no package.
-        package = read.module.partition(".")[0]
-        if not package.isidentifier() or read.path == str(outcome.modular.path):
-            continue
-        path = asked.path(read.module)
-        # The same text under the name of a release is that of the release.
-        if path is None or read.path != str(path) and read.digest != digest_of_file(path):
-            yield read
+def _root_of(read: Read) -> str:
+    """The folder in which the module was found."""
+    depth = read.module.count(".") + (2 if os.path.basename(read.path) == "__init__.py" else 1)
+    return read.path.rsplit(os.sep, depth)[0]
+
+
+def _is_of_project(read: Read, asked: Environment) -> bool:
+    """Whether a module was read that `asked` does not have."""
+    # What a relative import finds beside a file has no package.
+    if not read.module.partition(".")[0].isidentifier():
+        return False
+    path = asked.path(read.module)
+    # The same text under the name of a release is that of the release.
+    return path is None or read.path != str(path) and read.digest != digest_of_file(path)

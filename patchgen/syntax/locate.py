@@ -55,9 +55,10 @@ class Environment:
     def look(self, question: str, subject: str) -> str:
         """The answer to a question about the file system.
 
-        "module" asks for the file of a module, "file" and "folder" whether there is one at a path,
-        "names" for the names in a folder, in lines, and "star" whether `from module import *` may
-        bring a name, where the subject is "name module".  The empty text stands for no.
+        "module" asks for the file of a module, "held" whether the project has a top-level package,
+        "file" and "folder" whether there is one at a path, "names" for the names in a folder, in
+        lines, and "star" whether `from module import *` may bring a name, where the subject is
+        "name module".  The empty text stands for no.
         """
         key = question, subject
         if key not in self._answers:
@@ -66,12 +67,19 @@ class Environment:
                 self._answers[key] = self._find(subject)
             elif question == "star":
                 self._answers[key] = "may" if self._may_bring(subject) else ""
+            elif question == "held":
+                self._answers[key] = "yes" if self._holds(subject) else ""
             else:
                 self._answers[key] = _answer(question, subject)
         return self._answers[key]
 
     def path(self, module: str) -> Path | None:
         """The file of `module`, or None when no root has it."""
+        package = module.rpartition(".")[0]
+        # A definition is asked for as if it might be a module.  Nothing is below a plain one.
+        above = self.look("module", package) if package else ""
+        if above and os.path.basename(above) != "__init__.py":
+            return None
         found = self.look("module", module)
         if not found:
             return None
@@ -162,11 +170,7 @@ class Environment:
 
     def holds(self, package: str) -> bool:
         """Whether the top-level `package` is in the project's folder or in its `src`."""
-        for folder in (self.home, self.home / "src"):
-            path = folder / package
-            if self.look("folder", str(path)) or self.look("file", f"{path}.py"):
-                return True
-        return False
+        return bool(self.look("held", package))
 
     def _find(self, module: str) -> str:
         """The file of `module` in the first root that has it or its package; "" if it has none."""
@@ -185,6 +189,11 @@ class Environment:
             if len(parts) > 1 and os.path.isfile(os.path.join(root, parts[0], "__init__.py")):
                 return ""
         return ""
+
+    def _holds(self, package: str) -> bool:
+        """The answer to "held"."""
+        paths = [self.home / package, self.home / "src" / package]
+        return any(path.is_dir() or path.with_name(f"{package}.py").is_file() for path in paths)
 
     def _may_bring(self, subject: str) -> bool:
         """Whether a star import may bring a name: a file of the module, or below it, exports it.
@@ -287,6 +296,8 @@ def display_module(module: str) -> str:
 
 def _is_name(part: str) -> bool:
     """Whether a folder or a file can be called so: nothing that leads elsewhere."""
+    if part.isidentifier():
+        return True
     return part not in ("", ".", "..") and not {"/", "\0", os.sep} & set(part)
 
 
