@@ -170,7 +170,7 @@ def _records_after(
     project: Project, report: Report, repaired: Set[str], made_by: str, root: Path
 ) -> dict[str, lock.Record]:
     """The records below `root` after the outputs in `repaired` have been written."""
-    records = lock.read_lock(lock_of(project, root))
+    records = {**lock.read_lock(lock_of(project, root))}
     base = lock.base_of(project, root)
     outcomes = {outcome.modular.display_path: outcome for outcome in report.outcomes}
     expected = {path for outcome in report.outcomes for path, _ in outcome.files}

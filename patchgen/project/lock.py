@@ -30,6 +30,7 @@ is noticed; `convert` then writes the record again.
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 import re
@@ -194,7 +195,7 @@ def describe(settings: Settings) -> str:
     return "; ".join(parts)
 
 
-def read_lock(path: Path) -> dict[str, Record]:
+def read_lock(path: Path) -> Mapping[str, Record]:
     """The records by output; none when there is no file.
 
     Raises PatchgenError PG507 when the file cannot be understood, for example because of merge
@@ -209,12 +210,13 @@ def read_lock(path: Path) -> dict[str, Record]:
     return _parse(text)
 
 
-def parse_lock(text: str) -> dict[str, Record]:
+def parse_lock(text: str) -> Mapping[str, Record]:
     """As `read_lock`, of the text of the file; none when it is empty."""
     return _parse(text) if text else {}
 
 
-def _parse(text: str) -> dict[str, Record]:
+@functools.lru_cache(maxsize=1)  # A run asks again when it holds the lock for writing.
+def _parse(text: str) -> Mapping[str, Record]:
     repeated: list[str] = []
     try:
         # json takes the last of two equal keys without a word; a merge can leave both.

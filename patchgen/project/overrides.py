@@ -11,6 +11,7 @@ and `convert` must not replace what stands in this file either: only `convert --
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import textwrap
 import tomllib
@@ -305,6 +306,7 @@ def read_overrides(home: Path) -> Records:
     return parse_overrides(text)
 
 
+@functools.lru_cache(maxsize=1)  # as of the lock
 def parse_overrides(text: str) -> Records:
     """The recorded texts in the text of the file; raises as `load_overrides`."""
     try:
