@@ -128,7 +128,8 @@ class Session:
         # Imported here: most runs compare with no other release.
         from patchgen.project.drift import find_drift
 
-        return find_drift(self.project, report, load_records(self.project))
+        cache = Cache(self.project, self.request.cached)
+        return find_drift(self.project, report, load_records(self.project), cache)
 
     def convert(
         self, *, force: bool = False, remove: bool = False, accept: bool = False

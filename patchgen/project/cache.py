@@ -120,13 +120,18 @@ class Cache:
         path = self._path("answers", modular, str(modular.path))
         return Answers(self, path, self._read(path, {}))
 
+    def load_drift(self, modular: Modular) -> Answers:
+        """What earlier runs said of the parents of `modular` in the release at hand."""
+        path = self._path_of("drift", modular)
+        return Answers(self, path, self._read(path, {}))
+
     def trim(self) -> None:
         """Remove the oldest entries of all projects, where these take more than `MOST` bytes."""
         # Another run may do the same, or write what this one would remove: the next one goes on.
         with suppress(OSError, PatchgenError):
             folder = user_folder()
             entries = []
-            for kind in ("outcomes", "texts", "answers") if self.on else ():
+            for kind in ("outcomes", "texts", "answers", "drift") if self.on else ():
                 for path in folder.glob(_NAMES % kind):
                     about = path.lstat()
                     entries.append((about.st_mtime_ns, about.st_size, path))

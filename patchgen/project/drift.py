@@ -8,18 +8,23 @@ that it uses and that changed.
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.compiler.flat import UsedSymbol
+from patchgen.project.cache import Cache
 from patchgen.project.files import Project
-from patchgen.project.lock import Record, shorten, split_marks
+from patchgen.project.lock import Record, mark_of, shorten, split_marks
 from patchgen.project.outcome import Outcome, digest_of, digest_of_file, unified
 from patchgen.project.overrides import find_definition
 from patchgen.project.verdict import Report, Status
+from patchgen.syntax.blocks import index
 from patchgen.syntax.errors import Location, PatchgenError, Problem
+from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
+from patchgen.syntax.text import Source
 
 # No such module, no such definition: what was never recorded can be gone too.
 _NO_PARENT = ("PG101", "PG103")
@@ -67,7 +72,7 @@ class Drift:
 
 
 def find_drift(
-    project: Project, report: Report, records: Mapping[Path, Record]
+    project: Project, report: Report, records: Mapping[Path, Record], cache: Cache
 ) -> tuple[Drift, ...]:
     """The drift of every modular file, in a run whose parents come from another tree."""
     new = project.environment()
@@ -80,9 +85,14 @@ def find_drift(
     for record in records.values():
         mine.setdefault(record.modular, []).append(record)
 
+    @functools.cache
+    def is_left_out(module: str) -> bool:
+        return _is_left_out(module, new, root)
+
+    @functools.cache
     def is_of_release(module: str) -> bool:
         # A module in the same file with and without `root` belongs to another package.
-        return new.path(module) != old.path(module) or _is_left_out(module, new, root)
+        return new.path(module) != old.path(module) or is_left_out(module)
 
     drifts = []
     for outcome in report.outcomes:
@@ -90,14 +100,16 @@ def find_drift(
         if outcome.modular.recorded:
             left_out = False
             changes: dict[str, Change] = {}
+            answers = cache.load_drift(outcome.modular)
             for record in mine.get(outcome.modular.display_path, ()):
                 for module in filter(is_of_release, record.parents):
-                    is_gone = _is_left_out(module, new, root)
+                    is_gone = is_left_out(module)
                     left_out |= is_gone
-                    for change in _changes(
-                        record, module, outcome, (old, None if is_gone else new)
-                    ):
-                        changes[change.symbol] = change
+                    envs = old, None if is_gone else new
+                    with answers.at_hand():
+                        found = _recall_changes(record, module, outcome, envs)
+                    changes |= {change.symbol: change for change in found}
+            answers.store()
             in_order = tuple(changes[symbol] for symbol in sorted(changes))
             drifts.append(_drift(outcome, report, in_order, left_out))
     return tuple(drifts)
@@ -121,6 +133,21 @@ def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_o
     return Drift(display_path, Fit.UNAFFECTED if clean else Fit.CLEAN, changes, ())
 
 
+def _recall_changes(
+    record: Record, module: str, outcome: Outcome, envs: tuple[Environment, Environment | None]
+) -> list[Change]:
+    """`_changes`, from an earlier run where both files are the same."""
+    files = [env and digest_of_file(env.path(module) or "") for env in envs]
+    used = [(used.symbol, used.digest) for output in outcome.outputs for used in output.parents]
+    recorded = record.parents[module], record.reads.get(module, "")
+    kept = recall("drift", module, recorded, files, used, envs[0].allow_bidi)
+    if kept.answer is not None:
+        return [Change(*change) for change in kept.answer]
+    changes = list(_changes(record, module, outcome, envs))
+    kept.keep([[change.symbol, change.gone, change.diff] for change in changes])
+    return changes
+
+
 def _changes(
     record: Record, module: str, outcome: Outcome, envs: tuple[Environment, Environment | None]
 ) -> Iterator[Change]:
@@ -135,8 +162,7 @@ def _changes(
         if after is None:
             yield Change(symbol, True, "")
         elif after != before:
-            names = f"{symbol} (recorded)", f"{symbol} (new)"
-            yield Change(symbol, False, unified(before, after, *names))
+            yield _change(symbol, before, after)
     if len(found) < len(split_marks(record.parents[module])):
         # The recorded text is not here.  What is used now tells, but no diff is to another text.
         for used in (used for output in outcome.outputs for used in output.parents):
@@ -145,21 +171,36 @@ def _changes(
                 yield Change(used.symbol, False, "")
 
 
+@functools.lru_cache(maxsize=1024)  # A thousand variants use the same definitions.
+def _change(symbol: str, before: str, after: str) -> Change:
+    diff = unified(before, after, f"{symbol} (recorded)", f"{symbol} (new)")
+    return Change(symbol, False, diff)
+
+
 def find_recorded(record: Record, module: str, env: Environment) -> dict[str, str]:
     """The definitions of `module` that the output was made from, where `env` has that text."""
     if env.path(module) is None:
         return {}
     try:
-        index = env.index(module, Location(module))
+        marked = _marked(module, env.source(module, Location(module)))
     except PatchgenError:
         return {}
-    found = {}
-    for name in sorted({name for block in index.blocks for name in block.defines}):
-        block = index.definition(name)
+    marks = split_marks(record.parents.get(module, ""))
+    return {symbol: text for symbol, mark, text in marked if mark in marks}
+
+
+@functools.lru_cache(maxsize=256)
+def _marked(module: str, source: Source) -> tuple[tuple[str, str, str], ...]:
+    """The definitions of `module` with their marks and texts, by name; raises as `index`."""
+    found = index(source)
+    marked = []
+    for name in sorted({name for block in found.blocks for name in block.defines}):
+        block = found.definition(name)
         symbol = f"{module}.{name}"
-        if block and record.has(UsedSymbol(symbol, digest_of(block.text), "")):
-            found[symbol] = block.text
-    return found
+        if block:
+            mark = mark_of(UsedSymbol(symbol, digest_of(block.text), ""))
+            marked.append((symbol, mark, block.text))
+    return tuple(marked)
 
 
 def _is_left_out(module: str, new: Environment, root: Path) -> bool:
