@@ -12,6 +12,7 @@ from patchgen.author.declare import (
     fast,
     flash,
     kernels,
+    linears,
     logprobs,
     loss,
     moe,
@@ -40,6 +41,7 @@ OFFERED = (
     replay.PART,
     packed.PART,
     logprobs.PART,
+    linears.PART,
     fast.PART,
 )
 PARTS: dict[str, Part] = {part.name: part for part in (*OFFERED, *by_hand.PARTS)}
