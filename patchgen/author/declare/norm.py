@@ -11,6 +11,7 @@ from patchgen.author.anatomy.module import Class, Module, Unfit
 from patchgen.author.declare.edits import edit
 from patchgen.author.declare.part import Part
 from patchgen.author.declare.variant import Contribution, Declared, Missing, refusing
+from patchgen.syntax.trees import dotted
 
 if TYPE_CHECKING:
     from patchgen.verifying.parts.part_check import PartCheck
@@ -53,9 +54,14 @@ def norm(module: Module) -> Contribution:
     norms = rms_norms(module)
     rms = [Declared(owner.name, mixins=(mixin,)) for owner, mixin in norms.items() if mixin]
     layer: list[Declared] = []
-    for owner in module.classes.values():
-        layer += _layer_norm(owner, module)
+    table = _table_of_norms(module)
+    if table is None:
+        for owner in module.classes.values():
+            layer += _layer_norm(owner, module)
     missing = unknown(module, FORMS.values(), fatal=not (rms or layer))
+    if table is not None:
+        what = f"the LayerNorms stay: `{ast.unparse(table)[:60]}` makes some of them"
+        missing += (Missing(module.at(table), what, fatal=not rms),)
     if not (rms or layer or missing):
         raise Unfit(None, "no norm that the part computes is made here")
     says = SEE
@@ -93,6 +99,16 @@ def unknown(module: Module, mixins: Collection[str], *, fatal: bool = False) -> 
     owners = [owner for owner, mixin in rms_norms(module).items() if mixin not in mixins]
     what = "{} stays: it rounds or computes otherwise"
     return tuple(Missing(module.at(owner.node), what.format(owner.name), fatal) for owner in owners)
+
+
+def _table_of_norms(module: Module) -> ast.Assign | None:
+    """`NORM2FN = {"layer_norm": nn.LayerNorm, ...}`, whose values a configuration chooses from."""
+    for node in module.tree.body:
+        match node:
+            case ast.Assign(value=ast.Dict(values=values)):
+                if not set(SPELLINGS).isdisjoint(map(dotted, values)):
+                    return node
+    return None
 
 
 def _layer_norm(owner: Class, module: Module) -> list[Declared]:
