@@ -61,6 +61,30 @@ def _kept() -> Any:
     return field(default_factory=dict, init=False, repr=False, compare=False)
 
 
+# The tensors that each module of a model keeps beside its buffers, and None where it may keep one.
+State = list[dict[str, torch.Tensor | None]]
+
+
+def state_of(model: torch.nn.Module) -> State:
+    """What `take_back` needs."""
+    states: State = []
+    for module in model.modules():
+        kept = vars(module).items()
+        states.append({n: v for n, v in kept if v is None or isinstance(v, torch.Tensor)})
+    return states
+
+
+def take_back(model: torch.nn.Module, state: State) -> None:
+    """Take back what a forward pass has left: Qwen3-VL keeps `rope_deltas` of its last batch."""
+    for module, before in zip(model.modules(), state, strict=True):
+        attributes = vars(module)
+        left = [name for name, value in attributes.items() if isinstance(value, torch.Tensor)]
+        for name in left:
+            if name not in before:
+                del attributes[name]
+        attributes |= before
+
+
 @dataclass(frozen=True)
 class Pair:
     """One class on both sides; models and observations are kept for as long as it lives."""
@@ -73,6 +97,7 @@ class Pair:
     is_neutral: bool = False  # beside the parent itself, with what makes the variant equal to it
     _configs: dict[float, PreTrainedConfig] = _kept()
     _models: dict[Any, _Both] = _kept()
+    _states: dict[Any, list[State]] = _kept()
     _observations: dict[Any, dict[str, torch.Tensor]] = _kept()
 
     @functools.cached_property
@@ -158,6 +183,9 @@ class Pair:
         key = (route.name, dtype, dropout)
         if key not in self._models:
             self._models[key] = self.built(route, dtype, dropout)
+            self._states[key] = [state_of(model) for model in self._models[key]]
+        for model, state in zip(self._models[key], self._states[key], strict=True):
+            take_back(model, state)
         if not fresh:
             return self._models[key]
         try:
