@@ -140,6 +140,7 @@ def _trials(variant: Variant, draft: Draft, text: str) -> Iterator[_Trial]:
         yield from (_of_head(variant, head, draft) for head in heads if head in draft.declared)
         return
     bases = [name for name in heads if name.endswith("Model") and "LMHead" not in name]
+    bases.sort(key=lambda name: name not in draft.declared)
     sparing = [mixin for name in draft.parts for mixin in PARTS[name].spares]
 
     def rank(name: str) -> tuple[bool, bool]:
@@ -311,15 +312,17 @@ def _layers_that_run(pair: Pair) -> frozenset[type[nn.Module]] | None:
 
 
 def _reaches(ran: frozenset[type[nn.Module]] | None, pair: Pair, declared: Sequence[str]) -> bool:
-    """Whether one of the layers among the `declared` classes ran, or none of them is a layer.
+    """Whether one of the layers among the `declared` classes ran, or a model where none is a layer.
 
     A model of images and text that is given text alone does not run its image layers.
     """
     module = sys.modules[pair.variant_class.__module__]
     classes = [getattr(module, name, object) for name in declared]
     modules = [kind for kind in classes if issubclass(kind, nn.Module)]
-    layers = tuple(kind for kind in modules if not issubclass(kind, PreTrainedModel))
-    return ran is None or not layers or any(issubclass(kind, layers) for kind in ran)
+    layers = [kind for kind in modules if not issubclass(kind, PreTrainedModel)]
+    # CSM has two decoders, and `flash` changes the model of one of them alone.
+    changed = tuple(layers or modules)
+    return ran is None or not changed or any(issubclass(kind, changed) for kind in ran)
 
 
 def _classes_of_parts(modular: str) -> dict[str, list[str]]:

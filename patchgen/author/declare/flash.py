@@ -40,6 +40,7 @@ LLAMA = {"self", "input_ids", "attention_mask", "position_ids", "inputs_embeds",
 COUNTED = ("create_position_ids_from_input_ids", "create_position_ids_from_inputs_embeds")
 DECODERS = ("PaddingFreeDecoder", "PaddingFreeWindowDecoder", "PaddingFreeLayerTypesDecoder")
 GENERIC_READER = "GenericForQuestionAnswering"  # transformers' head for any model, in another file
+SINKS = "s_aux"  # of gpt-oss: FlashAttention 2 and "varlen" refuse them
 HINT = (
     "write the forward of the base model by `patchgen.parts.flash` where you know what looks at "
     "which token"
@@ -119,6 +120,11 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
             if "create_causal_mask" in map(called, walk(owner.forward(), ast.Call)):
                 what = f"the model around {model.name} makes the mask of its layers"
                 raise Unfit(forward, what)
+    for owner in _attending(module):
+        for call in walk(owner.forward(), ast.Call):
+            if SINKS in keywords(call):
+                what = f"{owner.name} has attention sinks, which no kernel for lengths computes"
+                raise Unfit(call, what)
     _insist_on_layers(module, model)
     yield from _layers_that_hand_on(module)
     yield Declared(model.name, mixins=(_mixin_of(model),))
