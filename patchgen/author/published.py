@@ -98,7 +98,10 @@ def _guess(env: Environment, model: str) -> str:
     fitting = []
     for kind in sorted({name.split(".")[2] for name in every_module(env)}):
         short = kind.replace("_", "")
-        if spelt.startswith(short) or (len(short) >= SHORTEST and short in spelt):
+        is_long = len(short) >= SHORTEST
+        if spelt.startswith(short) or (is_long and short in spelt):
             fitting.append(kind)
     said = "give its type, the model_type of its configuration"
-    return f"{said}: perhaps {max(fitting, key=len)}" if fitting else said
+    if fitting:
+        return f"{said}: perhaps {max(fitting, key=len)}"
+    return said

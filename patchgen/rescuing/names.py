@@ -122,7 +122,8 @@ class Resolver:
         """Copy the definition of `name` in `module`, those that it reads first."""
         is_support = module is self.support
         is_defined = name in defined
-        if name in names.copied or (is_defined and not is_support):
+        is_taken = is_defined and not is_support
+        if is_taken or name in names.copied:
             if is_defined and name != "logger":
                 names.left.append(f"`{name}` of {module.name} would stand beside the file's own")
             return

@@ -66,9 +66,10 @@ def _port(text: str, texts: Mapping[str, str], resolver: Resolver, names: Names)
     classes = Classes(files={*texts})
     for part in texts.values():
         classes.read(cst.parse_module(part))
-    keeps_tuples = "cache_utils" not in text and "DynamicCache" not in text
+    knows_caches = "cache_utils" in text or "DynamicCache" in text
     # A file may know of caches, and keep tuples in its layers all the same.
-    keeps_tuples |= bool(TUPLES.search(text)) and not UPDATED.search(text)
+    has_tuples = bool(TUPLES.search(text)) and not UPDATED.search(text)
+    keeps_tuples = has_tuples or not knows_caches
     changed, notes = rewrite(text, classes, keeps_tuples=keeps_tuples)
     bound = Module("", changed, False).bindings
     defined = set(bound)
@@ -303,9 +304,12 @@ def _in_order(copied: Mapping[str, Copied]) -> list[Copied]:
     placed: dict[str, Copied] = {}
 
     def put(name: str, above: tuple[str, ...]) -> None:
-        for read in references(ast.parse(copied[name].text).body):
-            if read.eager and read.name in copied.keys() - {*placed, *above}:
-                put(read.name, (*above, read.name))
+        tree = ast.parse(copied[name].text)
+        for read in references(tree.body):
+            other = read.name
+            is_waiting = other in copied and other not in placed and other not in above
+            if read.eager and is_waiting:
+                put(other, (*above, other))
         placed.setdefault(name, copied[name])
 
     for name in copied:

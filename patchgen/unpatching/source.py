@@ -143,7 +143,8 @@ class Writer:
         # A method gets its object first, then what was bound.
         first = "self, " if isinstance(value, partialmethod) else ""
         call = f"{inner}({first}*{args}, *args, **{{**{keywords}, **kwargs}})"
-        return f"def {name}({first}*args, **kwargs):\n    return {call}", (inner,)
+        text = f"def {name}({first}*args, **kwargs):\n    return {call}"
+        return text, (inner,)
 
     def _function(self, name: str, value: FunctionType) -> _Code:
         inner = inspect.unwrap(value)

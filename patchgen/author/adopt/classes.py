@@ -199,7 +199,9 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
     theirs = without_docstring(old.body)
     more = mine[len(theirs) :]
     is_repeated = plain_texts(mine[: len(theirs)]) == plain_texts(theirs)
-    if not more or not is_repeated or any(mentions(node, "super") for node in more):
+    if not more or not is_repeated:
+        return None
+    if any(mentions(node, "super") for node in more):
         return None
     # Where the parent's method returns early, nothing would come after that.
     if any(isinstance(node, ast.Return) for node in ast.walk(old)):
@@ -256,8 +258,10 @@ def declare_edits(
     for draft in changes:
         for statement in (*draft.body, *draft.code):
             code += ast.walk(statement)
+    if literal is None:
+        return None
     # What leaves a loop would need that loop in the edit, too.
-    if literal is None or any(isinstance(node, ast.Break | ast.Continue) for node in code):
+    if any(isinstance(node, ast.Break | ast.Continue) for node in code):
         return None
     word = "async def" if any(isinstance(node, ast.Await) for node in code) else "def"
     name = name or _name(changes, signature, old, taken)

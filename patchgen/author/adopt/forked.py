@@ -126,7 +126,10 @@ def pair_with_parent(
         alone = renamed | alone
         renamed = {}
     pairs |= {new: old for old, new in alone.items()}
-    said = {ast.unparse(node) for node in ast.walk(fork.tree) if isinstance(node, ast.ImportFrom)}
+    said: set[str] = set()
+    for node in ast.walk(fork.tree):
+        if isinstance(node, ast.ImportFrom):
+            said.add(ast.unparse(node))
 
     def is_said(node: ast.ImportFrom) -> bool:
         return node.col_offset > 0 and ast.unparse(node) in said
@@ -162,7 +165,8 @@ def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[st
         mine = _lines(fork, name)
         shares: dict[str, float] = {}
         for old, theirs in lines_of.items():
-            shares[old] = (mine & theirs).total() / max(theirs.total(), 1)
+            common = mine & theirs
+            shares[old] = common.total() / max(theirs.total(), 1)
         named = [old for old in shares if name.endswith(old)]
         best = max(named or shares, key=lambda old: shares[old])
         has_its_code = mine.total() > 2 and shares[best] >= _SAME_CODE

@@ -160,8 +160,10 @@ def _distance(fork: File, text: str) -> tuple[bool, float]:
     classes = _CLASS.findall(text)
     renaming = rename_classes(classes, fork.classes)
     if renaming.new and not renaming.behind:
-        # With nothing before it to replace, any word with a capital would do.
-        following = "[A-Z]" if renaming.old else rf"(?:{'|'.join(classes)})\b"
+        following = "[A-Z]"
+        if not renaming.old:
+            # With nothing before it to replace, any word with a capital would do.
+            following = rf"(?:{'|'.join(classes)})\b"
         text = re.sub(rf"\b{renaming.old}(?={following})", renaming.new, text)
     mine = lines_of(fork.source.text)
     theirs = lines_of(text)
@@ -194,7 +196,8 @@ def _models(fork: File, releases: Sequence[Release]) -> list[str]:
         raise PatchgenError("PG806", Location(fork.source.path), what, hint)
     least = closest.share / 2
     like_it = [model.module for model in ranked if model.share >= least]
-    modules = [*_named(fork, looked_at), *like_it[: _FINALISTS + 1]]
+    modules = _named(fork, looked_at)
+    modules += like_it[: _FINALISTS + 1]
     return list(dict.fromkeys(modules))
 
 
@@ -218,9 +221,10 @@ def _alike(fork: File, release: Release) -> list[_Likeness]:
         common[module] = mine & lines_of(read_text(path))
     models_with = Counter(itertools.chain.from_iterable(common.values()))
     models = []
+    most = max(len(mine), 1)
     for module, lines in common.items():
         weight = sum(1 / models_with[line] for line in lines)
-        share = len(lines) / max(len(mine), 1)
+        share = len(lines) / most
         models.append(_Likeness(module, weight, share))
     models.sort(key=lambda model: (-model.weight, model.module))
     return models[:_FINALISTS]

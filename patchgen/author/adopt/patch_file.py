@@ -457,7 +457,8 @@ def _arguments(function: Function, call: ast.Call) -> dict[str, ast.expr]:
         if default is not None:
             arguments[arg.arg] = default
     arguments.update(zip(positional, call.args, strict=False))
-    arguments.update((str(name), value) for name, value in given.items())
+    for name, value in given.items():
+        arguments[str(name)] = value
     return arguments
 
 

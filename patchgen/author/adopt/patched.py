@@ -135,8 +135,10 @@ class PatchNames:
     def unset(self) -> Iterator[str]:
         """The attributes that methods read and the classes of this release do not set."""
         for (name, _), node in self.methods.items():
-            known = {other for owner, other in self.assigned if owner == name}
-            known.update(attributes(node, ast.Store))
+            known = {*attributes(node, ast.Store)}
+            for owner_name, attr in self.assigned:
+                if owner_name == name:
+                    known.add(attr)
             for owner in self.lineage(name):
                 known.update(owner.members)
                 known.update(attributes(owner.node, ast.Store))
@@ -508,17 +510,20 @@ def _renamed(names: PatchNames, file: File, renamings: Iterable[_Renaming]) -> l
     # From the end, so that the columns before stay true.
     backwards = sorted(renamings, key=lambda renaming: renaming[0].position, reverse=True)
     for read, (called, taken) in backwards:
+        number = read.line - 1
         end_line = read.line
         end_column = read.column + len(read.name.encode())
         if taken:
             end_line, end_column = read.ends[taken - 1]
-        is_hidden = called != read.name and called in read.hidden
+        is_renamed = called != read.name
+        is_hidden = is_renamed and called in read.hidden
         if is_hidden or end_line != read.line:
             at = file.source.at(read.line, read.column)
             names.refuse(at, f"cannot become {called} on this line", "write it as one other name")
-        if called != read.name or taken:
-            line = lines[read.line - 1]
-            lines[read.line - 1] = line[: read.column] + called.encode() + line[end_column:]
+        if is_renamed or taken:
+            before = lines[number][: read.column]
+            behind = lines[number][end_column:]
+            lines[number] = before + called.encode() + behind
     return [line.decode() for line in lines]
 
 
@@ -596,9 +601,10 @@ def _written(names: PatchNames, nodes: Sequence[ast.stmt], name: str, indent: in
             line = lines[node.lineno - 1]
             lines[node.lineno - 1] = re.sub(pattern, rf"\g<1>{name}", line, count=1)
         first = first_line(node)
+        last = node.end_lineno or 0
         while first > 2 and lines[first - 2].startswith("#"):
             first -= 1
-        for number in range(first, (node.end_lineno or 0) + 1):
+        for number in range(first, last + 1):
             line = lines[number - 1]
             is_indented = line and number not in file.inside_strings
             written.append(" " * indent + line if is_indented else line)

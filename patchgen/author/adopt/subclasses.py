@@ -116,10 +116,12 @@ def _rebuilt(written: File, output: File, forked: ForkedModel) -> Iterator[Probl
     for name in output.classes:
         flat = output.definitions[name]
         mine = written.definitions.get(name)
-        said = names_in(mine.nodes) if mine is not None else set()
+        said = {name}
+        if mine is not None:
+            said |= names_in(mine.nodes)
         bases = [ast.unparse(base) for base in getattr(flat.node, "bases", [])]
         rebuilt = names_in(flat.nodes) & forked.pairs.keys()
-        for other in sorted(rebuilt - said - {name}):
+        for other in sorted(rebuilt - said):
             theirs = written.definitions[other]
             old = forked.pairs[other]
             # A base that says what the class says itself changes nothing.

@@ -35,11 +35,14 @@ class Names:
         """A global name of the fork's code as the modular file writes it."""
         fork = self.forked.fork
         if name in fork.definitions:
-            is_its_own = name in self.declared or name not in self.forked.pairs
-            return name if is_its_own else self.of_parents_own(name)
+            if name in self.declared or name not in self.forked.pairs:
+                return name
+            return self.of_parents_own(name)
         if name in fork.imports or name in fork.guarded or name in BUILTINS:
             return name
-        return f"{self.alias}.{name}" if name in self.forked.parent.definitions else name
+        if name in self.forked.parent.definitions:
+            return f"{self.alias}.{name}"
+        return name
 
     def of_parents_own(self, name: str) -> str:
         """The parent's definition that the fork calls `name`, by way of the parent's module."""

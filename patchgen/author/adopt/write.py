@@ -83,9 +83,11 @@ class _Writer:
         # What derives from a class of transformers becomes one class with it.
         for name in wanted.intersection(fork.classes):
             bases = _bases(fork.definitions[name])
-            is_derived = name in self._paired and name not in self.doubts.whole
-            old = forked.parent.definitions.get(name) if is_derived else None
-            if old is None or _bases(old) != bases:
+            there: list[str] | None = None
+            if name in self._paired and name not in self.doubts.whole:
+                old = forked.parent.definitions.get(name)
+                there = _bases(old) if old is not None else None
+            if there != bases:
                 wanted.update({*bases} & {*self._paired})
         # Without a class that has a parent, the file would have no parent.
         if wanted.isdisjoint(self._paired):

@@ -115,12 +115,14 @@ class File:
         """What plain imports at the top bind, by name."""
         bound: dict[str, tuple[ast.Import | ast.ImportFrom, ast.alias]] = {}
         for node in self.tree.body:
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                for alias in node.names:
-                    name = bound_by(alias)
-                    # `import torch` says more of `torch` than `import torch.utils.checkpoint` does.
-                    if name not in bound or alias.asname or "." not in alias.name:
-                        bound[name] = (node, alias)
+            if not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            for alias in node.names:
+                name = bound_by(alias)
+                # `import torch` says more of `torch` than `import torch.utils.checkpoint` does.
+                says_less = "." in alias.name and not alias.asname
+                if name not in bound or not says_less:
+                    bound[name] = (node, alias)
         return bound
 
     @cached_property

@@ -97,7 +97,9 @@ def _pair(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> dict[int, int]:
     pairs: dict[int, int] = {}
     for tag, i, old_end, j, new_end in matcher.get_opcodes():
         if tag == "equal":
-            pairs.update(zip(range(i, old_end), range(j, new_end), strict=True))
+            olds = range(i, old_end)
+            news = range(j, new_end)
+            pairs.update(zip(olds, news, strict=True))
         else:
             for a, b in _best_pairs(old[i:old_end], new[j:new_end]):
                 pairs[i + a] = j + b

@@ -136,9 +136,11 @@ def _once(attns: Attentions, call: Call) -> Once | None:
             for layer in walk(loop.body, ast.Call):
                 given = {name: dotted(value) for name, value in keywords(layer).items()}
                 given |= {dotted(node): dotted(node) for node in layer.args}
-                if layer.args and given.get(mask) and given.get(bias):
+                its_mask = given.get(mask)
+                its_bias = given.get(bias)
+                if layer.args and its_mask and its_bias:
                     states = dotted(layer.args[0])
-                    places.append(Once(owner, method, loop, given[mask], given[bias], states))
+                    places.append(Once(owner, method, loop, its_mask, its_bias, states))
     if len(places) != 1:
         return None
     [once] = places

@@ -65,9 +65,11 @@ def kernels(module: Module) -> Contribution:
     rotations = [*_find_rotations(module)]
     if not (has_norm or gates or rotations):
         raise Unfit(None, "no norm, rotation or gate here is one that a kernel of Liger computes")
-    # The other norms take those of the part `norm`.
-    missing = tuple(replace(each, fatal=False) for each in of_norm.missing if each.at.line)
-    return Contribution("kernels", SAYS, (*norms, *gates, *rotations), missing)
+    missing = []
+    for stays in of_norm.missing:
+        if stays.at.line:  # the other norms take those of the part `norm`
+            missing.append(replace(stays, fatal=False))
+    return Contribution("kernels", SAYS, (*norms, *gates, *rotations), tuple(missing))
 
 
 def _by_liger(declared: Declared) -> Declared:
@@ -126,9 +128,11 @@ def _activation(module: Module, owner: Class) -> str:
             for field in walk(config, ast.AnnAssign):
                 if f"config.{dotted(field.target)}" == options[0]:
                     by_class[config.name] = constant(field.value)
-    annotations = [dotted(arg.annotation) for arg in init.args.args if arg.arg == "config"]
-    named = [by_class[name] for name in annotations if name in by_class]
-    values = set(named or by_class.values())
+    values = set(by_class.values())
+    for arg in init.args.args:
+        annotation = dotted(arg.annotation)
+        if arg.arg == "config" and annotation in by_class:
+            values = {by_class[annotation]}
     return str(values.pop()) if len(values) == 1 else ""
 
 

@@ -207,7 +207,8 @@ def _kind_of(ffn: FeedForward, linear: list[tuple[Class, str]]) -> str:
         for value in owner.attributes[name]:
             makers.append(last(called(value)))
     kinds = sorted({*makers})
-    if len(makers) != len(linear) or len(kinds) > 1 or kinds[0] not in WIDTHS:
+    is_one = len(makers) == len(linear) and len(kinds) == 1
+    if not is_one or kinds[0] not in WIDTHS:
         strange = [kind for kind in kinds if kind not in WIDTHS] or ["several"]
         what = f"the linear layers of {ffn.owner.name} are of a kind that experts have not: "
         raise Unfit(ffn.owner.node, what + " and ".join(strange))
@@ -229,9 +230,12 @@ def _second(module: Module, ffn: FeedForward) -> tuple[str, Class, str]:
             attribute = last(dotted(match.bound.holes["second"]))
             for owner in module.held(ffn.layer, attribute):
                 forward = owner.method("forward")
-                first = called(getattr(forward.body[0], "value", None)) if forward else ""
-                if role_of(owner, last(first)) == "L":
-                    return attribute, owner, last(first)
+                if forward is None:
+                    continue
+                first = getattr(forward.body[0], "value", None)
+                name = last(called(first))
+                if role_of(owner, name) == "L":
+                    return attribute, owner, name
     raise Unfit(ffn.layer.node, f"the second half of the FFN of {ffn.layer.name} is not found")
 
 

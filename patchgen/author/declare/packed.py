@@ -160,7 +160,9 @@ def _tell_masks(module: Module, method: ast.FunctionDef) -> Iterator[str]:
     strings = {node.value for node in walk(method.body, ast.Constant)}
     for call in walk(method.body, ast.Call):
         maker = called(call)
-        if maker not in CAUSAL or "position_ids" in keywords(call).keys() | strings:
+        if maker not in CAUSAL:
+            continue
+        if "position_ids" in keywords(call) or "position_ids" in strings:
             continue
         longer = copy.deepcopy(call)
         longer.keywords.append(ast.keyword("position_ids", ast.Name("position_ids")))

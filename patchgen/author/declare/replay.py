@@ -81,7 +81,9 @@ def _chosen(call: ast.Call) -> ast.Call | None:
     """`self.choose(scores, k, ...)` for a `topk` of experts; None for other calls."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "topk":
         return None
-    arguments = call.args if called(call) == "torch.topk" else [call.func.value, *call.args]
+    arguments = call.args
+    if called(call) != "torch.topk":
+        arguments = [call.func.value, *arguments]
     number = ast.unparse(keywords(call).get("k") or arguments[1])
     if number in OF_GROUPS:
         return None
@@ -140,7 +142,8 @@ def _refuse_without_arguments(module: Module, layer: Class) -> None:
                 continue
             variables = stored(loop.target)
             for call in walk(loop, ast.Call):
-                if dotted(call.func) in variables and None not in keywords(call):
+                is_layer = dotted(call.func) in variables
+                if is_layer and None not in keywords(call):
                     raise Unfit(call, f"{layer.name} gets no further arguments, such as experts")
 
 

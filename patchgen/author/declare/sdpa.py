@@ -336,7 +336,9 @@ def _call(attns: Attentions, chain: Chain, masks: Sequence[Term]) -> str:
     scores = chain.scores
     arguments = [ast.unparse(node) for node in (scores.query, scores.key, chain.value)]
     arguments += [_term(mask, followed=True) for mask in masks]
-    arguments += [_term(term, followed=False) for term in scores.terms if term not in masks]
+    for term in scores.terms:
+        if term not in masks:
+            arguments.append(_term(term, followed=False))
     if masks and attns.causal:
         arguments.append("causal=True")
     arguments.append(f"scaling={interface.scaling(chain)}")

@@ -135,9 +135,11 @@ def _order(before: _Parameters, mine: _Parameters, upstream: _Parameters) -> lis
         if name in order:
             continue
         behind = [after for after in names[place + 1 :] if mine[after].kind == 0]
-        is_counted = not before.keys().isdisjoint(behind) or mine[name].default is None
+        is_in_front = not before.keys().isdisjoint(behind)
+        is_counted = is_in_front or mine[name].default is None
         if mine[name].kind == 0 and is_counted and place:
-            order.insert(order.index(names[place - 1]) + 1, name)
+            above = order.index(names[place - 1])
+            order.insert(above + 1, name)
         else:
             order.append(name)
     return order

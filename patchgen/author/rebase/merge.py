@@ -196,10 +196,11 @@ def _paired(before: Sequence[_Masked], after: Sequence[_Masked]) -> Iterator[tup
     matcher = difflib.SequenceMatcher(None, texts, others, autojunk=False)
     for i, j, count in matcher.get_matching_blocks():
         for number in range(count):
-            _, old_names = before[i + number]
-            _, new_names = after[j + number]
-            for (kind, old), (_, new) in zip(old_names, new_names, strict=True):
-                yield kind, old, new
+            _, olds = before[i + number]
+            _, news = after[j + number]
+            for old, new in zip(olds, news, strict=True):
+                kind, name = old
+                yield kind, name, new[1]
 
 
 def _changed_variables(base: Function, side: Function, other: Function) -> _LeftAndCame:
@@ -374,9 +375,13 @@ def _as_noted(ours: Function, base: Function) -> Function:
     same: dict[ast.AST, ast.AST] = {}
     for node in _assignments(ours):
         noted = said.get(plain_text(node))
-        if noted is not None and key(noted) != key(node):
-            same[node] = ast.copy_location(copy.copy(noted), node)
-    return exchanged(ours, same) if same else ours
+        if noted is None or key(noted) == key(node):
+            continue
+        copied = copy.copy(noted)
+        same[node] = ast.copy_location(copied, node)
+    if not same:
+        return ours
+    return exchanged(ours, same)
 
 
 def _assignments(function: Function) -> Iterator[ast.Assign | ast.AnnAssign]:
@@ -453,7 +458,8 @@ def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, there: Collection[
     margin = " " * 12
     nodes = part if isinstance(part, tuple) else (part,)
     first = nodes[0] if nodes else None
-    if not isinstance(first, ast.stmt) or any(map(is_made_up, nodes)):
+    is_made = any(map(is_made_up, nodes))
+    if is_made or not isinstance(first, ast.stmt):
         written = "\n".join(map(ast.unparse, nodes)) or "pass"
         return textwrap.indent(written, margin)
     last_line = nodes[-1].end_lineno or 0

@@ -91,8 +91,8 @@ class Writer:
         docstring = first.body[0]
         if is_docstring(docstring):
             text = self.modular.source.slice(docstring.lineno, docstring.end_lineno or 0)
-            heads = (n for n, line in enumerate(lines, 1) if "def " in line and line[4] != "@")
-            top = next(heads)
+            heads = [line for line in lines if "def " in line and line[4] != "@"]
+            top = lines.index(heads[0]) + 1
             lines[top:top] = text.rstrip("\n").split("\n")
         return self._formatted(lines, words, change.owner)
 
