@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,9 +25,9 @@ os.environ.update(
 )
 
 from patchgen.project.markdown import table_lines
-from tests.population.judge import judge
+from tests.population.judge import Result, judge
 from tests.population.kinds import KINDS, find_cases
-from tests.population.models import find_models
+from tests.population.models import Model, find_models
 from tests.population.parts import KINDS as PART_KINDS
 from tests.population.parts import find_askers, find_part_cases, find_wrong
 
@@ -50,23 +51,29 @@ def main() -> int:
         models = find_askers() if options.parts else find_models()
         for model in models[part - 1 :: parts]:
             kinds = options.kind or (PART_KINDS if options.parts else KINDS)
-            if options.parts:
-                cases = [case for case in find_part_cases(model) if case.kind in kinds]
-            else:
-                cases = [case for kind in kinds for case in find_cases(model, kind, options.seed)]
-            with tempfile.TemporaryDirectory() as folder:
-                for result in judge(cases, Path(folder), find_wrong if options.parts else None):
-                    counts[result.kind, result.state] += 1
-                    out.write(f"{json.dumps(asdict(result))}\n")
-                    if result.state != "equal" or result.logged:
-                        said = result.logged or result.why
-                        print(
-                            result.state, result.kind, result.form, result.model, said, flush=True
-                        )
+            for result in judge_model(model, kinds, options):
+                counts[result.kind, result.state] += 1
+                out.write(f"{json.dumps(asdict(result))}\n")
+                if result.state != "equal" or result.logged:
+                    said = result.logged or result.why
+                    print(result.state, result.kind, result.form, result.model, said, flush=True)
     made = PART_KINDS if options.parts else KINDS
     rows = [(kind, *(str(counts[kind, state]) for state in STATES)) for kind in made]
     print(*table_lines(("kind", *STATES), rows, numbers=STATES), sep="\n")
     return 1 if any(state in ("broken", "differs") for _, state in counts) else 0
+
+
+def judge_model(model: Model, kinds: Sequence[str], options: argparse.Namespace) -> list[Result]:
+    """The results of a model's files: of one for each kind where its parts cannot be looked for."""
+    with tempfile.TemporaryDirectory() as folder:
+        if not options.parts:
+            cases = [case for kind in kinds for case in find_cases(model, kind, options.seed)]
+            return judge(cases, Path(folder))
+        try:
+            parts = find_part_cases(model)
+        except ImportError as error:  # what transformers' own file needs is not installed
+            return [Result(kind, "", model.name, "unjudged", str(error)) for kind in kinds]
+        return judge([case for case in parts if case.kind in kinds], Path(folder), find_wrong)
 
 
 if __name__ == "__main__":
