@@ -169,6 +169,9 @@ def _find_cause(case: Case, pair: Pair) -> str:
     with ExitStack() as stack:
         if case.kind in ("numbers", "weights"):
             run = functools.partial(observe_step, inputs=inputs, scenario=scenario)
+        elif case.kind == "interface":
+            route, _ = stack.enter_context(interface.attending_both(context))
+            run = functools.partial(observe_step, inputs=inputs, scenario=scenario)
         elif case.kind == "cache":
             route = stack.enter_context(interface.reading(context))
             static = case.detail == "static"

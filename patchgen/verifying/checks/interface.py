@@ -68,6 +68,17 @@ def attending(how: str, pair: Pair) -> Iterator[tuple[Route, list[dict[str, Any]
         yield route, None
 
 
+@contextmanager
+def attending_both(context: CheckContext) -> Iterator[tuple[Route, list[dict[str, Any]] | None]]:
+    """The route of a case of the interface: the parent has the variant's attention where it can."""
+    pair, how = context.pair, context.case.detail
+    by_flags = any(check.by_flags for check in pair.part_checks)
+    with attending(how, pair) as (route, calls):
+        if not by_flags and context.case.scenario.rows != "packed":  # what the parent gives it
+            route = replace(route, name=f"both under {how}", parent=route.variant)
+        yield route, calls
+
+
 def check_interface(context: CheckContext) -> Verdict:
     pair, how = context.pair, context.case.detail
     if how == "flex_attention" and not pair.variant_class._supports_flex_attn:
@@ -75,9 +86,7 @@ def check_interface(context: CheckContext) -> Verdict:
     if how == "flash" and not pair.variant_class._supports_flash_attn:
         raise NothingToCompare("its flags say that it does not take FlashAttention")
     by_flags = any(check.by_flags for check in pair.part_checks)
-    with attending(how, pair) as (route, calls):
-        if not by_flags and context.case.scenario.rows != "packed":  # what the parent gives it
-            route = replace(route, name=f"both under {how}", parent=route.variant)
+    with attending_both(context) as (route, calls):
         view = context.view(route)
         try:
             view.parent()
