@@ -95,14 +95,15 @@ def remove_duplicates(
 
 def _import_alike(name: str, *blocks: FlatBlock) -> bool:
     """Whether statements only import one thing under a name, each with more beside it."""
-    found: set[tuple[str, str]] = set()
+    imported: set[tuple[str, str]] = set()
     for block in blocks:
         body = ast.parse(block.text).body
         items = [item for item in imports_of(body) if item.bound == name]
-        if not items or [*bound_names(body)].count(name) > len(items):
+        bindings = [*bound_names(body)].count(name)
+        if not items or bindings > len(items):
             return False
-        found.update((item.module, item.name) for item in items)
-    return len(found) == 1
+        imported.update((item.module, item.name) for item in items)
+    return len(imported) == 1
 
 
 def _will_stay_subclass(block: FlatBlock, other: FlatBlock, builder: Builder) -> bool:
@@ -158,30 +159,37 @@ def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency], builder: 
 
 def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]) -> None:
     """Raise PG401 where code that means a builtin would find another module's definition."""
-    hidden: dict[str, FlatBlock | Dependency] = {
-        name: imports[name] for name in _BUILTINS & imports.keys()
-    }
-    hidden |= {name: block for block in blocks for name in _BUILTINS.intersection(block.defines)}
+    definers: dict[str, FlatBlock | Dependency] = {}
+    for name in _BUILTINS & imports.keys():
+        definers[name] = imports[name]
+    for block in blocks:
+        for name in _BUILTINS.intersection(block.defines):
+            definers[name] = block
     # Next to no file binds one, and reading all references takes time.
-    for rewritten in [rewritten for block in blocks for rewritten in block.rewritten if hidden]:
-        for reference in references(ast.parse(rewritten.text).body):
-            name = reference.name
+    if not definers:
+        return
+    for block in blocks:
+        for rewritten in block.rewritten:
             # With a dependency, the code itself means the definition.
-            if name in hidden.keys() - rewritten.dependencies.keys() - set(rewritten.defines):
-                at = rewritten.at(reference.line, reference.column)
-                _raise_hidden_builtin(name, at, hidden[name])
+            hidden = definers.keys() - rewritten.dependencies.keys() - set(rewritten.defines)
+            for reference in references(ast.parse(rewritten.text).body):
+                if reference.name in hidden:
+                    at = rewritten.at(reference.line, reference.column)
+                    _raise_hidden_builtin(reference.name, at, definers[reference.name])
 
 
 def _raise_hidden_builtin(name: str, at: Location, definer: FlatBlock | Dependency) -> None:
-    hint = f"write builtins.{name} here, or give the other one another name"
-    origin: object = definer.symbol if isinstance(definer, Dependency) else definer.block_id.module
-    what = f"{name} is the builtin here, and in the flat file that of {origin}"
-    # Of the two, the author of a modular file can change the definition alone.
-    if isinstance(definer, FlatBlock) and _is_modular(definer):
+    if isinstance(definer, Dependency):
+        origin = str(definer.symbol)
+    else:
+        origin = definer.block_id.module
         place = definer.rewritten[0].at(1, 0)
-        if at.path != place.path:
+        # Of the two, the author of a modular file can change the definition alone.
+        if _is_modular(definer) and at.path != place.path:
             what = f"{name} would hide the builtin, which {at.path}:{at.line} reads"
             raise PatchgenError("PG401", place, what, f"give {name} another name")
+    what = f"{name} is the builtin here, and in the flat file that of {origin}"
+    hint = f"write builtins.{name} here, or give the other one another name"
     raise PatchgenError("PG401", at, what, hint)
 
 

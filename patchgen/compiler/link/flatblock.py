@@ -185,15 +185,16 @@ class Builder:
 
     def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""
+        name = symbol.name
         index = self.index(symbol.module)
         bindings = self.naming.bindings
-        firsts = {block.first for block in index.blocks if symbol.name in changed_names(block.text)}
-        for block in index.blocks_that_bind(symbol.name):
+        firsts = {block.first for block in index.blocks if name in changed_names(block.text)}
+        for block in index.blocks_that_bind(name):
             # An import is a block only where another statement binds its name too.
-            is_meant = block.kind != "import" or bindings.is_contested(index, symbol.name)
+            is_meant = block.kind != "import" or bindings.is_contested(index, name)
             if block.is_for_types:
                 # Type checkers alone read what it defines, unless a statement that runs does too.
-                is_meant = block in index.binders(symbol.name)
+                is_meant = block in index.binders(name)
             if is_meant:
                 firsts.add(block.first)
         return tuple(BlockId(symbol.module, first) for first in sorted(firsts))
@@ -299,11 +300,13 @@ class Builder:
     ) -> dict[Symbol, str]:
         """The expressions of the bases that stay, as the rewritten blocks write them."""
         spelled: dict[Symbol, str] = {}
-        for symbol, rewritten in zip(declaration.chain, rewritten_blocks, strict=True):
-            written = parse_class(rewritten.text).bases
-            known = bases_of(self.naming.bindings, self.index(symbol.module), symbol.name)
-            for base, expression in zip(known, written, strict=True):
-                spelled.setdefault(base.symbol, ast.unparse(expression))
+        pairs = zip(declaration.chain, rewritten_blocks, strict=True)
+        for symbol, rewritten in pairs:
+            index = self.index(symbol.module)
+            bases = bases_of(self.naming.bindings, index, symbol.name)
+            written = map(ast.unparse, parse_class(rewritten.text).bases)
+            for base, expression in zip(bases, written, strict=True):
+                spelled.setdefault(base.symbol, expression)
         return {symbol: spelled[symbol] for symbol in declaration.rest if symbol in spelled}
 
     def _find_search(
@@ -316,6 +319,7 @@ class Builder:
         behind = mro[len(inside) :]
         if not behind:
             return inside, "object"
+        following = behind[0]
         # One base goes on for several only if it has all of them behind it.
-        is_whole = self.lineages.mro(behind[0], at) == behind
-        return inside, bases.get(behind[0]) if is_whole else None
+        is_whole = self.lineages.mro(following, at) == behind
+        return inside, bases.get(following) if is_whole else None

@@ -91,8 +91,9 @@ def add_method(text: str, method: str) -> str:
     owner = parse_class(text)
     lines = text.split("\n")
     methods = [node for node in owner.body if isinstance(node, ast.FunctionDef)]
-    indent = " " * (owner.body[0].col_offset if owner.body[0].lineno > owner.lineno else 4)
-    new = textwrap.indent(method, indent).split("\n")
+    first = owner.body[0]
+    width = first.col_offset if first.lineno > owner.lineno else 4
+    new = textwrap.indent(method, " " * width).split("\n")
     if methods:
         end = first_line(methods[0]) - 1
         while lines[end - 1].strip().startswith("#"):
@@ -100,14 +101,16 @@ def add_method(text: str, method: str) -> str:
         return "\n".join([*lines[:end], *new, "", *lines[end:]])
     last = owner.body[-1]
     end = last.end_lineno or last.lineno
+    below = lines[end:]
     if ast.unparse(last) not in ("pass", "..."):
-        return "\n".join([*lines[:end], "", *new, *lines[end:]])
+        return "\n".join([*lines[:end], "", *new, *below])
     above = lines[: last.lineno]
     # `class A(B): ...` on one line keeps what stands before the dots.
-    before = above.pop().encode()[: last.col_offset].decode().rstrip()
+    line = above.pop().encode()
+    before = line[: last.col_offset].decode().rstrip()
     if before:
         above.append(before)
-    return "\n".join([*above, *new, *lines[end:]])
+    return "\n".join([*above, *new, *below])
 
 
 def list_pretrained(blocks: Collection[FlatBlock]) -> list[FlatBlock]:

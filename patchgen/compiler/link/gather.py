@@ -61,9 +61,8 @@ def gather_contents(builder: Builder) -> tuple[Gathered, ...]:
     waiting = [(kind, _find_roots(kind, builder)) for kind in list_kinds(builder)]
     # The list grows: what one output imports from another stands there.
     for kind, block_ids in waiting:
-        if kind not in reached:
-            reached[kind] = _Closure(kind, builder, waiting)
-        reached[kind].follow(block_ids)
+        closure = reached.setdefault(kind, _Closure(kind, builder, waiting))
+        closure.follow(block_ids)
     return tuple(closure.gather() for closure in reached.values())
 
 
@@ -80,7 +79,9 @@ class _Closure:
     def __init__(
         self, kind: str, builder: Builder, waiting: list[tuple[str, list[BlockId]]]
     ) -> None:
-        self._kind, self._builder, self._waiting = kind, builder, waiting
+        self._kind = kind
+        self._builder = builder
+        self._waiting = waiting
         self._bindings = builder.naming.bindings
         self.blocks: dict[BlockId, FlatBlock] = {}
         self.imports: dict[str, Dependency] = {}
@@ -139,8 +140,9 @@ class _Closure:
                 source = self._builder.source_block(BlockId(module, rewritten.first))
                 bound.setdefault(module, set()).update(source.defines)
                 read.setdefault(module, set()).update(source.uses)
+        naming = self._builder.naming
         scope = self._bindings.flatten_scope
-        followed = {*self._builder.layers, *self._builder.naming.plan.bases.values()}
+        followed = {*self._builder.layers, *naming.plan.bases.values()}
         for module, names in bound.items():
             index = self._builder.index(module)
             is_helper = scope.is_own(module) and module not in followed
@@ -148,12 +150,13 @@ class _Closure:
                 changed = changed_names(block.text)
                 # What acts in a helper of the user's acts on what is carried of it, or on all.
                 if is_helper and not block.defines and block.kind in ("guard", "other"):
-                    if {name for name in block.uses if index.definition(name)} <= names:
+                    own = {name for name in block.uses if index.definition(name)}
+                    if own <= names:
                         yield BlockId(module, block.first)
                 # Nearly no statement changes anything.
                 if not changed:
                     continue
-                is_alone = block.defines or self._builder.naming.acts_on_replaced(module, block)
+                is_alone = block.defines or naming.acts_on_replaced(module, block)
                 concerned = names if is_alone else names | read[module]
                 if changed & concerned and self._belongs_here(module, block):
                     yield BlockId(module, block.first)
@@ -171,24 +174,27 @@ class _Closure:
 
         A name that is imported, or that the output of another kind defines, is only recorded.
         """
-        if dependency.name == self._builder.naming.aside(dependency.symbol):
-            return self._builder.block_ids(dependency.symbol)
-        place = self._builder.naming.resolve(dependency.symbol, dependency.home)
+        builder = self._builder
+        name = dependency.name
+        symbol = dependency.symbol
+        if name == builder.naming.aside(symbol):
+            return builder.block_ids(symbol)
+        place = builder.naming.resolve(symbol, dependency.home)
         if place.key is None:
             return self._record_import(dependency, block)
         # A class stands in one output, and the others import it from there.
         if place.kind is not None and place.kind != self._kind:
-            if dependency.name not in self.siblings:
-                self._waiting.append((place.kind, [*self._builder.block_ids(place.key)]))
-            self.siblings[dependency.name] = (place.kind, dependency)
+            if name not in self.siblings:
+                self._waiting.append((place.kind, [*builder.block_ids(place.key)]))
+            self.siblings[name] = (place.kind, dependency)
             return ()
         if self._bindings.env.path(place.key.module) is None:
-            home = self._builder.index(dependency.home)
-            item = home.imported(dependency.name)
+            home = builder.index(dependency.home)
+            item = home.imported(name)
             at = home.source.at(item.line, item.column) if item else block.rewritten[0].at(1, 0)
             # Raises PG101.
             self._bindings.env.index(place.key.module, at)
-        return self._builder.block_ids(place.key)
+        return builder.block_ids(place.key)
 
     def _record_import(self, dependency: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
         """Record an imported name, or raise PG401; returns the guarded blocks that import it."""
@@ -243,13 +249,15 @@ class _Closure:
             fast.py         try: from kernels import act        these count
         """
         index = self._builder.index(module)
-        importing, item = index.blocks_that_import(name), index.imported(name)
+        importing = index.blocks_that_import(name)
+        item = index.imported(name)
         if item is not None and not _has_guard(importing):
             source = self._bindings.imported_symbol(index, item)
-            flattens = self._bindings.flatten_scope.flattens(source.module)
+            origin = source.module
+            flattens = self._bindings.flatten_scope.flattens(origin)
             # Under another name, the guarded statement would bind what nobody reads.
-            if source.name == name and flattens and self._bindings.env.path(source.module):
-                home, there = self._find_importing(source.module, name)
+            if source.name == name and flattens and self._bindings.env.path(origin):
+                home, there = self._find_importing(origin, name)
                 if _has_guard(there):
                     return home, there
         return module, importing

@@ -72,20 +72,24 @@ def render_exports(gathered: Gathered, builder: Builder) -> str:
     Raises PatchgenError PG134 where a module works out its `__all__` when it runs.
     """
     defined = {name for block in gathered.blocks for name in block.defines}
-    layers = builder.naming.plan.layers
+    modules = builder.naming.plan.layers
     # The file that is extended most first; a file may export names of several outputs.
-    exported = [name for layer in reversed(layers) for name in layer.exports or ()]
+    exported = [name for layer in reversed(modules) for name in layer.exports or ()]
     declared = [name for name in exported if name in defined]
-    base = builder.index(gathered.base) if gathered.base is not None else None
-    # Its own statement is carried, and says all there is to say.
-    if base is not None and (base.exports is None or set(declared) <= set(base.exports)):
-        return ""
-    for module in (*layers, base):
-        if module is not None and module.unread_exports is not None:
+    inherited: tuple[str, ...] = ()
+    if gathered.base is not None:
+        base = builder.index(gathered.base)
+        # Its own statement is carried, and says all there is to say.
+        if base.exports is None or set(declared) <= set(base.exports):
+            return ""
+        inherited = base.exports
+        modules = (*modules, base)
+    for module in modules:
+        if module.unread_exports is not None:
             at = module.source.at(module.unread_exports.first)
             hint = "write the names out, as strings in a list"
             raise PatchgenError("PG134", at, "__all__ is worked out when the file runs", hint)
-    names = dict.fromkeys([*((base and base.exports) or ()), *declared])
+    names = dict.fromkeys([*inherited, *declared])
     listed = ", ".join(f'"{name}"' for name in names)
     return f"\n\n__all__ = [{listed}]\n" if names else ""
 

@@ -53,11 +53,12 @@ from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import Symbol
 from patchgen.facts.decorators import KERNELIZED
 from patchgen.facts.modules import GENERIC_HEADS
-from patchgen.syntax.errors import PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import find_method, names_within, parse_class, walk
 
 _SUPER_CALL = "super().__init__(config)"
 _HEAD_MODEL = "AutoModel.from_config(config)"
+_REGISTRATION = re.compile(rf"^(@{KERNELIZED}\((\w+)\)\n)", re.MULTILINE)
 
 
 def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
@@ -113,7 +114,8 @@ def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
             parts[name] = part, needed
     blocks = tuple(_name_parts(block, parts) for block in gathered.blocks)
     read = {dependency.name for block in blocks for dependency in block.dependencies}
-    return replace(gathered, blocks=blocks, imports=_drop_auto_model(gathered.imports, read))
+    imports = _drop_auto_model(gathered.imports, read)
+    return replace(gathered, blocks=blocks, imports=imports)
 
 
 def _refuse_unknown(name: str, part: Part, blocks: tuple[FlatBlock, ...]) -> None:
@@ -134,23 +136,25 @@ def drop_kernels(gathered: Gathered, builder: Builder) -> Gathered:
     `@use_kernelized_func(apply_rotary_pos_emb)` would let a kernel compute what the parent did.
     Where the modular file says it above its class, it stays.
     """
+    other_imports = tuple(item for item in gathered.imports if item.name != KERNELIZED)
+    if other_imports == gathered.imports:
+        return gathered
     written = "".join(layer.source.text for layer in builder.naming.plan.layers)
     layer_names = {
         block.name for block in gathered.blocks if block.block_id.module in builder.layers
     }
-    if not any(item.name == KERNELIZED for item in gathered.imports):
-        return gathered
     blocks: list[FlatBlock] = []
     for block in gathered.blocks:
-        for line, function in re.findall(rf"^(@{KERNELIZED}\((\w+)\)\n)", block.text, re.MULTILINE):
+        for line, function in _REGISTRATION.findall(block.text):
             if function in layer_names and f"{line}class {block.name}(" not in written:
                 note = f"{line.strip()} of {block.name} is dropped: this file has its own function"
                 text = block.text.replace(line, "", 1)
-                block = replace(block, text=text, notes=(*block.notes, note))
+                notes = (*block.notes, note)
+                block = replace(block, text=text, notes=notes)
         blocks.append(block)
+    gathered = replace(gathered, blocks=tuple(blocks))
     is_used = any(f"@{KERNELIZED}(" in block.text for block in blocks)
-    imports = tuple(item for item in gathered.imports if is_used or item.name != KERNELIZED)
-    return replace(gathered, blocks=tuple(blocks), imports=imports)
+    return gathered if is_used else replace(gathered, imports=other_imports)
 
 
 def _drop_auto_model(
@@ -168,13 +172,17 @@ def _note_auto_model(block: FlatBlock) -> FlatBlock:
     """Add a note where the code of a class asks AutoModel for a model."""
     if block.kind != "class" or "AutoModel" not in block.text:
         return block
-    nodes = [*walk(parse_class(block.text))]
-    # Where the file has the model of a type, AutoModel builds the others.
-    others = [node.orelse for node in nodes if isinstance(node, ast.IfExp)]
-    calls = [node for node in nodes if isinstance(node, ast.Call) and node not in others]
-    names = sorted(ast.unparse(call.func) for call in calls)
-    asked = [name for name in names if name.startswith("AutoModel")]
-    return _add_note(block, f"a model from {asked[0]}") if asked else block
+    others: list[ast.expr] = []
+    asked: list[str] = []
+    for node in walk(parse_class(block.text)):
+        # Where the file has the model of a type, AutoModel builds the others.
+        if isinstance(node, ast.IfExp):
+            others.append(node.orelse)
+        elif isinstance(node, ast.Call) and node not in others:
+            name = ast.unparse(node.func)
+            if name.startswith("AutoModel"):
+                asked.append(name)
+    return _add_note(block, f"a model from {min(asked)}") if asked else block
 
 
 def _add_note(block: FlatBlock, what: str) -> FlatBlock:
@@ -262,22 +270,30 @@ def _insert_statements(
     shared = stored & {name.id for name in names_within(init)}
     lines = block.text.split("\n")
     for statement in init.body:
+        if shared or [ast.unparse(statement)] != asking:
+            continue
+        first = statement.lineno - 1
         last = (statement.end_lineno or statement.lineno) - 1
-        before = lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
-        after = lines[last].encode()[statement.end_col_offset :].decode()
-        is_alone = not before.strip() and after.lstrip()[:1] in ("", "#")
-        if is_alone and not shared and [ast.unparse(statement)] == asking:
-            body = "\n".join(method.split("\n")[inherited.body[0].lineno - 1 :])
-            new = textwrap.indent(textwrap.dedent(body), before).split("\n")
+        first_line = lines[first].encode()
+        before = first_line[: statement.col_offset].decode()
+        last_line = lines[last].encode()
+        after = last_line[statement.end_col_offset :].decode()
+        if not before.strip() and after.lstrip()[:1] in ("", "#"):
+            body_lines = method.split("\n")[inherited.body[0].lineno - 1 :]
+            body = textwrap.dedent("\n".join(body_lines))
+            new = textwrap.indent(body, before).split("\n")
             new[0] += after
-            return "\n".join([*lines[: statement.lineno - 1], *new, *lines[last + 1 :]])
-    inits = [(rewritten, find_method(rewritten.text, "__init__")) for rewritten in block.rewritten]
-    at = next(code.at(own.lineno, own.col_offset) for code, own in inits if own is not None)
+            return "\n".join([*lines[:first], *new, *lines[last + 1 :]])
+    places: list[Location] = []
+    for rewritten in block.rewritten:
+        written = find_method(rewritten.text, "__init__")
+        if written is not None:
+            places.append(rewritten.at(written.lineno, written.col_offset))
     what = f"{block.name}.__init__ leaves it to transformers which base model is built"
     hint = f"write `{_SUPER_CALL}` once, on a line of its own outside any other statement"
     if shared:
         hint += f", and rename {min(shared)}"
-    raise PatchgenError("PG415", at, what, hint)
+    raise PatchgenError("PG415", places[0], what, hint)
 
 
 def _name_parts(block: FlatBlock, parts: Mapping[str, tuple[Part, Dependency]]) -> FlatBlock:

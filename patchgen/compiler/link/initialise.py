@@ -85,6 +85,7 @@ def _init_weights(self, module):
 def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
     """Let each PreTrainedModel of the file initialise what was taken from other models."""
     models = list_pretrained(gathered.blocks)
+    bindings = builder.naming.bindings
     imports = {dependency.name: dependency for dependency in gathered.imports}
     changed: dict[str, FlatBlock] = {}
     for model in models:
@@ -92,12 +93,13 @@ def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
         reached = _list_reached(model, models, gathered) if len(models) > 1 else {}
         origins = _list_origins(reached, gathered)
         own = {rewritten.symbol.module for rewritten in model.rewritten} | builder.layers
-        for module in sorted({symbol.module for symbol in origins.values()} - own):
+        modules = {symbol.module for symbol in origins.values()}
+        for module in sorted(modules - own):
             givers = _find_givers(module, builder) if module != gathered.base else []
             if not givers:
                 continue
             names = {each.name: name for name, each in origins.items() if each.module == module}
-            machine = Machine(builder.naming.bindings.env, builder.naming.bindings.follow)
+            machine = Machine(bindings.env, bindings.follow)
             reached = reached or _list_reached(model, models, gathered)
             try:
                 configurations = _list_configurations(reached, names, gathered, machine, builder)
@@ -123,12 +125,13 @@ def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
 def _list_origins(reached: Mapping[str, Collection[str]], gathered: Gathered) -> dict[str, Symbol]:
     """What the classes stand for that some models use, by their names, or all classes."""
     origins = {block.name: block.origin for block in gathered.blocks if block.kind == "class"}
-    # `if is_xlstm_available():` and its `else:` define classes.
-    guards = [block for block in gathered.blocks if block.kind == "guard"]
-    origins |= {
-        name: Symbol(block.origin.module, name) for block in guards for name in block.defines
-    }
-    origins |= {dependency.name: dependency.symbol for dependency in gathered.imports}
+    for block in gathered.blocks:
+        # `if is_xlstm_available():` and its `else:` define classes.
+        if block.kind == "guard":
+            for name in block.defines:
+                origins[name] = Symbol(block.origin.module, name)
+    for dependency in gathered.imports:
+        origins[dependency.name] = dependency.symbol
     if not reached:
         return origins
     used = set().union(*reached.values())
@@ -155,14 +158,16 @@ def _list_reached(
 
 def _list_below(model: FlatBlock, gathered: Gathered) -> list[str]:
     """A class and those that derive from it."""
-    classes = [block for block in gathered.blocks if block.kind == "class"]
-    above: dict[str, list[str]] = {}
-    for block in classes:
-        above[block.name] = [ast.unparse(base) for base in parse_class(block.text).bases]
+    bases: dict[str, list[str]] = {}
+    for block in gathered.blocks:
+        if block.kind == "class":
+            written = parse_class(block.text).bases
+            bases[block.name] = [ast.unparse(base) for base in written]
     names = [model.name]
     # The list grows while it is walked.
     for name in names:
-        names += [each for each, known in above.items() if name in known and each not in names]
+        derived = [each for each, above in bases.items() if name in above]
+        names += [each for each in derived if each not in names]
     return names
 
 
@@ -194,11 +199,13 @@ def _initialise(
     # What the modular file says of a block is meant.
     written = [each for each in model.rewritten if each not in upstream]
     said = _read_methods(written, machine, builder)
-    taken = _make_taken(givers[0].symbol.module, names, machine, builder)
+    giver = givers[0]
+    taken = _make_taken(giver.symbol.module, names, machine, builder)
     # What takes the place of a class that upstream names is treated as that one.
     named: set[str] = set()
     for method in ours:
-        named |= {name.id for node in method.body for name in names_within(node)}
+        for node in method.body:
+            named.update(name.id for name in names_within(node))
     taken = [each for each in taken if not (each.name in named or each.is_filled_by(said))]
     undone = [each.name for each in taken if each.is_filled_by(ours)]
     inner = [*_list_inner(taken, theirs)]
@@ -215,9 +222,10 @@ def _initialise(
         body = f"if {_ask_for(undone)}:\n    {general[0]}.{_NAME}(self, module)\n{body}"
     drawn = {each.name for each in inner if _DRAWN.match(each.name)}
     if drawn - other and configurations:
-        own = _find_configurations(givers[0].text, givers[0].dependencies, machine, builder)
+        own = _find_configurations(giver.text, giver.dependencies, machine, builder)
         spreads = [_read_spread(each, machine) for each in (*configurations, *own)]
-        other |= drawn if any(each != spreads[0] for each in spreads) else set()
+        if any(each != spreads[0] for each in spreads):
+            other |= drawn
     return body, [f"{', '.join(sorted(other))} in {_TREATED}"] if other else []
 
 
@@ -376,7 +384,9 @@ def _write_condition(answers: Mapping[str, bool | None], test: str) -> str:
     conditions = [_ask_for(always)] if always else []
     if open_:
         asked = f"{_ask_for(open_)} and "
-        conditions.append(test if test.startswith(asked) else f"{asked}({test})")
+        if not test.startswith(asked):
+            test = f"{asked}({test})"
+        conditions.append(test)
     return " or ".join(conditions)
 
 
@@ -481,5 +491,6 @@ def _add(text: str, body: str) -> str:
         return add_method(text, _METHOD + textwrap.indent(body, "    "))
     lines = text.split("\n")
     end = method.end_lineno or method.lineno
-    added = textwrap.indent(body, " " * method.body[0].col_offset)
+    indent = " " * method.body[0].col_offset
+    added = textwrap.indent(body, indent)
     return "\n".join([*lines[:end], added, *lines[end:]])

@@ -162,17 +162,20 @@ def find_imports(gathered: Gathered, builder: Builder) -> tuple[str, ...]:
     statements: list[str] = []
     for home in dict.fromkeys(homes):
         statements += _select_imports(home, needed, gathered.homes, builder)
+    naming = builder.naming
     # What patchgen itself has named is imported from where it is defined.
     for dependency in gathered.imports:
-        if dependency.symbol in builder.naming.apart:
+        if dependency.symbol in naming.apart:
             statements.append(_render_renamed(dependency))
         elif dependency.symbol.module == dependency.home:
             statements.append(f"from {dependency.home} import {dependency.name}\n")
-    path = builder.naming.plan.modular.source.path
+    path = naming.plan.modular.source.path
+    stem = path.rpartition("/")[2].removesuffix(".py")
     for kind, dependency in gathered.siblings:
-        sibling = output_name(path.rpartition("/")[2].removesuffix(".py"), kind)
-        name = builder.naming.resolve(dependency.symbol, dependency.home).name
-        statements.append(f"from .{sibling} import {_render_name(name, dependency.name)}\n")
+        sibling = output_name(stem, kind)
+        name = naming.resolve(dependency.symbol, dependency.home).name
+        imported = _render_name(name, dependency.name)
+        statements.append(f"from .{sibling} import {imported}\n")
     return tuple(dict.fromkeys(statements))
 
 
@@ -199,12 +202,14 @@ def _select_imports(
 
 
 def _render_import(index: ModuleIndex, block: Block, wanted: list[Import], builder: Builder) -> str:
+    is_whole = len(wanted) == len(block.imports)
     is_absolute = not any(item.level for item in wanted)
     # A statement over several lines may have comments inside, and above.
-    if len(wanted) == len(block.imports) and is_absolute and "\n" in block.text:
+    if is_whole and is_absolute and "\n" in block.text:
         # The comment above the first statement is the licence.
         above = [] if block is index.blocks[0] else block.leading.splitlines(True)
-        return "".join([*(line for line in above if line.startswith("#")), block.text])
+        comments = [line for line in above if line.startswith("#")]
+        return "".join([*comments, block.text])
     statements = []
     for item in wanted:
         at = Location(index.source.module)

@@ -200,4 +200,5 @@ class _Placing:
         names = " and ".join(block.name or "a statement" for block in reversed(pair))
         what = f"{names} need each other when the module is imported (the other: {there})"
         hint = "move what is evaluated at import (a base, a decorator, a default) into a function"
-        raise PatchgenError("PG403", reported.rewritten[0].at(1, 0), what, hint)
+        at = reported.rewritten[0].at(1, 0)
+        raise PatchgenError("PG403", at, what, hint)

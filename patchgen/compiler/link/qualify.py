@@ -356,16 +356,19 @@ class _Qualifier:
         None where the text there is another one and `old` does not stand on the line once.
         """
         line = self._lines[reference.line - 1].encode()
+        start = reference.column
         end_line, end = self._find_end(reference, used)
         # Python reads `ﬁeld` as `field`.
-        written = line[reference.column : end].decode(errors="ignore")
+        written = line[start:end].decode(errors="ignore")
         is_there = unicodedata.normalize("NFKC", written) == old
         if is_there and end_line == reference.line:
-            return reference.column, end
+            return start, end
         # Python before 3.12 gives wrong positions inside f-strings.
-        word = re.compile(rf"\b{re.escape(old)}\b".encode())
-        places = list(word.finditer(line))
-        return places[0].span() if len(places) == 1 else None
+        word = rf"\b{re.escape(old)}\b".encode()
+        places = [match.span() for match in re.finditer(word, line)]
+        if len(places) != 1:
+            return None
+        return places[0]
 
     def _find_end(self, reference: Reference, used: int) -> tuple[int, int]:
         """The line and the byte behind the name and the first `used` of its attributes."""
@@ -384,7 +387,8 @@ class _Qualifier:
         for node in statements_within(self._tree):
             if not isinstance(node, ast.ImportFrom) or not node.level:
                 continue
-            at = self._module.source.at(self._block.first + node.lineno - 1, node.col_offset)
+            number = self._block.first + node.lineno - 1
+            at = self._module.source.at(number, node.col_offset)
             target = self._bindings.absolute(self._module, node.module or "", node.level, at)
             # Latin-1 has one character for each byte, so that columns of both are the same.
             line = self._lines[node.lineno - 1].encode().decode("latin-1")

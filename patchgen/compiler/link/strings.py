@@ -138,13 +138,16 @@ def apply_changes(lines: Iterable[str], changes: set[TextChange]) -> tuple[str, 
     edits: list[Edit] = []
     # From the last change to the first, so that the positions of the others stay true.
     for line, start, end, new in sorted(changes, reverse=True):
-        raw = changed[line - 1].encode()
+        index = line - 1
+        raw = changed[index].encode()
         before = raw[:start].decode()
         old = raw[start:end].decode()
+        after = raw[end:].decode()
+        changed[index] = before + new + after
         edits.append(Edit(line, len(before), old, new))
-        changed[line - 1] = before + new + raw[end:].decode()
+    text = "\n".join(changed)
     edits.reverse()
-    return "\n".join(changed), tuple(edits)
+    return text, tuple(edits)
 
 
 def find_words(text: str, words: Iterable[str]) -> Iterator[tuple[int, int, str, bool]]:
@@ -157,10 +160,12 @@ def find_words(text: str, words: Iterable[str]) -> Iterator[tuple[int, int, str,
         is_comment = token.type == tokenize.COMMENT
         for offset, line in enumerate(token.string.split("\n")):
             # The token begins at `column`, its further lines at the start of theirs.
-            before = token.line.split("\n")[0][:column] if offset == 0 else ""
-            base = len(before.encode())
+            prefix = ""
+            if offset == 0:
+                prefix = token.line.split("\n")[0][:column]
             for match in pattern.finditer(line):
-                start = base + len(line[: match.start()].encode())
+                before = prefix + line[: match.start()]
+                start = len(before.encode())
                 yield first_line + offset, start, match.group(), is_comment
 
 
@@ -187,15 +192,17 @@ def quote_own_name(text: str, name: str) -> str:
     class LlamaMLP(llama.LlamaMLP):                      class LlamaMLP(nn.Module):
         def link(self, other: llama.LlamaMLP): ...  ->       def link(self, other: "LlamaMLP"): ...
     """
+    # Once is the class statement itself.
+    if text.count(name) <= 1:
+        return text
     lines = text.split("\n")
     changes: set[TextChange] = set()
-    # Once is the class statement itself.
-    if text.count(name) > 1:
-        for node in find_annotations(parse_once(text)):
-            if mentions(node, name) and node.end_lineno == node.lineno:
-                start, end = node.col_offset, node.end_col_offset or 0
-                written = lines[node.lineno - 1].encode()[start:end].decode()
-                # One with quotes of its own stays.
-                if not set(written) & {'"', "'"}:
-                    changes.add(TextChange(node.lineno, start, end, f'"{written}"'))
+    for node in find_annotations(parse_once(text)):
+        if mentions(node, name) and node.end_lineno == node.lineno:
+            start = node.col_offset
+            end = node.end_col_offset or start
+            written = lines[node.lineno - 1].encode()[start:end].decode()
+            # One with quotes of its own stays.
+            if not set(written) & {'"', "'"}:
+                changes.add(TextChange(node.lineno, start, end, f'"{written}"'))
     return apply_changes(lines, changes)[0]

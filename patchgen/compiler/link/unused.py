@@ -152,14 +152,15 @@ def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Proble
 
 
 def _check_name(block: Block, outputs: _Outputs) -> Iterator[Problem]:
-    name, builder = block.name, outputs.builder
+    name = block.name
     # A decorator may use what stands below it: `@register`; Python reads `__version__`.
     is_read = not name or block.text.startswith("@") or name.startswith("__")
     if is_read or name in outputs.exported or outputs.names(name, outputs.definition(name)):
         return
+    plan = outputs.builder.naming.plan
     alike: set[str] = set()
-    for module in builder.naming.plan.parents:
-        index = builder.index(module)
+    for module in plan.parents:
+        index = outputs.builder.index(module)
         alike |= {other.name for other in index.blocks if other.kind in _NAMED}
         replaced = index.definition(name)
         # What its own module never named is there for others.
@@ -167,7 +168,7 @@ def _check_name(block: Block, outputs: _Outputs) -> Iterator[Problem]:
             uses = _count_uses(name, index.source.text)
             if uses == _count_uses(name, replaced.text):
                 return
-    at = builder.naming.plan.modular.source.at(block.first)
+    at = plan.modular.source.at(block.first)
     hint = _suggest(name, alike - {name}) + _OR_EXPORT
     yield _warn(at, "PG423", f"the {_NAMED[block.kind]} {name}", hint)
 
@@ -255,7 +256,8 @@ def _is_named(node: Function, block: Block, outputs: _Outputs) -> bool:
     name = node.name
     if name in CALLED_BY_NAME or (name.startswith("__") and name.endswith("__")):
         return True
-    text = "\n".join(block.text.split("\n")[node.lineno - 1 : node.end_lineno])
+    lines = block.text.split("\n")[node.lineno - 1 : node.end_lineno]
+    text = "\n".join(lines)
     beginnings = [name[: match.end()] for match in re.finditer("(?<=[^_])_", name)]
     return outputs.names(name, text) or any(
         _count_uses(start, outputs.text) for start in beginnings
@@ -300,11 +302,15 @@ def is_misspelt(name: str, others: Iterable[str]) -> bool:
     """
     for other in others:
         start = len(os.path.commonprefix([name, other]))
-        rest = [name[start:], other[start:]]
-        end = len(os.path.commonprefix([text[::-1] for text in rest]))
-        here, there = (text[: len(text) - end] for text in rest)
+        here = name[start:]
+        there = other[start:]
+        end = len(os.path.commonprefix([here[::-1], there[::-1]]))
+        here = here[: len(here) - end]
+        there = there[: len(there) - end]
+        differing = here + there
+        is_letter = len(differing) == 1
         is_swapped = len(here) == 2 and here == there[::-1]
-        if (here + there).islower() and (is_swapped or len(here + there) == 1):
+        if differing.islower() and (is_letter or is_swapped):
             return True
     return False
 
