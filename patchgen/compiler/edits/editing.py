@@ -24,7 +24,15 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.edits.declared import EditDeclaration, Pair, read_edit
 from patchgen.compiler.edits.meaning import require_meanings
 from patchgen.compiler.edits.meant import Replacement
-from patchgen.compiler.edits.pattern import Match, Run, expressions, find, is_ellipsis, suites
+from patchgen.compiler.edits.pattern import (
+    Match,
+    Run,
+    expressions,
+    find,
+    has_dots,
+    is_ellipsis,
+    suites,
+)
 from patchgen.compiler.edits.signature import Changes
 from patchgen.compiler.merge.members import ClassBody, Statement
 from patchgen.compiler.merge.text import INDENT
@@ -57,13 +65,17 @@ class Target:
 
     def lines(self, nodes: Sequence[Positioned]) -> Lines:
         """The parent's lines that `nodes` stand on; in a changed text, the line of the method."""
-        here, block = self.statement, self.owner.block
+        here = self.statement
+        block = self.owner.block
         if here.changed:
             return _lines_of(block, here.line, here.line)
-        start, end = (nodes[0], nodes[-1]) if nodes else (self.node, self.node)
+        nodes = nodes or [self.node]
+        start = nodes[0]
+        end = nodes[-1]
         first = first_line(start) if isinstance(start, ast.stmt) else start.lineno
+        last = end.end_lineno or end.lineno
         above = here.line - 1
-        return _lines_of(block, above + first, above + (end.end_lineno or end.lineno))
+        return _lines_of(block, above + first, above + last)
 
 
 def apply_edits(
@@ -101,23 +113,27 @@ def apply_edits(
 
 def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration]) -> list[EditMatch]:
     """Make the edits that one class declares for one method, all against the same text."""
-    for statement in bodies[place].binders(edits[0].method):
-        line = bodies[place].at(statement).line
-        what = f"{edits[0].method} is edited here and overridden on line {line}"
-        raise PatchgenError("PG303", edits[0].at(edits[0].node), what, "keep one of them")
-    owner, target = _find_target(bodies, place, edits[0])
+    first = edits[0]
+    body = bodies[place]
+    at = first.at(first.node)
+    for statement in body.binders(first.method):
+        line = body.at(statement).line
+        what = f"{first.method} is edited here and overridden on line {line}"
+        raise PatchgenError("PG303", at, what, "keep one of them")
+    owner, target = _find_target(bodies, place, first)
     names = names_in([target.node])
     for edit in edits:
         _refuse_unknown_names(edit, names, target.node)
         _refuse_attributes(edit, bodies)
         # An edit may read what the edits above it bind.
-        names |= frozenset(bound_names(node for pair in edit.pairs for node in pair.new.body))
+        for pair in edit.pairs:
+            names = names.union(bound_names(pair.new.body))
         names |= {parameter.name for parameter in edit.added}
     try:
         text, matches = _edit_method(edits, target)
     except RecursionError as error:
         what = f"{target.name} is nested too deeply to be edited"
-        raise PatchgenError("PG308", edits[0].at(edits[0].node), what, "override it") from error
+        raise PatchgenError("PG308", at, what, "override it") from error
     edited = target.statement.with_text(text)
     statements = bodies[owner].statements
     changed = tuple(edited if s.key == edited.key else s for s in statements)
@@ -187,12 +203,15 @@ def _refuse_attributes(edit: EditDeclaration, bodies: Sequence[ClassBody]) -> No
 
 
 def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str, list[EditMatch]]:
-    first, method = edits[0], target.statement.fragment
-    replacements = [(edit, _find_replacements(edit, target, method)) for edit in edits]
-    _refuse_overlaps(
-        method, [(edit, change) for edit, changes in replacements for change in changes]
-    )
-    matches = [_record_match(edit, changes, target) for edit, changes in replacements]
+    first = edits[0]
+    method = target.statement.fragment
+    every: list[tuple[EditDeclaration, Replacement]] = []
+    matches: list[EditMatch] = []
+    for edit in edits:
+        changes = _find_replacements(edit, target, method)
+        every += [(edit, change) for change in changes]
+        matches.append(_record_match(edit, changes, target))
+    _refuse_overlaps(method, every)
     signature = Changes()
     for edit in edits:
         for argument in (*edit.removed, *(parameter.arg for parameter in edit.changed)):
@@ -208,12 +227,12 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
     # libcst is loaded only where there is an edit that no earlier run has made.
     from patchgen.compiler.edits.rewriting import replace_matches
 
-    every = [change for _, changes in replacements for change in changes]
-    replaced = replace_matches(method, every, signature, first.at(first.node))
+    at = first.at(first.node)
+    replaced = replace_matches(method, [change for _, change in every], signature, at)
     # Some expressions cannot be written at some places, such as quotes inside an f-string.
     if replaced is None:
         what = f"the edit of {first.method} cannot be written into {target.name}"
-        raise PatchgenError("PG306", first.at(first.node), what, "match the whole statement")
+        raise PatchgenError("PG306", at, what, "match the whole statement")
     node = method.nodes[0]
     assert isinstance(node, Function)
     require_meanings(target.name, node, edits, replaced)
@@ -227,7 +246,7 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
     # An edit without effect is a mistake of its author.
     if not written and is_same_code(replaced.tree, target.node):
         what = f"the edit of {first.method} changes nothing"
-        raise PatchgenError("PG306", first.at(first.node), what, "remove it")
+        raise PatchgenError("PG306", at, what, "remove it")
     kept.keep(text)
     return text, matches
 
@@ -236,7 +255,8 @@ def _record_match(
     edit: EditDeclaration, changes: Sequence[Replacement], target: Target
 ) -> EditMatch:
     # `line` is that of the statement's first line, from which `ast` counts too.
-    above, block = edit.statement.line - 1, edit.body.block
+    above = edit.statement.line - 1
+    block = edit.body.block
     new = [node for pair in edit.pairs for node in pair.new.body] or [edit.node]
     last = edit.node.end_lineno or edit.node.lineno
     lines = tuple(target.lines(change.match.nodes) for change in changes)
@@ -279,10 +299,13 @@ def _find_replacements(
 def _refuse_repeated(edit: EditDeclaration, change: Replacement) -> None:
     """Raise PG307 for a keyword that new code gives, and that its `...` stands for as well."""
     rest = change.match.bound.rest
-    matched = {a.arg for a in rest.arguments if isinstance(a, ast.keyword)} if rest else set()
-    for call in walk(change.part):
-        if isinstance(call, ast.Call) and any(map(is_ellipsis, call.args)):
-            for name in (k.arg for k in call.keywords if k.arg and k.arg in matched):
+    if rest is None:
+        return
+    matched = {each.arg for each in rest.arguments if isinstance(each, ast.keyword)}
+    for call in filter(has_dots, walk(change.part)):
+        for keyword in call.keywords:
+            name = keyword.arg
+            if name and name in matched:
                 what = f"`...` under `with new:` stands for {name}=, which is also written"
                 hint = f"write {name}= under `with old:` as well"
                 raise PatchgenError("PG307", edit.at(change.part), what, hint)
@@ -311,14 +334,17 @@ def _refuse_overlaps(
     spans: list[tuple[int, int, EditDeclaration]] = []
     for edit, change in changes:
         nodes = change.match.nodes
-        spans.append((method.span(nodes[0])[0], method.span(nodes[-1])[1], edit))
+        start, _ = method.span(nodes[0])
+        _, end = method.span(nodes[-1])
+        spans.append((start, end, edit))
     spans.sort(key=lambda span: (span[0], -span[1]))
     for (_, end, edit), (start, _, other) in itertools.pairwise(spans):
         if start < end:
             what = f"the edit {other.node.name} changes what {edit.node.name} changes"
             hint = "make one edit of both"
             if edit is other:
-                what, hint = f"the places that {edit.node.name} matches overlap", "match more"
+                what = f"the places that {edit.node.name} matches overlap"
+                hint = "match more"
             raise PatchgenError("PG303", other.at(other.node), what, hint)
 
 
@@ -327,8 +353,10 @@ def _describe_nearest_miss(pattern: Sequence[ast.stmt], target: Target) -> str:
     places: list[Sequence[ast.AST]] = []
     match pattern:
         case [ast.Expr(value=wanted)] if not is_ellipsis(wanted):
-            inside = (node for statement in target.node.body for node in expressions(statement))
-            places = [[node] for node in inside if isinstance(node, type(wanted))]
+            for statement in target.node.body:
+                for node in expressions(statement):
+                    if isinstance(node, type(wanted)):
+                        places.append([node])
         case _:
             # Runs of as many statements as the pattern has; a shorter suite is one run.
             size = sum(not is_ellipsis(node) for node in pattern)
@@ -346,7 +374,8 @@ def _describe_nearest_miss(pattern: Sequence[ast.stmt], target: Target) -> str:
         text = texts[number]
         matcher.set_seq1(text)
         weight = ((len(own) + len(text)) / len(own) / 2 + 1) / 2
-        return (matcher.quick_ratio() if quick else matcher.ratio()) * weight
+        ratio = matcher.quick_ratio() if quick else matcher.ratio()
+        return ratio * weight
 
     # The slow ratio of those for which the quick one, an upper bound, is largest.
     likely = heapq.nlargest(_MOST_COMPARED, others, functools.partial(likeness, quick=True))
@@ -355,10 +384,11 @@ def _describe_nearest_miss(pattern: Sequence[ast.stmt], target: Target) -> str:
     if best is None or likeness(best) < _ENOUGH:
         return f"nothing in {target.node.name} is like it"
     nearest = places[best]
-    where = f"the nearest is {target.owner.at(target.statement, nearest[0])}"
-    # The text shows an `elif` as an `if`, which explains nothing.
     first = nearest[0]
-    if isinstance(first, ast.If) and target.statement.fragment.source(first).startswith("elif"):
+    where = f"the nearest is {target.owner.at(target.statement, first)}"
+    # The text shows an `elif` as an `if`, which explains nothing.
+    fragment = target.statement.fragment
+    if isinstance(first, ast.If) and fragment.source(first).startswith("elif"):
         where += "; an elif matches only together with the branches below it"
     diff = difflib.ndiff(own.split("\n"), _spell(nearest).split("\n"))
     # The lines with `?` only point at characters.

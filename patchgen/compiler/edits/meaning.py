@@ -64,8 +64,11 @@ def require_meanings(
 ) -> None:
     """Raise PG309 where a name of the method `title` would mean something else after `edits`."""
     before = {name.key: name for name in _read_names(method)}
-    declared = {name.key: (edit, name) for edit in edits for name in _read_names(edit.node)}
-    removed = {parameter.arg: edit for edit in edits for parameter in edit.removed}
+    declared: dict[Key, tuple[EditDeclaration, _Named]] = {}
+    removed: dict[str, EditDeclaration] = {}
+    for edit in edits:
+        declared |= {name.key: (edit, name) for name in _read_names(edit.node)}
+        removed |= {parameter.arg: edit for parameter in edit.removed}
     after = _read_names(replaced.tree, lambda node: replaced.origins[id(node)])
     # Errors of the new code first: the author sees that code.
     new_code = [name for name in after if name.key not in before]
@@ -74,40 +77,44 @@ def require_meanings(
         if name.name not in edit.holes:
             _require_meant(title, name, edit, meant)
     for name in after:
+        word = name.name
         if name.key not in before:
             edit, _ = declared[name.key]
-            if name.name in edit.holes:
+            if word in edit.holes:
                 # A hole stands for an expression, and is replaced only where one can stand.
-                what = f"{name.name} is a Hole, but `with new:` binds the name"
-                raise PatchgenError("PG305", edit.at(edit.last), what, _RENAME.format(name.name))
-        elif name.scope is None and name.name in removed and before[name.key].scope is not None:
-            edit = removed[name.name]
-            what = f"{title} still reads {name.name}, which {edit.node.name} removes"
+                what = f"{word} is a Hole, but `with new:` binds the name"
+                raise PatchgenError("PG305", edit.at(edit.last), what, _RENAME.format(word))
+            continue
+        old_scope = before[name.key].scope
+        if name.scope is None and word in removed and old_scope is not None:
+            edit = removed[word]
+            what = f"{title} still reads {word}, which {edit.node.name} removes"
             hint = "edit the code that reads it, too"
             raise PatchgenError("PG309", edit.at(edit.node), what, hint)
         # What bound a name of the method may be gone, and Python tells, but nothing else may
         # bind it.
-        elif name.scope not in (None, before[name.key].scope):
+        if name.scope not in (None, old_scope):
             # Else it is a parameter of the edit, which stands for a name of the method.
             edit = edits[0]
-            at = edits[0].at(edits[0].last)
+            at = edit.at(edit.last)
             for other in reversed(new_code):
-                if (other.name, other.scope) == (name.name, name.scope) and not other.is_read:
+                if (other.name, other.scope) == (word, name.scope) and not other.is_read:
                     edit, meant = declared[other.key]
                     at = edit.body.at(edit.statement, meant.node)
-            now = f"the {name.name} that {edit.node.name} binds under `with new:`"
-            what = f"{name.name} of {title} would be {now}"
-            raise PatchgenError("PG309", at, what, _RENAME.format(name.name))
+            now = f"the {word} that {edit.node.name} binds under `with new:`"
+            what = f"{word} of {title} would be {now}"
+            raise PatchgenError("PG309", at, what, _RENAME.format(word))
 
 
 def _require_meant(title: str, name: _Named, edit: EditDeclaration, meant: _Named) -> None:
     at = edit.body.at(edit.statement, meant.node)
+    word = name.name
     if meant.scope is None and name.scope is not None:
-        kind = "builtin" if name.name in _BUILTINS else "global"
-        what = f"{name.name} is a {kind} here, but {title} has a local {name.name}"
-        hint = f"list {name.name} among the edit's parameters if the local is meant, "
+        kind = "builtin" if word in _BUILTINS else "global"
+        what = f"{word} is a {kind} here, but {title} has a local {word}"
+        hint = f"list {word} among the edit's parameters if the local is meant, "
         hint += "else use another name"
         raise PatchgenError("PG309", at, what, hint)
     if meant.scope and meant.scope != name.scope:
-        what = f"{name.name} would belong to another scope in {title} than it does here"
-        raise PatchgenError("PG309", at, what, _RENAME.format(name.name))
+        what = f"{word} would belong to another scope in {title} than it does here"
+        raise PatchgenError("PG309", at, what, _RENAME.format(word))

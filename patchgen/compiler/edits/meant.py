@@ -9,6 +9,7 @@ both sides.  What is written in the end is parsed and compared with it.
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -126,15 +127,18 @@ class _Build:
 
     def node(self, node: Any) -> Any:
         """What becomes of `node`, or of what else a list of the tree holds."""
-        if id(node) in self.places or not isinstance(node, ast.AST):
-            return self.places.get(id(node), node)
+        if id(node) in self.places:
+            return self.places[id(node)]
+        if not isinstance(node, ast.AST):
+            return node
         fields = dict(ast.iter_fields(node))
-        changed = {
-            name: self.node(value) if isinstance(value, ast.AST) else self.all(value)
-            for name, value in fields.items()
-            if isinstance(value, ast.AST | list)
-        }
-        if isinstance(node, ast.Call) and self.rest and any(map(pattern.is_ellipsis, node.args)):
+        changed: dict[str, Any] = {}
+        for name, value in fields.items():
+            if isinstance(value, ast.AST):
+                changed[name] = self.node(value)
+            elif isinstance(value, list):
+                changed[name] = self.all(value)
+        if self.rest and pattern.has_dots(node):
             every = [self.node(argument) for argument in order_arguments(node, self.rest)]
             changed["args"] = [each for each in every if not isinstance(each, ast.keyword)]
             changed["keywords"] = [each for each in every if isinstance(each, ast.keyword)]
@@ -148,14 +152,17 @@ class _Build:
         """What becomes of a list of nodes; a suite that would be empty is `pass`."""
         done: list[Any] = []
         at = 0
-        for start, stop, new in sorted(self.runs.get(id(nodes), ()), key=lambda run: run[:2]):
-            done += [*map(self.node, nodes[at:start]), *new]
+        runs = self.runs.get(id(nodes), ())
+        for start, stop, new in sorted(runs, key=lambda run: run[:2]):
+            done += map(self.node, nodes[at:start])
+            done += new
             at = stop
         done += map(self.node, nodes[at:])
         if nodes and not done and id(nodes) not in self.branches:
             return [ast.Pass()]
-        is_same = len(done) == len(nodes) and all(map(lambda a, b: a is b, done, nodes))
-        return nodes if is_same else done
+        if len(done) == len(nodes) and all(map(operator.is_, done, nodes)):
+            return nodes
+        return done
 
 
 def order_arguments(call: ast.Call, rest: pattern.Rest) -> list[pattern.Argument]:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from patchgen.syntax.same import NOT_COMPARED, is_same_code
-from patchgen.syntax.trees import children, statements_within
+from patchgen.syntax.trees import children, position_of, statements_within
 
 Argument = ast.expr | ast.keyword
 
@@ -69,6 +70,11 @@ def is_ellipsis(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value is ...
 
 
+def has_dots(node: object) -> TypeGuard[ast.Call]:
+    """Whether `node` is a call in which `...` stands for further arguments."""
+    return isinstance(node, ast.Call) and any(map(is_ellipsis, node.args))
+
+
 def arguments(call: ast.Call) -> list[Argument]:
     """The arguments of `call` in the order of the text."""
     every: list[Argument] = [*call.args, *call.keywords]
@@ -84,20 +90,26 @@ def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 def find(pattern: Sequence[ast.stmt], method: ast.AST, holes: Collection[str] = ()) -> list[Match]:
     """The places of `method` that a `with old:` fits, in the order of the text."""
+    matches = []
     match pattern:
         case [ast.Expr(value=wanted)] if not is_ellipsis(wanted):
-            matches = list(find_expressions(wanted, getattr(method, "body", []), holes))
             # A statement that is nothing but the expression is matched as a statement.
-            whole = {
-                id(node.value): Run(suite, number, number + 1)
-                for suite in suites(method)
-                for number, node in enumerate(suite)
-                if isinstance(node, ast.Expr)
-            }
-            matches = [Match(whole.get(id(m.place), m.place), m.bound) for m in matches]
+            whole = dict(_find_whole(method))
+            body = getattr(method, "body", [])
+            for fit in find_expressions(wanted, body, holes):
+                place = whole.get(id(fit.place), fit.place)
+                matches.append(Match(place, fit.bound))
         case _:
-            matches = list(find_statements(pattern, suites(method), holes))
-    return sorted(matches, key=lambda m: (m.nodes[0].lineno, m.nodes[0].col_offset))
+            matches += find_statements(pattern, suites(method), holes)
+    return sorted(matches, key=lambda fit: position_of(fit.nodes[0]))
+
+
+def _find_whole(method: ast.AST) -> Iterator[tuple[int, Run]]:
+    """The statements that are nothing but an expression, by its id."""
+    for suite in suites(method):
+        for number, node in enumerate(suite):
+            if isinstance(node, ast.Expr):
+                yield id(node.value), Run(suite, number, number + 1)
 
 
 def find_statements(
@@ -178,12 +190,13 @@ def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
         return replace(bound, holes={**bound.holes, pattern.id: code})
     if type(pattern) is not type(code):
         return None
-    if isinstance(pattern, ast.Call) and any(map(is_ellipsis, pattern.args)):
+    if has_dots(pattern):
         assert isinstance(code, ast.Call)
         return _fit_call(pattern, code, bound)
     if isinstance(pattern, ast.AST):
         names = [name for name in pattern._fields if name not in NOT_COMPARED]
-        own, other = ([getattr(node, name, None) for name in names] for node in (pattern, code))
+        own = [getattr(pattern, name, None) for name in names]
+        other = [getattr(code, name, None) for name in names]
         return _fit_all(own, other, bound)
     # `1` and `True` are equal for Python, but for their type.
     return bound if repr(pattern) == repr(code) else None

@@ -19,7 +19,7 @@ from typing import Any
 import libcst as cst
 
 from patchgen.compiler.edits.meant import Replaced, Replacement, build_meant, order_arguments
-from patchgen.compiler.edits.pattern import Rest, Run, arguments, is_ellipsis, suites
+from patchgen.compiler.edits.pattern import Rest, Run, arguments, has_dots, is_ellipsis, suites
 from patchgen.compiler.edits.signature import Changes
 from patchgen.compiler.edits.tree import Line, Tree, leave_out, own_parentheses, read_tree
 from patchgen.syntax.errors import Location
@@ -128,9 +128,11 @@ class _Writer:
     def write(self, wrapped: set[tuple[int, int]], meant: Function) -> str | None:
         """The text, unless Python reads it as something else: `x * a + b` is not `x * (a + b)`."""
         nodes = [node for change in self.changes for node in change.match.nodes]
-        tree = read_tree(self.method.text, self.at, leave_out(self.method, nodes))
+        left_out = leave_out(self.method, nodes)
+        tree = read_tree(self.method.text, self.at, left_out)
         try:
-            text = tree.changed(_Transformer(self._list_parts(tree, wrapped, meant)))
+            parts = self._list_parts(tree, wrapped, meant)
+            text = tree.changed(_Transformer(parts))
             return text if is_same_code(parse_fragment(text).nodes, (meant,)) else None
         # libcst has no node for some of what `ast` has, or sees that `not` needs a space.
         except (SyntaxError, KeyError, cst.CSTValidationError):
@@ -150,7 +152,8 @@ class _Writer:
             match lines.body[0]:
                 case cst.SimpleStatementLine(body=[cst.Expr(value=value)]):
                     is_wrapped = (id(change), id(change)) in wrapped
-                    parts[tree.expression(place)].append(partial(_put, value, is_wrapped))
+                    put = partial(_put, value, is_wrapped)
+                    parts[tree.expression(place)].append(put)
             # An expression has no line of its own for the comments of new code.
             for line in _list_comments(lines):
                 above = comments[tree.statement_around(place)]
@@ -173,11 +176,13 @@ class _Writer:
             value = bound.holes[site.id]
             assert value is not None
             is_wrapped = (id(change), id(site)) in wrapped
-            parts[code.expression(site)].append(partial(_put, tree.expression(value), is_wrapped))
+            put = partial(_put, tree.expression(value), is_wrapped)
+            parts[code.expression(site)].append(put)
         for node in walk(change.part):
-            if isinstance(node, ast.Call) and bound.rest and any(map(is_ellipsis, node.args)):
+            if bound.rest and has_dots(node):
                 old = tree.expression(bound.rest.call)
-                parts[code.expression(node)].append(partial(_insert_rest, node, old, bound.rest))
+                insert = partial(_insert_rest, node, old, bound.rest)
+                parts[code.expression(node)].append(insert)
         if bound.run:
             for suite in suites(change.part):
                 dots = [number for number, node in enumerate(suite) if is_ellipsis(node)]
@@ -185,35 +190,41 @@ class _Writer:
                     lines = Lines(())
                     if bound.run.nodes:
                         start, stop = tree.numbers(bound.run)
-                        lines = Lines(_read_lines(tree.suite(bound.run.suite)).body[start:stop])
+                        old_lines = _read_lines(tree.suite(bound.run.suite))
+                        lines = Lines(old_lines.body[start:stop])
                     runs = [NewRun(number, number + 1, lines) for number in dots]
                     parts[code.suite(suite)].append(partial(_replace_runs, runs))
         block = code.with_block(change.part)
         lines = _read_new_lines(block.visit(_Transformer(parts)))
-        return Lines((), tuple(_list_comments(lines))) if change.deletes else lines
+        if change.deletes:
+            return Lines((), tuple(_list_comments(lines)))
+        return lines
 
     def _write_parameters(self, meant: ast.arguments, old: cst.Parameters) -> cst.Parameters:
         parameters = _read_parameters(old)
         for parameter in (*self.signature.added, *self.signature.changed.values()):
+            name = parameter.name
             edit = read_tree(parameter.code.text, self.at).function
-            declared = _read_parameters(edit.params)[parameter.name]
-            parameters[parameter.name] = _declare(declared, parameters.get(parameter.name))
+            declared = _read_parameters(edit.params)[name]
+            parameters[name] = _declare(declared, parameters.get(name))
         kinds: dict[str, list[cst.Param]] = {}
         lists = (meant.posonlyargs, meant.args, meant.kwonlyargs)
         for kind, nodes in zip(_KINDS, lists, strict=True):
             ordered = [parameters[node.arg] for node in nodes]
-            last = getattr(old, kind)[-1:]
+            previous = getattr(old, kind)
             # The line break behind the last one is behind that which is last now.
-            if ordered and last and last[0].name.value != nodes[-1].arg:
-                tail = {name: getattr(last[0], name) for name in _PLAIN}
-                if last[0] in ordered:
-                    place = ordered.index(last[0])
-                    ordered[place] = last[0].with_changes(**_PLAIN)
+            if ordered and previous and previous[-1].name.value != nodes[-1].arg:
+                last = previous[-1]
+                tail = {name: getattr(last, name) for name in _PLAIN}
+                if last in ordered:
+                    place = ordered.index(last)
+                    ordered[place] = last.with_changes(**_PLAIN)
                 ordered[-1] = ordered[-1].with_changes(**tail)
             kinds[kind] = ordered
-        star, slash = old.star_arg, old.posonly_ind
+        star = old.star_arg
         if isinstance(star, cst.ParamStar) and not meant.kwonlyargs:
             star = cst.MaybeSentinel.DEFAULT
+        slash = old.posonly_ind
         if not meant.posonlyargs:
             slash = cst.MaybeSentinel.DEFAULT
         return old.with_changes(**kinds, star_arg=star, posonly_ind=slash)
@@ -227,10 +238,11 @@ def _put(new: Any, wrap: bool, old: cst.BaseExpression) -> Any:
     # It can stand in brackets alone, and is written there in the place of an index.
     if isinstance(new, cst.Slice):
         return new
-    around = len(old.lpar) - own_parentheses(old)
+    old_own = own_parentheses(old)
+    around = len(old.lpar) - old_own
     own = own_parentheses(new)
     left = [*old.lpar[:around], *new.lpar[len(new.lpar) - own :]]
-    right = [*new.rpar[:own], *old.rpar[len(old.rpar) - around :]]
+    right = [*new.rpar[:own], *old.rpar[old_own:]]
     if wrap:
         left.insert(around, cst.LeftParen())
         right.insert(own, cst.RightParen())
@@ -250,17 +262,20 @@ def _insert_rest(node: ast.Call, old: Any, rest: Rest, call: cst.Call) -> cst.Ca
         by_node[id(written)] = argument
         if is_ellipsis(written):
             dots = argument
-    for matched, argument in zip(arguments(rest.call), old.args, strict=True):
-        by_node[id(matched)] = argument
+    matched = zip(arguments(rest.call), old.args, strict=True)
+    for written, argument in matched:
+        by_node[id(written)] = argument
     every = [by_node[id(argument)] for argument in order_arguments(node, rest)]
-    # Those behind which a call may end, as it does in its text.
-    last = [call.args[-1], *old.args[-1:]]
+    old_last = old.args[-1:]
     for number, argument in enumerate(every[:-1]):
-        if argument in last[1:] and isinstance(argument.whitespace_after_arg, cst.SimpleWhitespace):
+        space = argument.whitespace_after_arg
+        if argument in old_last and isinstance(space, cst.SimpleWhitespace):
             every[number] = argument.with_changes(whitespace_after_arg=_NOTHING)
-    # What stands behind an argument from the middle of a call may not stand at its end.
-    if every and every[-1] not in last:
-        every[-1] = every[-1].with_changes(comma=dots.comma, whitespace_after_arg=_NOTHING)
+    if every:
+        last = every[-1]
+        # What stands behind an argument from the middle of a call may not stand at its end.
+        if last not in (call.args[-1], *old_last):
+            every[-1] = last.with_changes(comma=dots.comma, whitespace_after_arg=_NOTHING)
     return call.with_changes(args=every)
 
 
@@ -284,7 +299,8 @@ def _read_lines(suite: cst.BaseSuite | cst.If) -> Lines:
         behind = line.trailing_whitespace
         pieces[-1] = pieces[-1].with_changes(trailing_whitespace=behind)
         lines += pieces
-    return Lines(tuple(lines), tuple(suite.footer) if isinstance(suite, cst.IndentedBlock) else ())
+    below = suite.footer if isinstance(suite, cst.IndentedBlock) else ()
+    return Lines(tuple(lines), tuple(below))
 
 
 def _read_new_lines(suite: Any) -> Lines:
@@ -306,7 +322,8 @@ def _replace_runs(runs: Iterable[NewRun], suite: Any) -> Any:
     if isinstance(suite, cst.If):
         return _replace_branch(suite, lines)
     if not lines.body:
-        lines = Lines((cst.SimpleStatementLine([cst.Pass()], leading_lines=lines.below),))
+        only = cst.SimpleStatementLine([cst.Pass()], leading_lines=lines.below)
+        lines = Lines((only,))
     # `if x: a()` gets lines of its own.
     block = suite if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(())
     return block.with_changes(body=lines.body, footer=lines.below)

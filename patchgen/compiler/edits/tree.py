@@ -28,6 +28,7 @@ from patchgen.syntax.fragments import Fragment, parse_fragment, split_lines
 from patchgen.syntax.trees import Function, children
 
 Position = tuple[int, int]
+_Span = tuple[Position, Position]
 Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _HEAD = "class _:\n"
 _TAIL = f"{INDENT}pass\n"
@@ -105,7 +106,8 @@ class Tree:
         """The suite of a `with` of the function; the positions of all nodes would take longer."""
         lines = [one.lineno for one in self._statements if isinstance(one, ast.With)]
         if node.lineno in lines:
-            blocks = [one.body for one in self.function.body.body if isinstance(one, cst.With)]
+            statements = self.function.body.body
+            blocks = [one.body for one in statements if isinstance(one, cst.With)]
             return blocks[lines.index(node.lineno)]
         suite = self.suite(node.body)  # in a loop around it
         assert not isinstance(suite, cst.If)
@@ -141,27 +143,29 @@ class Tree:
         return line + 1 - left_out, self.code.column(line, column)
 
     @functools.cached_property
-    def _expressions(self) -> Mapping[tuple[Position, Position], cst.BaseExpression]:
+    def _expressions(self) -> Mapping[_Span, cst.BaseExpression]:
         """The expressions by where they begin and end, as `ast` counts."""
-        spans: dict[tuple[Position, Position], Any] = {}
+        spans: dict[_Span, Any] = {}
         for node in self.positions:
             match node:
                 # For `ast`, these begin and end with their own parentheses.
                 case cst.BaseExpression() if own_parentheses(node):
-                    spans[self._start(node.lpar[-1]), self._end(node.rpar[0])] = node
+                    opening = node.lpar[-1]
+                    closing = node.rpar[0]
+                    spans[self._span(opening, closing)] = node
                 # For `ast`, slices are expressions too.
                 case cst.BaseExpression() | cst.Slice():
-                    spans[self._start(node), self._end(node)] = node
+                    spans[self._span(node, node)] = node
             match node:
                 # `x[i, 1]` holds a tuple for `ast` alone.
                 case cst.Subscript(slice=[first, *_, last] as parts):
                     held: list[Any] = [getattr(part.slice, "value", part.slice) for part in parts]
-                    spans[self._start(first), self._end(last)] = cst.Tuple(
-                        [*map(cst.Element, held)], [], []
-                    )
+                    elements = [*map(cst.Element, held)]
+                    spans[self._span(first, last)] = cst.Tuple(elements, [], [])
                 # `f(x for x in y)`: they are those of the call, of which only the end is sure.
                 case cst.Call(args=[cst.Arg(value=cst.GeneratorExp(lpar=[]) as only)]):
-                    spans[self._end(node), self._end(node)] = only
+                    end = self._end(node)
+                    spans[end, end] = only
         return spans
 
     @functools.cached_property
@@ -174,6 +178,9 @@ class Tree:
                 case cst.If(orelse=cst.If() as branch):
                     starts[self._start(branch)] = node
         return starts
+
+    def _span(self, first: cst.CSTNode, last: cst.CSTNode) -> _Span:
+        return self._start(first), self._end(last)
 
     def _start(self, node: cst.CSTNode) -> Position:
         start = self.positions[node].start
@@ -203,20 +210,22 @@ def leave_out(method: Fragment, changed: Sequence[ast.AST]) -> tuple[LeftOut, ..
     """What the tree of `method` can do without, of which the nodes `changed` are to be changed."""
     (function,) = method.nodes
     assert isinstance(function, Function)
-    body, lines = function.body, method.lines
+    body = function.body
+    lines = method.lines
     # A statement behind another on its line, or behind a decorator, is not told apart by its line.
     if _MARK in method.text or any(lines[s.lineno - 1][: s.col_offset].strip() for s in body):
         return ()
     spans = [(node.lineno, node.end_lineno) for node in changed]  # type: ignore[attr-defined]
-    kept = [
-        number
-        for number, statement in enumerate(body)
-        if any(
-            first <= (statement.end_lineno or 0) and last >= first_line(statement)
-            for first, last in spans
-        )
-    ]
-    start, stop = (kept[0], kept[-1] + 1) if kept else (len(body), len(body))
+    kept = []
+    for number, statement in enumerate(body):
+        above = first_line(statement)
+        below = statement.end_lineno or 0
+        if any(first <= below and last >= above for first, last in spans):
+            kept.append(number)
+    start = stop = len(body)
+    if kept:
+        start = kept[0]
+        stop = kept[-1] + 1
     margin = " " * body[0].col_offset
     return tuple(
         LeftOut(part[0].lineno, part[-1].end_lineno or 0, len(part), f"{margin}{_MARK}{number}\n")
