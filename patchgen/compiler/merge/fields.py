@@ -65,11 +65,13 @@ def read_fields(plan: ClassPlan, bodies: Sequence[ClassBody]) -> Fields:
     """What makes fields in each class of the chain."""
     # A base that stays makes fields of every class below it.
     inherited = frozenset(base.rpartition(".")[2] for base in plan.bases) & FIELD_BASES
-    stated: list[dict[str, str]] = []
+    stated = []
     for body in bodies:
-        pairs = zip(body.decorators, body.node.decorator_list, strict=True)
-        texts = {decorator.short_name: ast.unparse(node) for decorator, node in pairs}
-        stated.append({name: texts[name] for name in FIELD_DECORATORS & set(texts)})
+        texts = {}
+        for decorator, node in zip(body.decorators, body.node.decorator_list, strict=True):
+            if decorator.short_name in FIELD_DECORATORS:
+                texts[decorator.short_name] = ast.unparse(node)
+        stated.append(texts)
     # The decorator of the nearest class wins.
     nearest: dict[str, str] = {}
     for texts in reversed(stated):
@@ -83,7 +85,8 @@ def find_field_problems(bodies: Sequence[ClassBody], fields: Fields) -> Iterator
     for level, body in enumerate(bodies):
         # Python gives a class with `__eq__` alone `__hash__ = None`.
         is_unhashable = "__eq__" in body.names and "__hash__" not in body.names
-        if is_unhashable and any("__hash__" in other.names for other in bodies[level + 1 :]):
+        behind = bodies[level + 1 :]
+        if is_unhashable and any("__hash__" in other.names for other in behind):
             what = f"{body.own_name} has __eq__ without __hash__, which its parent has"
             at = body.at(body.binders("__eq__")[0])
             yield PatchgenError("PG224", at, what, "write __hash__ too").problem
@@ -122,13 +125,16 @@ def _find_unlike(
 
 def _find_hidden(level: int, bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Problem]:
     """Methods that a decorator generates for a class, while a class behind it defines them."""
+    generated = fields.generated(level)
     # A method that the class itself or a nearer one defines is not generated.
-    written = {name for body in bodies[: level + 1] for name in body.by_name}
+    for body in bodies[: level + 1]:
+        generated -= body.by_name.keys()
     for other in bodies[level + 1 :]:
-        for name in sorted((fields.generated(level) - written) & other.names):
+        for name in sorted(generated & other.names):
             maker = bodies[level].own_name
             what = f"{name} of {other.own_name} is hidden by the one that is generated for {maker}"
-            at = other.at(other.binders(name)[0])
+            hidden = other.binders(name)[0]
+            at = other.at(hidden)
             hint = f"write {name} in {bodies[0].own_name}"
             yield PatchgenError("PG224", at, what, hint).problem
 

@@ -40,8 +40,10 @@ def make_class_head(
     for level, body in enumerate(bodies[1:], start=1):
         for decorator in body.decorators:
             chosen.inherit(decorator, level)
+    keywords: dict[str | None, str] = {}
     # The only keyword of a merged parent is a metaclass, which its child inherits.
-    keywords = {k.arg: ast.unparse(k) for body in reversed(bodies) for k in body.node.keywords}
+    for body in reversed(bodies):
+        keywords |= {keyword.arg: ast.unparse(keyword) for keyword in body.node.keywords}
     arguments = ", ".join([*plan.bases, *keywords.values()])
     # A class without bases has no brackets.
     brackets = f"({arguments})" if arguments else ""

@@ -106,14 +106,16 @@ def inline(site: Site, use: SuperUse, child: Statement, parent: Statement) -> Sp
     if body and isinstance(body[-1], ast.Return) and not site.returned:
         body = body[:-1]
     code = child.fragment
-    first = first_line(site.statement)
-    last = site.statement.end_lineno or 0
+    statement = site.statement
+    first = first_line(statement)
+    last = statement.end_lineno or 0
     indent = indent_of(code.lines[first - 1])
 
-    values = {name: _write_argument(value, site.call, code) for name, value in binding[1].items()}
+    _, given, _ = binding
+    values = {name: _write_argument(value, site.call, code) for name, value in given.items()}
     assigned = "".join(f"{indent}{name} = {value}\n" for name, value in values.items())
     # A comment beside or inside the call gets a line of its own.
-    comments = [text for text in _read_comments(code, site.statement) if text not in assigned]
+    comments = [text for text in _read_comments(code, statement) if text not in assigned]
     text = "".join(f"{indent}{comment}\n" for comment in comments) + assigned
     if body:
         written, old = suite_text(parent.fragment, body, above)
@@ -339,7 +341,8 @@ def _passes_on_its_own(
 def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
     positional = [arg.arg for arg in list_positional(arguments)]
     # Defaults belong to the last parameters: `def f(a, b=1)` has one default for two parameters.
-    with_default = positional[len(positional) - len(arguments.defaults) :]
+    start = len(positional) - len(arguments.defaults)
+    with_default = positional[start:]
     defaults = dict(zip(with_default, arguments.defaults, strict=True))
     for arg, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         if value is not None:

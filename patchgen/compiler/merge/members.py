@@ -250,13 +250,14 @@ def _read_statements(
 
 def _read_tail(code: Fragment, node: ast.ClassDef, head_end: int) -> str:
     """The comments below the last statement that stand as deep as it, or less."""
-    first = first_line(node.body[-1])
-    last = node.body[-1].end_lineno or 0
-    last = max(last, head_end)
+    statement = node.body[-1]
+    end = statement.end_lineno or 0
+    last = max(end, head_end)
     # `class A: pass` has no indentation of its own.
     indent = INDENT
-    if first > head_end:
-        indent = indent_of(code.lines[first_line(node.body[0]) - 1])
+    if first_line(statement) > head_end:
+        first = first_line(node.body[0])
+        indent = indent_of(code.lines[first - 1])
         last = _include_comments(code, last, len(code.lines) + 1, indent)
     return reindent("".join(code.lines[last:]), indent, INDENT)
 
@@ -287,23 +288,24 @@ def lay(child: Sequence[Statement], parent: Sequence[Statement]) -> tuple[Statem
                                         def g(self): ...            def f(self): ...
                                                                     def g(self): ...
     """
-    parents, children = group_by_name(parent), group_by_name(child)
+    parents = group_by_name(parent)
+    children = group_by_name(child)
     replaced = set(children) & set(parents)
     # `x: T` leaves the parent's value of `x` as it is.
     replaced -= {n for n in replaced if _is_bare(children[n]) and not _is_bare(parents[n])}
     # `forward = run` in the place of the parent's `forward` would stand above a new `run`.
     new = set(children) - replaced
-    low = {
-        n
-        for n in replaced
-        if any(isinstance(s.node, ast.Assign) and s.reads & new for s in children[n])
-    }
+    low = set()
+    for name in replaced:
+        if any(isinstance(s.node, ast.Assign) and s.reads & new for s in children[name]):
+            low.add(name)
     order: list[Statement] = []
     waiting = set(replaced)
     for statement in parent:
         names = [name for name in statement.names if name in waiting]
         waiting.difference_update(names)
-        group = tuple(dict.fromkeys(s for n in names if n not in low for s in children[n]))
+        moved = [name for name in names if name not in low]
+        group = tuple(dict.fromkeys(each for name in moved for each in children[name]))
         # Of `a = b = 1`, the child may replace one: its own stands below then.
         if not replaced.issuperset(statement.names) or not statement.names:
             order += [statement, *group]
@@ -316,8 +318,10 @@ def lay(child: Sequence[Statement], parent: Sequence[Statement]) -> tuple[Statem
         if not (replaced - low).isdisjoint(statement.names):
             continue
         # `f = property(g)` stays below the method `g`.
-        is_low = not statement.is_attribute or statement.reads & methods
-        (below if is_low else attributes).append(statement)
+        if statement.is_attribute and statement.reads.isdisjoint(methods):
+            attributes.append(statement)
+        else:
+            below.append(statement)
     end = max((number for number, s in enumerate(order, 1) if s.is_attribute), default=0)
     return (*order[:end], *attributes, *order[end:], *below)
 

@@ -14,6 +14,7 @@ of the class are raised.  What a class body may contain was checked before.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -70,12 +71,15 @@ def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedC
         laid = lay(body.statements, laid)
     laid = tuple(statement for statement in laid if not statement.removes)
     written = _read_written_order(bodies)
-    _require_none((*_find_changed_reads(bodies, laid, written), *_find_lost(bodies, laid)))
-    trace("members", _write_class(f"class {plan.name}:\n", bodies, laid))
+    changed = _find_changed_reads(bodies, laid, written)
+    lost = _find_lost(bodies, laid)
+    _require_none((*changed, *lost))
+    line = f"class {plan.name}:\n"
+    trace("members", _write_class(line, bodies, laid))
 
     order, problems = resolve_supers(plan, bodies, laid, fields)
     _require_none(problems or _find_changed_reads(bodies, order, written))
-    trace("super", _write_class(f"class {plan.name}:\n", bodies, order))
+    trace("super", _write_class(line, bodies, order))
 
     head, notes, refusals = make_class_head(plan, bodies, frozenset(edited), order, decorators)
     _require_none(refusals)
@@ -110,16 +114,19 @@ def _mark_removals(bodies: Sequence[ClassBody]) -> tuple[tuple[ClassBody, ...], 
         for statement in body.statements:
             name = removed_name(statement.node)
             statements.append(replace(statement, removes=name in behind))
-            tied = [s for other in bodies[level + 1 :] for s in other.binders(name or "")]
-            if any(len(other.names) > 1 for other in tied):
+            if name is None:
+                continue
+            at = body.at(statement)
+            binders = [other.binders(name) for other in bodies[level + 1 :]]
+            if any(len(binder.names) > 1 for binder in itertools.chain(*binders)):
                 what = f"{name} cannot be removed alone: it is bound together with something else"
                 hint = "override what is bound with it"
-                problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
+                problems.append(PatchgenError("PG230", at, what, hint).problem)
             # A part may remove what only some models have.
-            if name is not None and name not in behind and level == 0 and len(bodies) > 1:
+            if name not in behind and level == 0 and len(bodies) > 1:
                 what = f"{name} is removed, but no class that {body.own_name} is merged with has it"
                 hint = did_you_mean(name, behind) or "what a base outside has cannot be removed"
-                problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
+                problems.append(PatchgenError("PG230", at, what, hint).problem)
         marked.insert(0, replace(body, statements=tuple(statements)))
         behind |= body.names
     return tuple(marked), problems
@@ -166,8 +173,11 @@ def _find_changed_reads(
             is_of_copy = now is not None and now.hoisted and statement.hoisted
             if not is_of_copy and before != (now.key if now else None):
                 body = bodies[statement.origin]
-                new = f"{bodies[now.origin].own_name}'s {name}" if now else f"a global {name}"
-                old = f"the {name} above it" if before else f"a global {name}"
+                old = new = f"a global {name}"
+                if before:
+                    old = f"the {name} above it"
+                if now:
+                    new = f"{bodies[now.origin].own_name}'s {name}"
                 what = f"{body.own_name} reads {old} in its class body and would read {new}"
                 hint = "give one of them another name, or write the value out"
                 yield PatchgenError("PG201", body.at(statement), what, hint).problem
@@ -223,7 +233,8 @@ def _find_missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
             taken.update(star.arg for star in (old.args.vararg, old.args.kwarg) if star)
             for parameter in parameters(old)[1:]:
                 if parameter not in taken:
-                    taker, inherited = f"{body.own_name}.{name}", f"{parent.own_name}.{name}"
+                    taker = f"{body.own_name}.{name}"
+                    inherited = f"{parent.own_name}.{name}"
                     yield f"{taker} does not take {parameter}, which {inherited} takes"
 
 
@@ -237,7 +248,11 @@ def _write_chain(bodies: Sequence[ClassBody]) -> str:
 
 def _write_class(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
     """The head, the nearest docstring, the statements, and the comments below the last ones."""
-    docstrings = [d.leading + d.text for body in bodies if (d := body.docstring)]
+    docstring = tail = ""
+    for body in reversed(bodies):
+        tail += body.tail
+        if body.docstring is not None:
+            docstring = body.docstring.leading + body.docstring.text
     kept = list(order)
     remarks = ""
     if len(bodies) > 1:
@@ -251,7 +266,6 @@ def _write_class(head: str, bodies: Sequence[ClassBody], order: Sequence[Stateme
         # The blank line keeps them apart from the first member, which they do not describe.
         remarks += "\n"
     # A class body needs a statement: one of the placeholders after all.
-    elif not members and not docstrings:
+    elif not members and not docstring:
         members = order[0].text if order else f"{INDENT}pass\n"
-    tails = [body.tail for body in reversed(bodies)]
-    return "".join([head, *docstrings[:1], remarks, members, *tails])
+    return head + docstring + remarks + members + tail

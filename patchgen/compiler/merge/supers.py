@@ -24,6 +24,7 @@ import ast
 import functools
 import io
 import tokenize
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -57,16 +58,20 @@ def resolve_supers(
 ) -> tuple[tuple[Statement, ...], tuple[Problem, ...]]:
     """The class body `order` with every `super()` of the chain resolved, and the problems."""
     work = _Resolver(plan, bodies, order, fields)
-    last = {name: number for number, statement in enumerate(order) for name in statement.names}
-    done: list[Statement] = []
-    waiting: dict[int, list[Statement]] = {}
+    last: dict[str, int] = {}
+    for number, statement in enumerate(order):
+        last |= dict.fromkeys(statement.names, number)
+    done = []
+    waiting: dict[int, list[Statement]] = defaultdict(list)
     for number, statement in enumerate(order):
         done.append(work.resolve(statement))
         # Copies go below the whole member: a property stays together with its setter.
         below = max((last[name] for name in statement.names), default=number)
-        waiting.setdefault(below, []).extend(work.take_copies())
-        done += waiting.pop(number, [])
-    return tuple(done), tuple(dict.fromkeys(work.problems))
+        copies = work.take_copies()
+        waiting[below] += copies
+        done += waiting[number]
+    problems = dict.fromkeys(work.problems)
+    return tuple(done), tuple(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +121,22 @@ class _Resolver:
         self, use: SuperUse | Misuse, uses: Sequence[SuperUse | Misuse], statement: Statement
     ) -> Iterator[Splice]:
         """The changes for one use.  Raises PatchgenError where it cannot be resolved."""
-        at = self._bodies[statement.origin].at(statement, use.node)
+        bodies = self._bodies
+        body = bodies[statement.origin]
+        at = body.at(statement, use.node)
         if isinstance(use, Misuse):
-            is_last = statement.origin == len(self._bodies) - 1
+            is_last = statement.origin == len(bodies) - 1
             # Only the bases come after the last class of the chain: its `super` stays as it is.
             if not use.is_super or not is_last:
                 raise PatchgenError(use.code, at, use.what, use.hint)
             return
-        own = ("", self._plan.name, self._bodies[statement.origin].block.name)
+        own = ("", self._plan.name, body.block.name)
         # `super(Base, self)` of a base that stays means what it says in the flat class, too.
         if use.owner not in own and not use.owner.startswith("__parent_"):
             return
         target, base = self._find_target(use)
         # Without a written method, the search goes through the whole chain.
-        passed = range(use.start, len(self._bodies) if target is None else target)
+        passed = range(use.start, len(bodies) if target is None else target)
         if any(use.name in self._fields.generated(level) for level in passed):
             what = f"{use.what} means the method that a decorator generates for a merged class"
             raise PatchgenError("PG224", at, what, f"write out what {use.name} does")
@@ -138,7 +145,7 @@ class _Resolver:
             return
         if use.misuse:
             raise PatchgenError(use.misuse.code, at, use.misuse.what, use.misuse.hint)
-        owner = self._bodies[target]
+        owner = bodies[target]
         asked = _Asked(use, statement, target, owner.binders(use.name), at)
         if any(binder.removes for binder in asked.group):
             what = f"{use.what} has been removed by {owner.own_name}"
@@ -174,20 +181,22 @@ class _Resolver:
 
     def _require_in_bases(self, use: SuperUse, statement: Statement, at: Location) -> None:
         """Raise PG215 where the bases that stay lack what `use` asks for."""
-        body = self._bodies[statement.origin]
-        beyond = self._plan.beyond(body.block.symbol.module, use.name)
-        if beyond is None or any(body.node.keywords for body in self._bodies):
+        bodies = self._bodies
+        asking = bodies[statement.origin]
+        beyond = self._plan.beyond(asking.block.symbol.module, use.name)
+        if beyond is None or any(body.node.keywords for body in bodies):
             return  # a metaclass may give a class anything
-        decorators = {d.short_name for body in self._bodies for d in body.decorators}
+        decorators = {d.short_name for body in bodies for d in body.decorators}
         is_given = "strict" in decorators and use.name in GIVEN_BY_STRICT
         # Under `try` and `suppress`, the author reckons with it that nothing is there.
         if is_given or any(_catches(node) for node in walk(statement.node)):
             return
-        near = {name for other in self._bodies[use.start :] for name in other.members}
-        what = f"no class that {body.own_name} inherits from has {use.name}"
         # What nn.Module has besides resembles many a name: only a swapped letter counts there.
         letters = sorted(use.name)
-        near |= {name for name in beyond if sorted(name) == letters}
+        near = {name for name in beyond if sorted(name) == letters}
+        for body in bodies[use.start :]:
+            near.update(body.members)
+        what = f"no class that {asking.own_name} inherits from has {use.name}"
         hint = did_you_mean(use.name, near)
         hint = hint or "leave it out, or inherit from the class that has it"
         raise PatchgenError("PG215", at, what, hint)
@@ -204,35 +213,48 @@ class _Resolver:
 
     def _refer(self, asked: _Asked) -> Splice:
         """Refer to the member, which is kept under a private name unless it has its own."""
-        use, code = asked.use, asked.statement.fragment
+        use = asked.use
+        code = asked.statement.fragment
         if not is_written_at(code, use.node):
             what = f"{use.what} stands in a string, where it cannot be replaced"
             raise PatchgenError("PG211", asked.at, what, "bind it to a name on a line before")
-        if use.by_name and decorator_names(asked.group[0].node) & {"staticmethod", "classmethod"}:
+        decorators = decorator_names(asked.group[0].node)
+        if use.by_name and decorators & {"staticmethod", "classmethod"}:
             what = f"{use.name} is not called on an object"
             raise PatchgenError("PG210", asked.at, what, f"write super().{use.name}")
         start, end = code.span(use.node)
+        flat = self._plan.name
         if self._survives(asked, code):
             # A subclass of the flat class may override it, and `self.m` would call that one.
             if use.by_name:
-                return Splice(*code.span(use.node.value), self._plan.name)
+                return Splice(*code.span(use.node.value), flat)
             receiver = _read_receiver(asked.statement.node)
             is_last = use.call is None or not (use.call.args or use.call.keywords)
             opening = receiver if is_last else f"{receiver}, "
             # The splice takes the opening bracket along.
-            return Splice(start, end + 1, f"{self._plan.name}.{use.name}({opening}")
-        name = self._keep_privately(asked)
+            return Splice(start, end + 1, f"{flat}.{use.name}({opening}")
+        return self._refer_to_copy(asked, self._keep_privately(asked))
+
+    def _refer_to_copy(self, asked: _Asked, name: str) -> Splice:
+        """Refer to the member by the private `name` under which it is kept."""
+        use = asked.use
+        code = asked.statement.fragment
         receiver = _read_receiver(asked.statement.node)
-        if use.by_name and use.call is not None:
-            # `Parent.m(self, x)` becomes `self._m_of_Parent(x)`.
-            first, *others = use.call.args
-            values: list[ast.expr | ast.keyword] = [*others, *use.call.keywords]
-            if not any(isinstance(v, ast.keyword) and v.arg is None for v in values[:1]):
-                end = code.span(values[0])[0] if values else code.span(first)[1]
-                return Splice(start, end, f"{receiver}.{name}(")
-            # The position of `**kwargs` is that of the name behind the stars.
+        member = f"{receiver}.{name}"
+        start, end = code.span(use.node)
+        if not use.by_name or use.call is None:
+            return Splice(start, end, member)
+        # `Parent.m(self, x)` becomes `self._m_of_Parent(x)`.
+        first, *others = use.call.args
+        values: list[ast.expr | ast.keyword] = [*others, *use.call.keywords]
+        if not values:
+            _, end = code.span(first)
+        # The position of `**kwargs` is that of the name behind the stars.
+        elif isinstance(values[0], ast.keyword) and values[0].arg is None:
             return Splice(start, end, f"{self._plan.name}.{name}")
-        return Splice(start, end, f"{receiver}.{name}")
+        else:
+            end, _ = code.span(values[0])
+        return Splice(start, end, f"{member}(")
 
     def _survives(self, asked: _Asked, code: Fragment) -> bool:
         """Whether the flat class keeps the member, as a plain method, under its own name.
@@ -241,20 +263,23 @@ class _Resolver:
         """
         use = asked.use
         # `f = super().m` is bound to the object, which `Flat.m` is not.
-        if use.call is None or not code.text[code.span(use.node)[1] :].startswith("("):
+        _, end = code.span(use.node)
+        if use.call is None or not code.text.startswith("(", end):
             return False
         # An override has taken the name.
         kept = [statement.key for statement in self._order.get(use.name, ())]
         if kept != [statement.key for statement in asked.group]:
             return False
-        method, node = asked.statement.node, asked.group[0].node
+        method = asked.statement.node
+        node = asked.group[0].node
         if len(kept) > 1 or not isinstance(node, Function) or node.decorator_list:
             return False
         return isinstance(method, Function) and self._plan.name not in local_names(method)
 
     def _keep_privately(self, asked: _Asked) -> str:
         """The private name under which the member is kept."""
-        name, target = asked.use.name, asked.target
+        name = asked.use.name
+        target = asked.target
         if (name, target) in self._private:
             return self._private[name, target]
         owner = self._bodies[target].own_name
@@ -332,7 +357,8 @@ def _is_constant(node: ast.stmt) -> bool:
 
 def _copy(member: Statement, name: str, private: str) -> Statement:
     """A copy of `member`, which binds `name`, that binds and reads `private` instead."""
-    node, code = member.node, member.fragment
+    node = member.node
+    code = member.fragment
     changes: list[Splice] = []
     renamed: list[ast.AST] = [node]
     if isinstance(node, Function):

@@ -113,11 +113,14 @@ def suite_text(code: Fragment, suite: Sequence[ast.stmt], above: int) -> tuple[s
     first = first_line(suite[0])
     last = suite[-1].end_lineno or 0
     # `if x: a(); b()` has no lines of its own.
-    if first <= above or not owns_lines(code, suite, 0, 1):
-        return "".join(f"{code.source(node)}\n" for node in suite), ""
+    has_lines = first > above and owns_lines(code, suite, 0, 1)
+    if not has_lines:
+        lines = [f"{code.source(node)}\n" for node in suite]
+        return "".join(lines), ""
     indent = indent_of(code.lines[first - 1])
     last = _find_last_comment(code, last, indent)
-    start, end = code.line_span(1, above)[1], code.line_span(1, last)[1]
+    _, start = code.line_span(1, above)
+    _, end = code.line_span(1, last)
     text = code.text[start:end]
     # The last line of a file may have no end.
     if not text.endswith("\n"):

@@ -32,6 +32,11 @@ from patchgen.syntax.trees import Function, children, names_within, walk
 _COMMENT = re.compile(r"#[^\n]*")
 _BRACKETS = {"list": "[]", "tuple": "()", "set": "{}", "dict": "{}"}
 _INNER = 2 * INDENT
+# What gives the same value wherever it stands in its file.
+_PLAIN: tuple[type[ast.AST], ...] = (
+    *(ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp),
+    *(ast.Name, ast.Attribute, ast.Subscript),
+)
 # Where an operation needs no brackets.
 _ALONE = ast.stmt | ast.arguments | ast.Call | ast.List | ast.Tuple | ast.Set | ast.Dict
 _COPIES = frozenset({"copy.copy", "copy.deepcopy"})
@@ -74,9 +79,10 @@ class _Display:
             return "set()"
         parts = [f"{item.above}{item.text},{item.behind}" for item in self.items]
         inner = " ".join(parts)
+        is_needed = self.kind == "tuple" and len(self.items) == 1
         # A comma at the end would keep the formatter from joining the lines.
-        if inner.endswith(",") and (self.kind != "tuple" or len(self.items) > 1):
-            inner = inner[:-1]
+        if not is_needed:
+            inner = inner.removesuffix(",")
         return f"{brackets[0]}{inner}{brackets[1]}"
 
     def with_comment(self, gap: str) -> _Display:
@@ -288,10 +294,7 @@ def _find_comments(text: str) -> str:
 
 def _is_literal(node: ast.expr, *, with_calls: bool) -> bool:
     """Whether an expression gives the same value wherever it stands in its file."""
-    kinds: tuple[type[ast.AST], ...] = (
-        *(ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp),
-        *(ast.Name, ast.Attribute, ast.Subscript),
-    )
+    kinds = _PLAIN
     if with_calls:
         kinds = (*kinds, ast.Call, ast.keyword)
     return all(isinstance(part, kinds) and marker_index(part) is None for part in walk(node))
