@@ -75,13 +75,18 @@ def statements_within(tree: ast.AST) -> Iterator[ast.AST]:
 def statement_at(tree: ast.AST, line: int) -> tuple[int, int]:
     """Before and at which line the innermost statement at a line ends, without its body."""
     first, last = line - 1, line
-    statements = (node for node in statements_within(tree) if isinstance(node, ast.stmt))
-    for node in statements:
-        body: list[ast.stmt] = getattr(node, "body", [])
-        end = body[0].lineno - 1 if body else node.end_lineno or 0
-        if node.lineno <= line <= end:
-            first, last = node.lineno - 1, end
+    for node in statements_within(tree):
+        if isinstance(node, ast.stmt):
+            end = find_head_end(node)
+            if node.lineno <= line <= end:
+                first, last = node.lineno - 1, end
     return first, last
+
+
+def find_head_end(node: ast.stmt) -> int:
+    """The last line of a statement without its body."""
+    body: list[ast.stmt] = getattr(node, "body", [])
+    return body[0].lineno - 1 if body else node.end_lineno or 0
 
 
 def list_suites(node: ast.stmt) -> list[list[ast.stmt]]:

@@ -266,31 +266,36 @@ def _find_init(node: ast.ClassDef, parsed: Parsed) -> Function | None:
 
 
 def _check_class(part: Part, item: Class, parsed: Parsed) -> Iterator[Result]:
+    calling = item.node.name
     for call, method, path in item.calls:
         if not path and "classmethod" in trees.written_decorators(method):  # `cls(config)`
             init = _find_init(item.node, parsed)
             if init is not None:
-                yield from _check(part, call, init, f"{item.node.name}.__init__")
+                yield from _check(part, call, init, f"{calling}.__init__")
             continue
         # The class of the object, and the method that is called on it.
-        owner, name = parsed.follow(item.node.name, path)
+        owner, name = parsed.follow(calling, path)
         if not owner and path[0] == SUPER and len(path) == 2:
-            base = parsed.find_outside(item.node.name)
+            base = parsed.find_outside(calling)
             yield _ask(part, call, [base], "", path[1])
         if not owner or (not name and parsed.method(owner, "__call__")):
             continue
-        callee = parsed.method(owner, name or "forward")
+        called = name or "forward"
+        callee = parsed.method(owner, called)
         if callee is not None:
-            spelled = f"{method.args.args[0].arg}.{name}"
-            yield from _check(part, call, callee, f"{owner}.{name or 'forward'}", item, spelled)
+            receiver = method.args.args[0].arg
+            spelled = f"{receiver}.{name}"
+            yield from _check(part, call, callee, f"{owner}.{called}", item, spelled)
         elif path[0] == SUPER:
             base = parsed.find_outside(owner)
             yield _ask(part, call, [base], "", name)
         # `hasattr(self, "name")`, `setattr(self, "name", ...)`
         elif name and f'"{name}"' not in parsed.text and f"'{name}'" not in parsed.text:
             known = parsed.list_members(owner)
-            if known is not None and name not in {*parsed.foreign, *_ALWAYS_THERE, *known[0]}:
-                members, outside = known
+            if known is None:
+                continue
+            members, outside = known
+            if name not in {*parsed.foreign, *_ALWAYS_THERE, *members}:
                 yield _ask(part, call, outside, owner, name, sorted(members))
 
 
@@ -367,7 +372,8 @@ def _check_values(part: Part, call: ast.Call, callee: Function, name: str) -> It
 def unpacked_in(text: str) -> dict[trees.Position, int]:
     """How many names the value of each call in `text` is unpacked into."""
     counts: dict[trees.Position, int] = {}
-    for node in trees.statements_within(trees.parse_once(text)):
+    tree = trees.parse_once(text)
+    for node in trees.statements_within(tree):
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call() as call):
                 if not any(isinstance(target, ast.Starred) for target in targets):

@@ -23,7 +23,7 @@ from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
 from patchgen.compiler.link.flatblock import FlatBlock
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.trees import Function, statements_within
+from patchgen.syntax.trees import Function, find_head_end, statements_within
 
 _WORD = re.compile(r"\w+")
 # What the class is called, in a private name that is written out: `_Base` in `_Base__limit`.
@@ -39,9 +39,11 @@ def _find_origins(text: str, blocks: Sequence[FlatBlock]) -> Iterator[tuple[int,
     """The lines of `text` that have an origin, in order, each with its file and its line there."""
     by_name: dict[str, list[FlatBlock]] = {}
     for block in blocks:
-        # A parent that was put aside keeps its name in the class statement, and defines another
-        # one.  `os.environ["X"] = "1"` defines nothing.
-        defined = [_find_name(ast.parse(block.text).body[0])] if block.aside else block.defines
+        # `os.environ["X"] = "1"` defines nothing.
+        defined = block.defines
+        # A parent that was put aside keeps its name in the class statement, and defines another.
+        if block.aside:
+            defined = (_find_name(ast.parse(block.text).body[0]),)
         for name in defined[:1]:
             by_name.setdefault(name, []).append(block)
     for part in parse_output(text).parts:
@@ -72,19 +74,22 @@ def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> dict[int, tupl
     origins: dict[int, tuple[str, int]] = {}
     # The blocks are in the order of the MRO: what several of them have is the nearest one's.
     for rewritten in block.rewritten:
+        path = rewritten.source.path
         for ours, theirs in _align(generated, rewritten.text):
-            origins.setdefault(first + ours, (rewritten.source.path, rewritten.first + theirs))
+            origins.setdefault(first + ours, (path, rewritten.first + theirs))
     # Lines that the formatter broke apart come from where the statement they belong to does.
     for statement in statements_within(node):
         # The members of a definition have origins of their own, and so has the body of a loop.
         is_definition = isinstance(statement, ast.ClassDef | Function)
-        if not isinstance(statement, ast.stmt) or is_definition or statement.lineno not in origins:
+        if not isinstance(statement, ast.stmt) or is_definition:
             continue
-        body = getattr(statement, "body", None)
-        last = body[0].lineno - 1 if body else statement.end_lineno or 0
-        for number in range(statement.lineno + 1, last + 1):
+        start = statement.lineno
+        if start not in origins:
+            continue
+        last = find_head_end(statement)
+        for number in range(start + 1, last + 1):
             if lines[number - 1].strip():
-                origins.setdefault(number, origins[statement.lineno])
+                origins.setdefault(number, origins[start])
     return origins
 
 
@@ -99,7 +104,7 @@ def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
     if generated == original.rstrip("\n"):
         # difflib would match each line with itself, from the first that may begin a match on.
         has_begun = False
-        same: list[tuple[int, int]] = []
+        same = []
         for number, line in enumerate(ours):
             has_begun = has_begun or _has_words(line)
             if has_begun and line:
@@ -109,7 +114,7 @@ def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
     # A line with a bracket only is alike everywhere.  It may continue a match, but if it began one,
     # it would prevent better ones: here, it has a text that no other line has.
     unique = [line if _has_words(line) else f"\0{number}" for number, line in enumerate(theirs)]
-    pairs: list[tuple[int, int]] = []
+    pairs = []
     matcher = difflib.SequenceMatcher(None, ours, unique, autojunk=False)
     # The last block is always empty.
     for start, their_start, size in matcher.get_matching_blocks()[:-1]:

@@ -59,7 +59,8 @@ def assemble_outputs(
     modules: tuple[FlatModule, ...], builder: Builder, settings: Settings
 ) -> Unfinished:
     """The texts of every module and of its diff base, below a notice of where they come from."""
-    plan, bindings = builder.naming.plan, builder.naming.bindings
+    plan = builder.naming.plan
+    bindings = builder.naming.bindings
     modular = plan.modular.source
     # A modular file without statements: what it gives differs from the parent's file in layout and
     # imports only, which the diff then leaves out.
@@ -102,10 +103,13 @@ def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flat
     for number, (_, module, _) in enumerate(unfinished.outputs):
         file = files[number]
         beside = [other.text for other in files if other is not file]
-        found = _validate_file(file, beside, module, overrides, builder)
-        notes = [Note(each.at, each.what) for each in found if each.severity == "note"]
-        files[number] = replace(file, notes=(*file.notes, *notes))
-        findings += [each for each in found if each.severity != "note"]
+        notes = [*file.notes]
+        for problem in _validate_file(file, beside, module, overrides, builder):
+            if problem.severity == "note":
+                notes.append(Note(problem.at, problem.what))
+            else:
+                findings.append(problem)
+        files[number] = replace(file, notes=tuple(notes))
     blocks = [block for _, module, _ in unfinished.outputs for block in module.blocks]
     findings += find_unused(blocks, builder)
     problems = tuple(problem for problem in findings if problem.severity != "warning")
@@ -210,15 +214,18 @@ def _list_places(builder: Builder) -> dict[str, Location]:
 
 
 def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[Note]:
+    name = block.name
     at = block.rewritten[0].at(1, 0)
-    yield from (Note(at, note) for note in block.notes)
+    for note in block.notes:
+        yield Note(at, note)
     # A class of a parent's name is its variant, as everybody expects.
-    if block.kind != "class" and block.block_id.module in builder.layers:
-        for module in builder.naming.plan.parents:
-            index = builder.index(module)
-            old = index.definition(block.name) or index.imported(block.name)
-            if isinstance(old, Import) or (old is not None and old.text != block.text):
-                yield Note(at, f"{block.name} takes the place of {module}.{block.name}")
+    if block.kind == "class" or block.block_id.module not in builder.layers:
+        return
+    for module in builder.naming.plan.parents:
+        index = builder.index(module)
+        old = index.definition(name) or index.imported(name)
+        if isinstance(old, Import) or (old is not None and old.text != block.text):
+            yield Note(at, f"{name} takes the place of {module}.{name}")
 
 
 def _find_left_out(module: FlatModule, builder: Builder) -> Iterator[Note]:
@@ -338,10 +345,11 @@ def _overrides_in_class(
 def _find_passed(statement: ast.stmt, name: str, bases: Iterable[str]) -> tuple[str, ...] | None:
     """What `statement` gives `super().name` or `Parent.name` by position; None without these."""
     passed = None
+    inherited = f"super().{name}"
     for node in ast.walk(statement):
         match node:
             case ast.Call(func=ast.Attribute() as called, args=[_, *_] as arguments):
-                if ast.unparse(called) == f"super().{name}":
+                if ast.unparse(called) == inherited:
                     return tuple(map(ast.unparse, arguments))
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=asked):
                 passed = () if asked == name else passed

@@ -85,15 +85,17 @@ def read_parts(text: str) -> Iterator[Part]:
 @functools.lru_cache(maxsize=4096)
 def imports_in(text: str) -> tuple[tuple[Import, bool], ...]:
     """What the part `text` imports at any depth, each with whether it stands under a condition."""
-    found: list[tuple[Import, bool]] = []
+    imports = []
     guarded: set[ast.AST] = set()
-    for node in statements_within(parse_once(text)):
+    tree = parse_once(text)
+    for node in statements_within(tree):
         is_conditional = node in guarded
         if isinstance(node, ast.Import | ast.ImportFrom):
-            found += [(item, is_conditional) for item in imports_of([node])]
+            for item in imports_of([node]):
+                imports.append((item, is_conditional))
         elif is_conditional or isinstance(node, ast.If | ast.Try):
             guarded.update(children(node))
-    return tuple(found)
+    return tuple(imports)
 
 
 # Classes and calls
@@ -387,7 +389,9 @@ class Parsed:
 
         None where no step is missing, as far as the text shows.
         """
-        holders, kinds, name = {""}, {owner}, ""
+        holders = {""}
+        kinds = {owner}
+        name = ""
         for name in path:
             holders = kinds
             kinds = set().union(*(self._list_kinds(kind, name) for kind in sorted(holders)))
@@ -431,8 +435,11 @@ class Parsed:
         family = [self.classes[name] for name in self.families[kind]]
         if any(step in item.bound for item in family):
             return {""}
-        values = [value for item in family for value in item.stored.get(step, ())]
-        return set().union(*map(self._kinds, values))
+        kinds: set[str] = set()
+        for item in family:
+            for value in item.stored.get(step, ()):
+                kinds |= self._kinds(value)
+        return kinds
 
     def _kinds(self, value: ast.expr | None) -> set[str]:
         """What a value may be, as `_list_kinds` says it."""
@@ -459,7 +466,7 @@ def parse_output(text: str) -> Parsed:
     """Parse `text`.  Raises SyntaxError or ValueError for what is not Python."""
     parts = tuple(read_parts(text))
     body: list[ast.stmt] = []
-    contents: list[tuple[Part, Contents]] = []
+    contents = []
     classes: dict[str, Class] = {}
     functions: dict[str, Function] = {}
     foreign: set[str] = set()
@@ -471,7 +478,8 @@ def parse_output(text: str) -> Parsed:
         functions |= {node.name: node for node in inside.functions}
         foreign |= inside.foreign
     bound = Counter(name for _, inside in contents for name in inside.bound)
-    defined = Counter(node.name for node in body if isinstance(node, Function | ast.ClassDef))
+    definitions = [node for node in body if isinstance(node, Function | ast.ClassDef)]
+    defined = Counter(node.name for node in definitions)
     # What an assignment or an import binds as well may be anything.
     for name in bound - defined:
         classes.pop(name, None)

@@ -99,7 +99,8 @@ def _explain_module(module: str, env: Environment) -> tuple[str, str] | None:
     # names while the program runs: transformers does so for `image_processing_x_fast`.
     if is_package and env.look("folder", str(file.parent / last)):
         return None
-    is_listed = re.search(rf"""["']{last}["']""", env.source(package, Location(package)).text)
+    source = env.source(package, Location(package))
+    is_listed = re.search(rf"""["']{last}["']""", source.text)
     if is_listed or env.path(module.removesuffix("_fast")) is not None:
         return None
     beside = env.look("names", str(file.parent)).split("\n") if is_package else []

@@ -93,8 +93,9 @@ class _Output:
         inside = f"{owner}.{member}"
         kept = checks.KEPT_NAME.search(inside)
         copied = kept["method"] if kept else member
+        called_class = callee.partition(".")[0]
         names = [callee, inside, f"{owner}.{copied}", f"{owner}.__{copied}__"]
-        names += [callee.partition(".")[0], owner]
+        names += [called_class, owner]
         for name in filter(None, names):
             if name in self.places:
                 return name, self.places[name]
@@ -175,15 +176,20 @@ def _place(finding: checks.Finding, output: _Output) -> Problem:
 
 def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
     """What is as wrong, as (code, detail), in the texts that `output` was made from."""
-    texts = {"": output.base} if output.base is not None else {}
-    for path in {origin.path for origin in output.file.lines}:
+    texts: dict[str, str] = {}
+    if output.base is not None:
+        texts[""] = output.base
+    paths = {origin.path for origin in output.file.lines}
+    for path in paths:
         module = path.removesuffix(".py").replace("/", ".")
         is_own = path == output.modular or path.startswith("patchgen/")
         if not is_own and env.path(module) is not None:
             texts[module] = env.source(module, Location(path)).text
     pairs: set[tuple[str, str]] = set()
     for module, text in texts.items():
-        asked = _ask_release(checks.list_questions(text, module.rpartition(".")[0]), env)
+        package = module.rpartition(".")[0]
+        questions = checks.list_questions(text, package)
+        asked = _ask_release(questions, env)
         for finding in (*checks.find_mistakes(text), *asked):
             # A name that nothing binds may be bound while that module runs, and so not here.
             if not module or finding.code != "PG402":
@@ -194,18 +200,22 @@ def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
 def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[checks.Finding]:
     """The names and methods that the release lacks, of those that `list_questions` gives."""
     imports, calls = questions
-    release = Release(Outside(Lineages(Bindings(env, Transformers("")))))
+    bindings = Bindings(env, Transformers(""))
+    release = Release(Outside(Lineages(bindings)))
     for line, module, name in imports:
         missing = explain_missing(module, name, env)
         if missing is not None:
             what, hint = missing
             home = find_home(name, env) if name else ""
-            hint = f"import it from {home}" if home else hint
+            if home:
+                hint = f"import it from {home}"
             yield checks.Finding(line, "PG411", what, hint, f"{module} {name}")
     for line, written, bases, owner, name, near in calls:
         inherited = [release.list_members(tuple(base)) for base in bases if owner]
         if owner and None not in inherited:
-            members = {*near, *(each for names in inherited for each in names or ())}
+            members = set(near)
+            for names in inherited:
+                members.update(names or ())
             if name not in members:
                 called = ast.unparse(_read_call(written).func)
                 what = f"{called}(...) finds no method: {owner} has no {name}"
@@ -408,9 +418,11 @@ def _find_unset(
         return output.locate(line).path == output.modular
 
     resolve = Bindings(env, Transformers("")).follow
-    for line, what, hint in find_unset(output.text, output.base, origins, is_own, env, resolve):
+    unset = find_unset(output.text, output.base, origins, is_own, env, resolve)
+    for line, what, hint in unset:
         at = output.locate(line) if line else output.places[""]
-        yield Problem(at, "PG421", what, hint, "warning" if hint else "note")
+        severity = "warning" if hint else "note"
+        yield Problem(at, "PG421", what, hint, severity)
 
 
 def _find_patchgen_imports(parsed: Parsed, modular: str) -> Iterator[Problem]:
@@ -454,22 +466,27 @@ def _find_unknown_modules(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     """
     is_configuration = output.file.kind == "configuration"
     # A copy of upstream's table has upstream's mistakes.
-    written = _list_table(parsed, _PATHS)
-    keys = [each for each in written if f'"{each[0]}"' not in (output.base or "")]
-    models = parse_output("\n".join(output.beside)) if is_configuration and keys else parsed
+    upstream = output.base or ""
+    keys = [each for each in _list_table(parsed, _PATHS) if f'"{each[0]}"' not in upstream]
+    models = parsed
+    if is_configuration and keys:
+        models = parse_output("\n".join(output.beside))
     for key, line, table in keys:
         at = output.find_written(line, table)
         owner = table.partition(".")[0]
         if at is None or not _KEY.fullmatch(key):
             continue
         steps = tuple("[]" if step == "*" else step for step in key.split("."))
+        first = steps[0]
         roots = [owner]
         if is_configuration:
-            roots = [name for name, item in models.classes.items() if steps[0] in item.stored]
+            roots = [name for name, item in models.classes.items() if first in item.stored]
         lacking = [models.find_lacking(root, steps) for root in roots]
         if not roots and models.text and not _MAKES_MODELS.search(models.text):
-            stored = {name for item in models.classes.values() for name in item.stored}
-            lacking = [("the model", steps[0], stored)]
+            stored: set[str] = set()
+            for item in models.classes.values():
+                stored.update(item.stored)
+            lacking = [("the model", first, stored)]
         if lacking and None not in lacking:
             holder, name, members = lacking[0] or ("", "", ())
             what = f"{key} names no module: {holder} has no {name}"
@@ -518,17 +535,27 @@ def _read_configurations(parsed: Parsed, output: _Output, env: Environment) -> s
 
 def _list_table(parsed: Parsed, tables: re.Pattern[str]) -> Iterator[tuple[str, int, str]]:
     """The strings in tables of classes, each with its line and its table."""
-    classes = [(part, item) for part, inside in parsed.contents for item in inside.classes]
-    owners = [(part, item.node) for part, item in classes if any(map(tables.fullmatch, item.bound))]
-    for part, owner in owners:
-        for node in owner.body:
-            name = next(bound_names([node]), "")
-            value = getattr(node, "value", None)
-            if not tables.fullmatch(name):
-                continue
-            elements = [*getattr(value, "elts", ()), *getattr(value, "keys", ())]
-            if name == "_tied_weights_keys":
-                elements += getattr(value, "values", ())
-            for element in elements:
-                if isinstance(element, ast.Constant) and isinstance(element.value, str):
-                    yield element.value, part.locate(element.lineno), f"{owner.name}.{name}"
+    for part, inside in parsed.contents:
+        for item in inside.classes:
+            # Most classes have no table.
+            if any(map(tables.fullmatch, item.bound)):
+                for name, string in _list_strings(item.node, tables):
+                    line = part.locate(string.lineno)
+                    yield str(string.value), line, f"{item.node.name}.{name}"
+
+
+def _list_strings(
+    owner: ast.ClassDef, tables: re.Pattern[str]
+) -> Iterator[tuple[str, ast.Constant]]:
+    """The strings in tables of a class, each below the name of its table."""
+    for node in owner.body:
+        name = next(bound_names([node]), "")
+        if not tables.fullmatch(name):
+            continue
+        value = getattr(node, "value", None)
+        elements = [*getattr(value, "elts", ()), *getattr(value, "keys", ())]
+        if name == "_tied_weights_keys":
+            elements += getattr(value, "values", ())
+        for element in elements:
+            if isinstance(element, ast.Constant) and isinstance(element.value, str):
+                yield name, element
