@@ -193,9 +193,12 @@ def _say_ties(*models: PreTrainedModel) -> str:
     ties: list[dict[str, str]] = []  # each parameter that has an earlier name, and that
     for model in models:
         first: dict[int, str] = {}
-        named = model.named_parameters(remove_duplicate=False)
-        earlier = {name: first.setdefault(id(parameter), name) for name, parameter in named}
-        ties.append({name: origin for name, origin in earlier.items() if origin != name})
+        tied: dict[str, str] = {}
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            origin = first.setdefault(id(parameter), name)
+            if origin != name:
+                tied[name] = origin
+        ties.append(tied)
     theirs, ours = ties
     for name, origin in {**ours, **theirs}.items():
         if ours.get(name) != theirs.get(name):
@@ -239,15 +242,18 @@ class _Compare:
 
     def are_alike(self, ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
         """Whether what both have is the same."""
-        our_floats = list(filter(_is_floating, ours.values()))
-        their_floats = list(filter(_is_floating, theirs.values()))
-        pairs = [(ours[name], theirs[name]) for name in ours if name in theirs]
+        pairs = []
+        for name, value in ours.items():
+            if name in theirs:
+                pairs.append((value, theirs[name]))
         has_floats = any(_is_floating(one) for one, _ in pairs)
         if not has_floats:  # under other names
-            pairs += zip(our_floats, their_floats, strict=False)
+            our_floats = list(filter(_is_floating, ours.values()))
+            their_floats = list(filter(_is_floating, theirs.values()))
             # Nothing in common is no evidence, unless neither side has anything.
             if bool(our_floats) != bool(their_floats):
                 return False
+            pairs += zip(our_floats, their_floats, strict=False)
         return all(self._is_same(one, two) for one, two in pairs)
 
     def _is_same(self, one: Any, two: Any) -> bool:
@@ -316,13 +322,17 @@ def _record_calls(model: PreTrainedModel, run: Run) -> dict[tuple[str, int], _Ca
 
     def end(name: str, module: nn.Module, given: Any, named: Any, out: Any) -> None:
         calls = begun[name]
-        ended[name, len(calls)] = replace(calls[-1], out=_flat({"": out}))
+        call = replace(calls[-1], out=_flat({"": out}))
+        ended[name, len(calls)] = call
 
     with ExitStack() as stack:
         for name, module in model.named_modules():
-            hooks = functools.partial(begin, name), functools.partial(end, name)
-            stack.callback(module.register_forward_pre_hook(hooks[0], with_kwargs=True).remove)
-            stack.callback(module.register_forward_hook(hooks[1], with_kwargs=True).remove)
+            before = functools.partial(begin, name)
+            behind = functools.partial(end, name)
+            first = module.register_forward_pre_hook(before, with_kwargs=True)
+            last = module.register_forward_hook(behind, with_kwargs=True)
+            stack.callback(first.remove)
+            stack.callback(last.remove)
         run(model)
     return ended
 

@@ -26,7 +26,7 @@ from patchgen.verifying.models.pair import Pair
 from patchgen.verifying.observe.step import BY_CONFIGURATION, FROZEN, LEARNING, OF_MODELS
 from patchgen.verifying.parts.combine import training_scenario
 from patchgen.verifying.parts.layers import NORMS_ALONE
-from patchgen.verifying.parts.part_check import PartCheck, Rows, Scenario
+from patchgen.verifying.parts.part_check import PartCheck, Promise, Rows, Scenario
 from patchgen.verifying.variants import SETTING, Plan, Variant
 
 ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
@@ -119,15 +119,21 @@ def select_cases(
     if not variant.heads:
         raise LookupError(f"{variant.module} has no public model class")
     selection = _Selection(variant, checks, plan or Plan())
-    left_out = tuple(f" {name}" for check in checks for name in check.without)
-    selected = [case for case in selection.whole() if not case.name.endswith(left_out)]
+    left_out: list[str] = []
+    for check in checks:
+        left_out += (f" {name}" for name in check.without)
+    endings = tuple(left_out)
+    selected = [case for case in selection.whole() if not case.name.endswith(endings)]
     if not all(check.works_with_hidden_states for check in checks):  # one case alone asks for them
         for place, case in enumerate(selected):
             scenario = replace(case.scenario, states=False)
             selected[place] = replace(case, scenario=scenario)
         selected += selection.numbers("float64", ROWS, "{}, all states")
-    planted = [case for case in selected if case.kind == "planted"]
-    compared = [case for case in selected if case.kind != "planted"]
+    planted: list[Case] = []
+    compared: list[Case] = []
+    for case in selected:
+        alike = planted if case.kind == "planted" else compared
+        alike.append(case)
     no_lines = [frozenset[int]()] * len(compared)
     telling, rest = order_cases(compared, no_lines)
     first = [compared[place] for place in telling]
@@ -203,17 +209,18 @@ class _Selection:
                     yield from self.with_placed(head, way)
 
     def with_placed(self, head: str, way: str) -> Iterator[Case]:
+        training = self.training(ways=(way,))
         for dtype in self.plan.dtypes:
-            scenario = self.training(ways=(way,))
-            yield compare_numbers(head, dtype, f"with {way}", scenario)
+            yield compare_numbers(head, dtype, f"with {way}", training)
         for rows in ("right", "left"):
-            scenario = self.training(rows, ways=(way,))
-            yield compare_numbers(head, "float64", f"{rows} with {way}", scenario)
-        dropping = replace(self.training(ways=(way,)), dropout=DROPOUT, checkpointing=None)
+            padded = self.training(rows, ways=(way,))
+            yield compare_numbers(head, "float64", f"{rows} with {way}", padded)
+        dropping = replace(training, dropout=DROPOUT, checkpointing=None)
         yield compare_numbers(head, "float64", f"dropout with {way}", dropping)
         evaluated = Scenario(rows="left", ways=(way,))
-        yield compare_numbers(head, "float64", f"left eval with {way}", evaluated)
-        yield compare_numbers(head, "float64", f"left eval with {way}, both eager", evaluated, 2)
+        label = f"left eval with {way}"
+        yield compare_numbers(head, "float64", label, evaluated)
+        yield compare_numbers(head, "float64", f"{label}, both eager", evaluated, 2)
 
     def seen(self) -> Iterator[Case]:
         """Images that are padded, masked or larger, and a decoder's text that is padded."""
@@ -233,7 +240,8 @@ class _Selection:
         for (head, _), setting in found.items():
             how: Any = {"changes": tuple(setting.changes.items()), "drawn": True}
             for dtype in self.plan.dtypes:
-                for rows in ROWS[:2] if dtype == "float64" else ROWS[:1]:
+                every = ROWS[:2] if dtype == "float64" else ROWS[:1]
+                for rows in every:
                     label = f"{rows} train, made under {setting.name}"
                     yield compare_numbers(head, dtype, label, self.training(rows), **how)
 
@@ -272,13 +280,17 @@ class _Selection:
 
     def promises(self, head: str, changed: Sequence[str] = ()) -> Iterator[Case]:
         """What parts promise of one head; `changed` norms are held against the parent's alone."""
-        promises = [promise for check in self.checks for promise in check.promises]
-        if NORMS_ALONE not in promises and any(name.endswith(ALONE) for name in changed):
+        promises: list[Promise] = []
+        for check in self.checks:
+            promises += check.promises
+        has_norms = any(name.endswith(ALONE) for name in changed)
+        if has_norms and NORMS_ALONE not in promises:
             promises.append(NORMS_ALONE)
         for promise in promises:
-            if promise.fits(head, head == self.head):
-                how: Any = {"scenario": promise.scenario, "detail": promise.detail}
-                yield self.case(promise.name, promise.kind, promise.dtype, head=head, **how)
+            if not promise.fits(head, head == self.head):
+                continue
+            how: Any = {"scenario": promise.scenario, "detail": promise.detail}
+            yield self.case(promise.name, promise.kind, promise.dtype, head=head, **how)
 
     def planted(self) -> Iterator[Case]:
         for dtype in self.plan.dtypes:
@@ -374,34 +386,42 @@ class _Selection:
         decoders = (head for head in self.variant.heads if head.endswith(DECODERS))
         decoder = next(decoders, self.head)
         for each in read.find_settings(self.variant):
-            head = decoder if "is_decoder" in each.changes else read.head_for(self.variant, each)
+            if "is_decoder" in each.changes:
+                head = decoder
+            else:
+                head = read.head_for(self.variant, each)
+            changes = tuple(each.changes.items())
             for case in self.of_setting(each, head):
-                changes = tuple(each.changes.items())
                 yield replace(case, changes=changes, drawn=each.drawn)
 
     def of_setting(self, setting: Setting, head: str) -> Iterator[Case]:
-        last, route, named = setting.rows[-1], setting.route, f": {setting.name}"
+        last = setting.rows[-1]
+        route = setting.route
+        named = f": {setting.name}"
+        in_bfloat16 = "bfloat16" in self.plan.dtypes
+        is_crossed = "add_cross_attention" in setting.changes
         yield from self.numbers("float64", setting.rows, f"{{}} train{named}", route, head)
         scenarios = {}
-        if "bfloat16" in self.plan.dtypes:
+        if in_bfloat16:
             autocast = self.training(last, autocast=True)
             yield compare_numbers(head, "float32", f"{last} autocast{named}", autocast, route)
         if not setting.drawn:
             scenarios[f"{last} eval, dropout set"] = Scenario(rows=last, dropout=DROPOUT)
             scenarios[f"{last} dropout"] = self.training(last, dropout=DROPOUT)
-        if "add_cross_attention" in setting.changes:
-            scenarios[arguments.WHOLE_ENCODER] = self.training(ways=(arguments.WHOLE_ENCODER,))
+        if is_crossed:
+            way = arguments.WHOLE_ENCODER
+            scenarios[way] = self.training(ways=(way,))
             yield self.case(f"float64 attention weights{named}", "weights", "float64", head=head)
         for label, scenario in scenarios.items():
             yield compare_numbers(head, "float64", f"{label}{named}", scenario, route)
-        if "bfloat16" in self.plan.dtypes:
+        if in_bfloat16:
             yield from self.numbers("bfloat16", [last], f"{{}} train{named}", head=head)
         # In float32 too: only there does GPT-2's upcast change anything.
         rate = DROPOUT if all(check.same_rng_order for check in self.checks) else 0.0
         eager = self.training(last, dropout=rate)
         yield compare_numbers(head, "float32", f"{last} eager{named}", eager, 2)
         how: Any = {"head": head, "route": route, "scenario": Scenario("left", labels=False)}
-        if setting.changes.get("is_decoder") and "add_cross_attention" not in setting.changes:
+        if setting.changes.get("is_decoder") and not is_crossed:
             yield self.case(f"generates{named}", "generated", detail="greedy", **how)
         if not setting.drawn and head.endswith(DECODERS):
             how["scenario"] = Scenario(labels=False)
@@ -452,7 +472,13 @@ class _Selection:
     def usage(self) -> Iterator[Case]:
         full = self.plan.full
         yield from self.read_by_cache()
-        ways = ("greedy", "static cache", *(("sampled", "beams") if full else ()))
+        ways = ["greedy", "static cache"]
+        backends = ["aot_eager"]
+        suffixes: dict[Rows, str] = {"full": ""}
+        if full:
+            ways += ["sampled", "beams"]
+            backends.append("inductor")
+            suffixes["packed"] = ", packed"
         how: Any = {"scenario": Scenario(labels=False), "detail": ways[0]}
         yield self.case(f"generates: {ways[0]}, full", "generated", **how)  # also without a text
         for way in ways:
@@ -463,9 +489,9 @@ class _Selection:
             # The parent's own flex attention compiles for seconds, and is then refused on a CPU.
             if name != "flex_attention" or is_declared or full:
                 yield self.case(f"attn_implementation {name}", "attention", detail=name)
-        for backend in ("aot_eager", "inductor") if full else ("aot_eager",):
-            for rows, suffix in (("full", ""), ("packed", ", packed"))[: 1 + full]:
-                how = {"scenario": self.training(rows), "detail": backend}  # type: ignore[arg-type]
+        for backend in backends:
+            for rows, suffix in suffixes.items():
+                how = {"scenario": self.training(rows), "detail": backend}
                 yield self.case(f"compiled by {backend}{suffix}", "compiled", **how)
 
     def read_by_cache(self) -> Iterator[Case]:

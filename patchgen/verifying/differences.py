@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping
@@ -84,13 +85,13 @@ def differences(
 ) -> tuple[Difference, ...]:
     """One difference for each name of either side, the largest first."""
     gradients = [tensor for name, tensor in reference.items() if _is_gradient(name)]
-    tops, sizes = map(_top, gradients), map(_rms, gradients)
-    floors = GRADIENT_FLOOR * max(tops, default=0.0), GRADIENT_FLOOR * max(sizes, default=0.0)
+    top = max(map(_top, gradients), default=0.0)
+    size = max(map(_rms, gradients), default=0.0)
+    of_gradients = (GRADIENT_FLOOR * top, GRADIENT_FLOOR * size)
     gaps = []
     for name in {**reference, **candidate}:
-        both = (reference.get(name), candidate.get(name))
-        floor = (0.0, 0.0)
-        gaps.append(_difference(name, *both, floors if _is_gradient(name) else floor))
+        floors = of_gradients if _is_gradient(name) else (0.0, 0.0)
+        gaps.append(_difference(name, reference.get(name), candidate.get(name), floors))
     return _sorted(gaps)
 
 
@@ -126,7 +127,7 @@ def measure_in_noise(
     at least a quarter of the median counts, and the whole median for gradients near zero.  If a
     bias has no gradient, both sides are the rounding of a sum: its matrix's noise counts.
     """
-    every = [gap for noise in noises for gap in noise]
+    every = [*itertools.chain.from_iterable(noises)]
     own: dict[str, float] = {}
     absolute: dict[str, float] = {}
     for gap in every:
@@ -138,14 +139,18 @@ def measure_in_noise(
     finite = [size for size in own.values() if math.isfinite(size)]
     median = statistics.median(finite) if finite else 0.0
     measured = []
-    for gap in (gap for gap in gaps if gap.name not in missing):
-        size = max(own.get(gap.name, 0.0), median if gap.tiny else median / 4)
+    for gap in gaps:
+        if gap.name in missing:
+            continue
+        least = median if gap.tiny else median / 4
+        size = max(own.get(gap.name, 0.0), least)
         if gap.name in vanishing and gap.size:
             weight = f"{gap.name.removesuffix('bias')}weight"
             size = max(size, absolute.get(weight, 0.0) / gap.size)
         # Without noise, or if the reference is not a number, nothing may differ.
-        is_measure = size and math.isfinite(size)
-        times = gap.rms / size if is_measure else (math.inf if gap.rms else 0.0)
+        times = math.inf if gap.rms else 0.0
+        if size and math.isfinite(size):
+            times = gap.rms / size
         measured.append(replace(gap, largest=times))
     return _sorted(measured)
 
@@ -159,13 +164,16 @@ def nearer(gaps: Iterable[Difference], other: Iterable[Difference]) -> tuple[Dif
 def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:
     """`own` noise, but at least the median over all draws: some tensors have little in one."""
     drawn: dict[str, list[float]] = {}
-    for gap in (gap for draw in others for gap in draw):
-        if math.isfinite(gap.rms):  # else one dtype only has it there, as an expert's gradient
-            drawn.setdefault(gap.name, []).append(gap.rms)
-    return tuple(
-        replace(gap, rms=max(gap.rms, statistics.median([gap.rms, *drawn.get(gap.name, [])])))
-        for gap in own
-    )
+    for draw in others:
+        for gap in draw:
+            if math.isfinite(gap.rms):  # else one dtype only has it, as an expert's gradient
+                drawn.setdefault(gap.name, []).append(gap.rms)
+    raised = []
+    for gap in own:
+        sizes = [gap.rms, *drawn.get(gap.name, [])]
+        median = statistics.median(sizes)
+        raised.append(replace(gap, rms=max(gap.rms, median)))
+    return tuple(raised)
 
 
 def _is_gradient(name: str) -> bool:

@@ -56,7 +56,8 @@ def note_step(model: nn.Module, given: Mapping[str, Tensor], gradients: Collecti
     for module, happened in _noted:
         for name, layer in model.named_modules():
             if _learns(name, layer, gradients):
-                happened.update(("learned", each) for each in _classes_of(layer, module))
+                for each in _classes_of(layer, module):
+                    happened.add(("learned", each))
         for name, tensor in given.items():
             happened.add(("given", name))
             if name.endswith("mask") and not tensor.bool().all():

@@ -133,11 +133,13 @@ def name_numbers(values: Any) -> Any:
 
 def from_json(fields: dict[str, Any]) -> Result:
     for name in ("difference", "bound"):
-        fields[name] = None if fields[name] is None else float(fields[name])
+        if fields[name] is not None:
+            fields[name] = float(fields[name])
     lines = fields.get("lines")
     if lines:
-        texts = {name: tuple(map(tuple, lines[name])) for name in ("not_run", "refusals")}
-        lines = LinesRun(**{**lines, **texts})
+        for name in ("not_run", "refusals"):
+            lines[name] = tuple(map(tuple, lines[name]))
+        lines = LinesRun(**lines)
     fates = tuple(MutantResult(**fate) for fate in fields.get("fates", ()))
     return Result(**{**fields, "lines": lines, "fates": fates})
 
@@ -157,9 +159,11 @@ def make_mutants_result(
 ) -> Result:
     """PASS where each that runs was seen, or computes the same."""
     note = format_counts(fates, lines)
-    if unseen := [f"{fate.place} {fate.says}" for fate in fates if fate.outcome == "unseen"]:
+    status: Status = "PASS" if counted(fates)["seen"] else "NONE"
+    unseen = [f"{fate.place} {fate.says}" for fate in fates if fate.outcome == "unseen"]
+    if unseen:
         note += f"; unseen: {shorten(unseen)}"
-    status: Status = "WARN" if unseen else "PASS" if counted(fates)["seen"] else "NONE"
+        status = "WARN"
     return Result(variant, MUTANTS, status, note=note, fates=fates)
 
 
@@ -235,7 +239,9 @@ def _find_proof(results: Sequence[Result]) -> Proof:
     if not any(map(_is_compared, results)):
         return Proof("not proven", ("nothing was compared; --verbose shows why",))
     missing = tuple(each.note for each in results if each.case in (MISSING, LEFT_OUT))
-    return Proof("not proven", missing) if missing else Proof("proven")
+    if missing:
+        return Proof("not proven", missing)
+    return Proof("proven")
 
 
 def _is_compared(result: Result) -> bool:
@@ -392,10 +398,13 @@ def _fates_of(results: Iterable[Result]) -> list[MutantResult]:
 
 def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) -> Iterator[str]:
     unseen = [fate for fate in fates if fate.outcome == "unseen"]
-    missed = ", ".join(str(number) for number, _ in run.not_run) if run else ""
+    missed = ""
+    if run is not None:
+        missed = ", ".join(str(number) for number, _ in run.not_run)
     if unseen or missed:
-        yield from ("", f"## {name}", "")
-        yield f"{format_counts(fates, run)}. Lines that did not run: {missed or 'none'}.\n"
+        counts = format_counts(fates, run)
+        yield f"\n## {name}\n"
+        yield f"{counts}. Lines that did not run: {missed or 'none'}.\n"
     for fate in unseen:
         yield f"`{fate.place}`, {fate.says}: {fate.note}.\n"
         yield f"```diff\n{fate.diff}\n```\n"
@@ -415,8 +424,10 @@ def read_record(
         results = [from_json(case) for case in data["cases"]]
     except (PatchgenError, ValueError, KeyError, TypeError, AttributeError):
         return [], {}, {}
-    names = dict.fromkeys(each.variant for each in results)
-    return results, data["commands"] or dict.fromkeys(names, data["command"]), data["about"]
+    commands = data["commands"]
+    if not commands:
+        commands = dict.fromkeys((each.variant for each in results), data["command"])
+    return results, commands, data["about"]
 
 
 def write_report(
@@ -425,10 +436,14 @@ def write_report(
     """What `gallery` has no results of stays as the report said it before."""
     names = [variant.name for variant in gallery]
     newer = dict.fromkeys((each.variant for each in results), origin.command)
-    before, commands, about = read_record(folder, origin)
+    before, commands_before, about_before = read_record(folder, origin)
+    commands = {**commands_before, **newer}
+    for name in commands.keys() - names:
+        del commands[name]
+    about = {**about_before, **origin.about}
+    for name in about.keys() - commands.keys():
+        del about[name]
     kept = [each for each in before if each.variant in names and each.variant not in newer]
-    commands = {name: each for name, each in {**commands, **newer}.items() if name in names}
-    about = {name: files for name, files in {**about, **origin.about}.items() if name in commands}
     ordered = sorted([*kept, *results], key=lambda result: names.index(result.variant))
     reported = [variant for variant in gallery if variant.name in commands]
     every = tuple(dict.fromkeys(commands.values()))

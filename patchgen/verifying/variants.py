@@ -148,8 +148,9 @@ def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]
 
     Raises PatchgenError PG916 for a name of none, and PG917 where one cannot be compared.
     """
-    records = sorted(read_lock(home / LOCK).items())
-    variants = [record for output, record in records if Path(output).name.startswith("modeling_")]
+    records = read_lock(home / LOCK)
+    outputs = [output for output in records if Path(output).name.startswith("modeling_")]
+    variants = [records[output] for output in sorted(outputs)]
     if not variants:
         at = Location(str(home / LOCK))
         raise PatchgenError("PG917", at, "records no variant", "run patchgen convert")
@@ -161,12 +162,15 @@ def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]
             what = f"is no variant that {LOCK} records"
             hint = did_you_mean(name, map(_name_of, known))
             raise PatchgenError("PG916", Location(name), what, hint)
-        chosen.update((record.output, record) for record in found)
+        for record in found:
+            chosen[record.output] = record
     if len(known) < len(variants) and not chosen:
         missing = next(record.output for record in variants if record not in known)
         what = f"is recorded in {LOCK}, and is not there"
         raise PatchgenError("PG917", Location(missing), what, "run patchgen convert")
-    listed = chosen.values() or [record for record in known if _models_of(record)] or known
+    listed = [*chosen.values()]
+    if not listed:
+        listed = [record for record in known if _models_of(record)] or known
     return tuple(describe_variant(record, home) for record in listed)
 
 

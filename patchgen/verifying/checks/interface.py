@@ -44,8 +44,11 @@ from patchgen.verifying.parts.part_check import Route, Scenario, reload
 OWN = "a_function_of_ones_own"
 
 
+Attending = Iterator[tuple[Route, list[dict[str, Any]] | None]]
+
+
 @contextmanager
-def attending(how: str, pair: Pair) -> Iterator[tuple[Route, list[dict[str, Any]] | None]]:
+def attending(how: str, pair: Pair) -> Attending:
     """The route to the parent under "eager", and the calls of a function of ours.
 
     `how` is "eager", "flex_attention", "flash", or "registered", a user's own function.
@@ -69,14 +72,19 @@ def attending(how: str, pair: Pair) -> Iterator[tuple[Route, list[dict[str, Any]
 
 
 @contextmanager
-def attending_both(context: CheckContext) -> Iterator[tuple[Route, list[dict[str, Any]] | None]]:
+def attending_both(context: CheckContext) -> Attending:
     """The route of a case of the interface: the parent has the variant's attention where it can."""
-    pair, how = context.pair, context.case.detail
-    by_flags = any(check.by_flags for check in pair.part_checks)
-    with attending(how, pair) as (route, calls):
-        if not by_flags and context.case.scenario.rows != "packed":  # what the parent gives it
-            route = replace(route, name=f"both under {how}", parent=route.variant)
+    how = context.case.detail
+    with attending(how, context.pair) as (route, calls):
+        if not _by_flags(context.pair):
+            calls = None  # it need not call the function
+            if context.case.scenario.rows != "packed":  # what the parent gives it
+                route = replace(route, name=f"both under {how}", parent=route.variant)
         yield route, calls
+
+
+def _by_flags(pair: Pair) -> bool:
+    return any(check.by_flags for check in pair.part_checks)
 
 
 def check_interface(context: CheckContext) -> Verdict:
@@ -85,7 +93,6 @@ def check_interface(context: CheckContext) -> Verdict:
         raise NothingToCompare("its flags say that it does not take flex attention")
     if how == "flash" and not pair.variant_class._supports_flash_attn:
         raise NothingToCompare("its flags say that it does not take FlashAttention")
-    by_flags = any(check.by_flags for check in pair.part_checks)
     with attending_both(context) as (route, calls):
         view = context.view(route)
         try:
@@ -94,7 +101,7 @@ def check_interface(context: CheckContext) -> Verdict:
             raise NothingToCompare(f"the parent has no attention by the name of {error}") from error
         verdict = decide(context, view.compare(view.variant()), route)
     layers = getattr(pair.config(), "num_hidden_layers", 1)
-    if by_flags and calls is not None and len(calls) < layers:
+    if calls is not None and len(calls) < layers:
         return Verdict("FAIL", f"the function was called {len(calls)} times; {verdict.note}")
     return verdict
 
@@ -118,7 +125,6 @@ def check_attn_implementation(context: CheckContext) -> Verdict:
     pair, name = context.pair, context.case.detail
     declared = [each.attentions for each in pair.part_checks if each.attentions is not None]
     ours = _tried(pair, pair.variant_class, name)
-    by_flags = any(part_check.by_flags for part_check in pair.part_checks)
     why = "not declared"
     right: type[Any] = ValueError
     if not declared:
@@ -132,7 +138,7 @@ def check_attn_implementation(context: CheckContext) -> Verdict:
     elif all(name in accepted for accepted in declared):
         why = "declared"
         right = type(None)
-    elif by_flags and supports(pair.variant_class, name):
+    elif _by_flags(pair) and supports(pair.variant_class, name):
         # FlashAttention is not installed on a CPU, and transformers says so.
         right = ImportError if name.startswith("flash") else type(None)
         why = "supported by its flags"
@@ -243,30 +249,43 @@ def _in_chunks(
     model: PreTrainedModel, inputs: Inputs, pieces: tuple[int, ...], *, static: bool
 ) -> tuple[Difference, ...] | None:
     """How far logits of the pieces are from those of the whole; None without a cache."""
-    name = "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
     given = dict(inputs.given)
     real = inputs.real[-1]
+    name = "input_ids"
+    mask = None
+    if model.config.is_encoder_decoder:
+        name = "decoder_input_ids"
+    else:
+        mask = given.pop("attention_mask", None)
     ids = given.pop(name)
-    mask = given.pop("attention_mask", None) if name == "input_ids" else None
     length = ids.shape[1]
     parts: list[Tensor] = []
     first = 0
-    cache: Any = StaticCache(config=model.config, max_cache_len=length + SPARE) if static else None
-    taken = next((each for each in MORE_CACHES if each in takes(type(model))), "past_key_values")
+    arguments = takes(type(model))
+    taken = next((each for each in MORE_CACHES if each in arguments), "past_key_values")
+    cache: Any = None
+    if static:
+        cache = StaticCache(config=model.config, max_cache_len=length + SPARE)
 
     def read(first: int, last: int, **asked: Any) -> tuple[Tensor, Any]:
-        seen = {} if mask is None else {"attention_mask": mask[:, :last]}
-        if static and mask is not None and "position_ids" in takes(type(model)):
-            seen["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, first:last]
-        out = model(**given, **{name: ids[:, first:last]}, **seen, return_dict=True, **asked)
-        logits = next(out[each] for each in ("logits", "last_hidden_state") if each in out)
+        seen = {name: ids[:, first:last]}
+        if mask is not None:
+            seen["attention_mask"] = mask[:, :last]
+            if static and "position_ids" in arguments:
+                positions = mask.cumsum(1) - 1
+                positions = positions.clamp(min=0)
+                seen["position_ids"] = positions[:, first:last]
+        out = model(**given, **seen, return_dict=True, **asked)
+        kind = "logits" if "logits" in out else "last_hidden_state"
+        logits = out[kind]
         return logits, getattr(out, taken, None)
 
     model.eval()
     # What Qwen2-VL keeps of one text is not for the next.
     with torch.no_grad(), compute_in_float64(), kept(model):
         whole, _ = read(0, length, use_cache=False)
-        for last in (length - piece for piece in pieces):
+        for piece in pieces:
+            last = length - piece
             logits, cache = read(first, last, **{taken: cache}, use_cache=True)
             if cache is None:
                 return None

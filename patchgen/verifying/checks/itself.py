@@ -68,11 +68,12 @@ def _in_parts(parts: Callable[[int], list[list[int]]], context: CheckContext) ->
         piece = {name: tensor[part] for name, tensor in batch.items()}
         pieces.append(run(model, piece))
         order += part
-    wanted: dict[str, Tensor] = {}
-    ours: dict[str, Tensor] = {}
-    for name, tensor in run(model, batch).items():
+    whole = run(model, batch)
+    wanted = {}
+    ours = {}
+    for name, tensor in whole.items():
         # What is one of the whole batch has no rows.
-        if tensor.dim() > 0 and len(tensor) == rows:
+        if tensor.shape[:1] == (rows,):
             wanted[name] = tensor[order]
             ours[name] = torch.cat([piece[name] for piece in pieces])
     return wanted, ours
@@ -219,9 +220,12 @@ def _without_gradients(context: CheckContext) -> Both:
     set_seed(SEED)
     with torch.no_grad(), compute_in_float64():
         out = model.train()(**inputs.given, **inputs.options, return_dict=True)
-    shape_of = {name: tensor.shape for name, tensor in outputs(out)}  # that of tokens is flattened
-    ours = {n: t.view(shape_of[n]) for n, t in learning.items() if n in shape_of}
-    return of_both(dict(outputs(out)), ours)
+    wanted = dict(outputs(out))
+    ours = {}
+    for name, tensor in learning.items():
+        if name in wanted:
+            ours[name] = tensor.view(wanted[name].shape)  # that of tokens is flattened
+    return of_both(wanted, ours)
 
 
 def _as_tuple(context: CheckContext) -> Both | Verdict:
@@ -279,13 +283,14 @@ def _cache_by_default(context: CheckContext) -> Both:
     inputs = context.inputs(plain)
     unasked = replace(inputs, options={**inputs.options, "use_cache": None})
     # transformers switches the cache off where layers are checkpointed.
-    ways: list[Any] = [None, {}] if model.supports_gradient_checkpointing else [None]
+    scenarios = {"": plain}
+    if model.supports_gradient_checkpointing:
+        scenarios[", checkpointed"] = replace(plain, checkpointing={})
     found: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
-    for way in ways:
+    for suffix, scenario in scenarios.items():
         for side, given in zip(found, (inputs, unasked), strict=True):
-            observed = observe_step(model, given, replace(plain, checkpointing=way))
-            suffix = "" if way is None else ", checkpointed"
-            side.update({f"{name}{suffix}": tensor for name, tensor in observed.items()})
+            for name, tensor in observe_step(model, given, scenario).items():
+                side[f"{name}{suffix}"] = tensor
     models = context.pair.models(context.pair.routes[0], context.dtype, fresh=True)
     for side, each in zip(found, models, strict=True):
         out = each.eval()(**context.given())
@@ -406,13 +411,15 @@ def _after_evaluation(context: CheckContext) -> Both:
 def _unlabelled(context: CheckContext) -> Verdict:
     """The loss of a batch in which no label counts is the parent's, which most say is NaN."""
     pair = context.pair
-    inputs = context.inputs(Scenario(train=True))
+    training = Scenario(train=True)
+    inputs = context.inputs(training)
     labels = inputs.given.get("labels")
     if labels is None or labels.is_floating_point() or labels.dim() < 2:
         raise NothingToCompare("its loss ignores no label")
-    none = replace(inputs, given={**inputs.given, "labels": torch.full_like(labels, -100)})
+    given = {**inputs.given, "labels": torch.full_like(labels, -100)}
+    unlabelled = replace(inputs, given=given)
     models = pair.models(pair.routes[0], context.dtype)
-    theirs, ours = (observe_step(each, none, Scenario(train=True)).get("loss") for each in models)
+    theirs, ours = (observe_step(each, unlabelled, training).get("loss") for each in models)
     if theirs is None or ours is None:
         raise NothingToCompare("it has no loss here")
     note = f"the loss of no label is {float(ours)}, the parent's {float(theirs)}"
@@ -437,23 +444,29 @@ def _trimmed(context: CheckContext) -> Both:
     trimmed = replace(padded, given=given, real=real)
     wanted = observe_step(model, trimmed, training)
     ours = observe_step(model, padded, training)
-    # Outputs of tokens are longer where there is padding.
-    names = [name for name in wanted if wanted[name].shape == ours[name].shape]
-    return {name: wanted[name] for name in names}, {name: ours[name] for name in names}
+    for name in [*wanted]:
+        # Outputs of tokens are longer where there is padding.
+        if wanted[name].shape != ours[name].shape:
+            del wanted[name]
+    return of_both(wanted, ours)
 
 
 def _finite(context: CheckContext) -> Verdict:
     """Each parameter has a finite gradient, and one that the parent lacks is reached by one."""
     training = Scenario(train=True)
     observed = observe_step(context.model(), context.inputs(training), training)
-    if wrong := [name for name, tensor in observed.items() if not tensor.isfinite().all()]:
+    wrong = [name for name, tensor in observed.items() if not tensor.isfinite().all()]
+    if wrong:
         return Verdict("FAIL", f"{shorten_names(wrong)} is not finite")
+    reached = {name for name, tensor in observed.items() if tensor.any()}
     new = context.pair.new_parameters
-    reached = {name.removeprefix("gradient of ") for name, t in observed.items() if t.any()}
-    if missed := [name for name in new if name not in reached]:
+    missed = [name for name in new if f"gradient of {name}" not in reached]
+    if missed:
         return Verdict("FAIL", f"no gradient reaches {shorten_names(missed)}")
-    more = f"; {shorten_names(new)} is new and has one" if new else ""
-    return Verdict("PASS", f"{len(observed)} outputs and gradients are finite{more}")
+    note = f"{len(observed)} outputs and gradients are finite"
+    if new:
+        note += f"; {shorten_names(new)} is new and has one"
+    return Verdict("PASS", note)
 
 
 def _in(
@@ -527,7 +540,8 @@ def generate(
     model: PreTrainedModel, given: Mapping[str, Tensor], tokens: int, **asked: Any
 ) -> tuple[Tensor, Tensor]:
     """So many tokens behind a text, and their logits; a float64 model computes all in that."""
-    prompt = {name: tensor for name, tensor in given.items() if name != "decoder_input_ids"}
+    prompt = dict(given)
+    prompt.pop("decoder_input_ids", None)
     asked |= {"min_new_tokens": tokens, "max_new_tokens": tokens}
     asked |= {"output_logits": True, "return_dict_in_generate": True}
     is_wide = model.dtype == torch.float64

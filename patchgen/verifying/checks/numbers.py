@@ -61,8 +61,12 @@ def _of_other_draws(
 ) -> tuple[Difference, ...]:
     """What rounding makes, as a token at another expert, is of one draw, an error is in all."""
     for seed in DRAWS[1:]:
-        bound = view.allowed if gaps[0].largest <= view.allowed else view.measure_bound()
-        if gaps[0].largest <= bound or (math.isinf(gaps[0].largest) and not gaps[0].missing):
+        worst = gaps[0]
+        bound = view.allowed
+        if worst.largest > bound:
+            bound = view.measure_bound()
+        is_infinite = math.isinf(worst.largest) and not worst.missing
+        if worst.largest <= bound or is_infinite:
             break
         again = view.compare(_of_variant(context, view, seed), seed=seed)
         gaps = min(gaps, again, key=lambda each: each[0].largest)
@@ -112,12 +116,15 @@ def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation
 
 def _sums_anew(view: View) -> bool:
     """Whether checkpointing moves the parent's own gradients, as of T5's position bias."""
-    pair, scenario = view.pair, view.scenario
-    if scenario.checkpointing is None or not pair.parent_class.supports_gradient_checkpointing:
+    pair = view.pair
+    scenario = view.scenario
+    checkpoints = pair.parent_class.supports_gradient_checkpointing
+    if scenario.checkpointing is None or not checkpoints:
         return False
     parent, _ = pair.models(view.route, view.dtype, scenario.dropout)
+    inputs = pair.inputs(scenario, view.dtype)
     again = replace(scenario, checkpointing={})
-    observed = observe_step(parent, pair.inputs(scenario, view.dtype), again)
+    observed = observe_step(parent, inputs, again)
     return differences(view.parent(), observed)[0].largest > 0
 
 
@@ -182,20 +189,25 @@ CHUNK = "loss_chunk_size"
 TIMES = 2
 
 
+_Draw = tuple[Tensor, Tensor]  # a loss, and the gradient of the states that it is computed from
+
+
 def check_loss_beside_logits(context: CheckContext) -> Verdict:
     """Compare the variant's loss with its loss from logits, which `loss_chunk_size = 0` gives.
 
     And the gradients of states, which are equal bit for bit.  Beside the parent, the noise of a
     narrow dtype would hide what is summed in it.  The truth is that of a head in float32.
     """
-    pair, scenario = context.pair, context.case.scenario
+    pair = context.pair
+    scenario = context.case.scenario
     require_scenario(pair, scenario)
     variant = context.model(fresh=True)
     wide = context.model(fresh=True).float()
     head: Any = variant.get_output_embeddings()
     if head is None or not hasattr(pair.facts.module, "causal_loss"):
         raise NothingToCompare("it has no loss here, or computes logits of the labelled tokens")
-    states, at_head = list[Tensor](), list[Tensor]()
+    states = list[Tensor]()
+    at_head = list[Tensor]()
 
     def keep(module: nn.Module, given: Any, out: Any) -> None:
         states.append(out[0])
@@ -205,19 +217,21 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
         states.append(at_head.pop(0).float().requires_grad_())
         return (states[-1],)
 
-    def measure(model: PreTrainedModel, chunk: int) -> list[tuple[Tensor, Tensor]]:
-        """The loss of each draw, and the gradient of its states."""
+    def measure(model: PreTrainedModel, chunk: int) -> list[_Draw]:
         setattr(model.config, CHUNK, chunk)
         states.clear()
-        drawn = (pair.inputs(scenario, context.dtype, seed) for seed in DRAWS)
-        losses = [observe_step(model, inputs, scenario)["loss"] for inputs in drawn]
+        losses = []
+        for seed in DRAWS:
+            inputs = pair.inputs(scenario, context.dtype, seed)
+            losses.append(observe_step(model, inputs, scenario)["loss"])
         return [(loss, each.grad.double()) for loss, each in zip(losses, states, strict=True)]
 
     variant.base_model.register_forward_hook(keep)
     without = measure(variant, 1)
     head.register_forward_pre_hook(lambda _, given: at_head.append(given[0].detach()))
     wide.get_output_embeddings().register_forward_pre_hook(widen)
-    whole, truth = measure(variant, 0), measure(wide, 0)
+    whole = measure(variant, 0)
+    truth = measure(wide, 0)
     apart, _ = _farthest(without, whole)
     error, gradient_error = _farthest(without, truth)
     noise, gradient_noise = _farthest(whole, truth)
@@ -228,9 +242,7 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
     return judge(apart <= CLOSE or error <= noise, note, apart, CLOSE, "relative")
 
 
-def _farthest(
-    ours: Sequence[tuple[Tensor, Tensor]], theirs: Sequence[tuple[Tensor, Tensor]]
-) -> tuple[float, float]:
+def _farthest(ours: Sequence[_Draw], theirs: Sequence[_Draw]) -> tuple[float, float]:
     """How far losses and gradients are apart in the worst of some batches.
 
     In one, rounding may be small.
@@ -269,27 +281,43 @@ def check_norms(context: CheckContext) -> Verdict:
         theirs = dict(parent.named_modules())
         for name, module in variant.named_modules():
             # Of the model's own file, with one weight for each place of a row.
-            is_own = type(module).__module__ == type(variant).__module__
-            is_rotary = type(module).__name__.endswith("RotaryEmbedding")
+            owner = type(module)
+            is_own = owner.__module__ == type(variant).__module__
+            is_rotary = owner.__name__.endswith("RotaryEmbedding")
             weight = getattr(module, "weight", torch.empty(1) if is_rotary else None)
-            if is_own and type(module).__name__.endswith(ALONE) and isinstance(weight, Tensor):
-                draw = torch.Generator().manual_seed(0)
-                rows = torch.randn(ROWS, weight.shape[-1], generator=draw).to(context.dtype)
-                given = (rows[None], FAR + torch.arange(ROWS)[None]) if is_rotary else (rows,)
-                try:
-                    wanted = _values_of(theirs[name], *given)
-                except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
-                    continue  # the parent's takes something else
-                got = _values_of(module, *given)
-                same = [(a.dtype, a.shape) for a in got] == [(b.dtype, b.shape) for b in wanted]
-                pairs = zip(got, wanted, strict=True) if same else ()
-                apart = (float((a != b).double().mean()) for a, b in pairs)
-                shares[name] = max(shares.get(name, 0.0), *apart) if same else 1.0
+            if not is_own or not owner.__name__.endswith(ALONE):
+                continue
+            if not isinstance(weight, Tensor):
+                continue
+            draw = torch.Generator().manual_seed(0)
+            rows = torch.randn(ROWS, weight.shape[-1], generator=draw).to(context.dtype)
+            given = [rows]
+            if is_rotary:
+                given = [rows[None], FAR + torch.arange(ROWS)[None]]
+            try:
+                wanted = _values_of(theirs[name], *given)
+            except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
+                continue  # the parent's takes something else
+            apart = _share_apart(_values_of(module, *given), wanted)
+            shares[name] = max(shares.get(name, 0.0), apart)
     if not shares:
         raise NothingToCompare("it has no norm or router of its own")
     name, most = max(shares.items(), key=lambda item: item[1])
     note = f"of {len(shares)} norms and routers, values of {name} that are not the parent's"
     return judge(most <= MAY_DIFFER, note, most, MAY_DIFFER, "share")
+
+
+def _share_apart(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
+    """The share of values that differ in the worst of some tensors."""
+    if len(ours) != len(theirs):
+        return 1.0
+    worst = 0.0
+    for one, two in zip(ours, theirs, strict=True):
+        if one.dtype != two.dtype or one.shape != two.shape:
+            return 1.0
+        differs = one != two
+        worst = max(worst, float(differs.double().mean()))
+    return worst
 
 
 @torch.no_grad()
@@ -313,8 +341,10 @@ class _Drops(Listener):
 
 def check_dropout(context: CheckContext) -> Verdict:
     """As many elements as in the parent; with padding those of real tokens at least."""
-    pair, name = context.pair, context.case.detail
-    with_dropout = Pair(pair.variant, pair.head, pair.device, {**pair.changes, name: 0.3})
+    pair = context.pair
+    name = context.case.detail
+    changes = {**pair.changes, name: 0.3}
+    with_dropout = Pair(pair.variant, pair.head, pair.device, changes)
     inputs = with_dropout.inputs(context.case.scenario, torch.float32)
     dropped = list[int]()
     for model in with_dropout.models(pair.routes[0], torch.float32):
@@ -325,5 +355,6 @@ def check_dropout(context: CheckContext) -> Verdict:
     if not theirs:
         raise NothingToCompare(f"{name} drops nothing in the parent")
     note = f"{name} drops {ours} elements, the parent's {theirs}"
-    least = theirs * float(inputs.real[0].double().mean()) ** 2  # attention is over pairs
+    share = float(inputs.real[0].double().mean())
+    least = theirs * share**2  # attention is over pairs
     return judge(least <= ours <= theirs, note)

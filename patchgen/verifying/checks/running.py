@@ -42,11 +42,13 @@ from patchgen.verifying.report import shorten
 def check_effect(context: CheckContext) -> Verdict:
     pair = context.pair
     part_check = next(each for each in pair.part_checks if each.part == context.case.detail)
+    scenario = part_check.effect_scenario
     checkpoints = pair.variant_class.supports_gradient_checkpointing
-    if part_check.effect_scenario.checkpointing is not None and not checkpoints:
+    if scenario.checkpointing is not None and not checkpoints:
         return Verdict("FAIL", "it has no gradient checkpointing")
-    pair = replace(pair, changes={**pair.changes, **part_check.effect_changes})
-    parent, variant = pair.evidence(part_check.effect_scenario)
+    changes = {**pair.changes, **part_check.effect_changes}
+    pair = replace(pair, changes=changes)
+    parent, variant = pair.evidence(scenario)
     missing = list(part_check.effect(parent, variant, pair.facts))
     bytes_saved = f"{variant.saved_bytes:,} bytes saved, {parent.saved_bytes:,} in the parent"
     return judge(not missing, "; ".join([*missing, bytes_saved]))
@@ -178,7 +180,9 @@ def check_compiled(context: CheckContext) -> Verdict:
     FAIL where nothing was compiled, since the variant would be held against itself, and where a
     graph ends for a reason that ends none of the parent's.
     """
-    pair, scenario, backend = context.pair, context.case.scenario, context.case.detail
+    pair = context.pair
+    scenario = context.case.scenario
+    backend = context.case.detail
     require_scenario(pair, scenario)
     inputs = pair.inputs(scenario, torch.float32)
     # Built for this: transformers' hooks stay in a model that was asked for its states once, and
@@ -193,8 +197,10 @@ def check_compiled(context: CheckContext) -> Verdict:
         with compiling(parent, "eager") as theirs:
             checkpoints = parent.supports_gradient_checkpointing
             observe_step(parent, inputs, scenario, checkpointing=checkpoints)
-        documented = {reason for check in pair.part_checks for reason in check.ends_graphs}
-        if more := ours.breaks.keys() - theirs.breaks.keys() - documented:
+        more = ours.breaks.keys() - theirs.breaks.keys()
+        for check in pair.part_checks:
+            more -= {*check.ends_graphs}
+        if more:
             listed = "; ".join(ours.breaks[reason] for reason in sorted(more))
             return Verdict("FAIL", f"graphs end where the parent's do not: {listed}")
     compared = {name: t for name, t in observed.items() if not name.startswith("attentions")}
@@ -262,7 +268,8 @@ def check_initialization(context: CheckContext) -> Verdict:
     names = [name for name in both if ours[name].is_floating_point() and not blank[name].any()]
     if not names:
         raise NothingToCompare("no tensor is in both")
-    if wrong := sorted(name for name in names if not _alike(theirs[name], ours[name])):
+    wrong = sorted(name for name in names if not _alike(theirs[name], ours[name]))
+    if wrong:
         return Verdict("FAIL", f"drawn from other distributions: {', '.join(wrong[:5])}")
     return Verdict("PASS", f"{len(names)} tensors are drawn as the parent's")
 
@@ -302,7 +309,11 @@ def check_plans(context: CheckContext) -> Verdict:
     plans = compared(*reversed(both_on_meta(context.pair)))
     parent, variant = both_on_meta(context.pair, torch.bfloat16)
     kept = {name: parameter.dtype for name, parameter in parent.named_parameters()}
-    if wide := [n for n, p in variant.named_parameters() if kept.get(n, p.dtype) != p.dtype]:
+    wide = []
+    for name, parameter in variant.named_parameters():
+        if kept.get(name, parameter.dtype) != parameter.dtype:
+            wide.append(name)
+    if wide:
         return Verdict("FAIL", f"not of the configuration's dtype: {', '.join(wide[:5])}")
     if plans.wrong:
         return Verdict("FAIL", shorten(plans.wrong))

@@ -115,14 +115,17 @@ def _find_readers(
             yield node.name, name, others
         if PADDING.search(ast.unparse(node)):
             yield node.name, "pad_token_id", _Others()
-    for owner in module.body if functions else ():
-        calls = [each for each in ast.walk(owner) if isinstance(each, ast.Call)]
+    for owner in module.body:
+        if not functions or not isinstance(owner, ast.ClassDef):
+            continue
         flags = _flags_of(owner)
-        for call in calls:
-            if isinstance(owner, ast.ClassDef) and ast.unparse(call.func) in functions:
-                for each in ast.walk(call):
-                    if (config := _of_config(each) or flags.get(_bound(each))) is not None:
-                        yield owner.name, config[0], _Others(config[1], is_tested=False)
+        for call in ast.walk(owner):
+            if not isinstance(call, ast.Call) or ast.unparse(call.func) not in functions:
+                continue
+            for each in ast.walk(call):
+                config = _of_config(each) or flags.get(_bound(each))
+                if config is not None:
+                    yield owner.name, config[0], _Others(config[1], is_tested=False)
 
 
 def _numbers_in(function: ast.FunctionDef) -> set[int]:
@@ -167,10 +170,13 @@ def _flags_of(node: ast.AST) -> dict[str, tuple[str, Any]]:
     """Attributes and local names that are one value of the configuration."""
     flags: dict[str, tuple[str, Any]] = {}
     for each in ast.walk(node):
-        if isinstance(each, ast.Assign) and (own := _bound(each.targets[0])):
-            value = each.value.body if isinstance(each.value, ast.IfExp) else each.value
-            if (config := _of_config(value)) is not None:
-                flags[own] = config
+        if not isinstance(each, ast.Assign):
+            continue
+        own = _bound(each.targets[0])
+        value = each.value.body if isinstance(each.value, ast.IfExp) else each.value
+        config = _of_config(value)
+        if own and config is not None:
+            flags[own] = config
     return flags
 
 
@@ -353,7 +359,8 @@ def changed_heads(variant: Variant) -> tuple[str, ...]:
     inner = {name for name in changed if not name.endswith("Model")}
     chosen = {find_head_of(variant, name) for name in changed}
     for head in variant.heads:
-        if head in changed or inner & uses.get(head, set()):
+        used = uses.get(head, set())
+        if head in changed or inner & used:
             chosen.add(head)
     return tuple(head for head in _heads_of(variant) if head in chosen)
 

@@ -89,19 +89,24 @@ def batch(padding: Padding = "none", *, rows: int = 3, length: int = 13, seed: i
     draw = torch.Generator().manual_seed(seed)
     ids = torch.randint(FIRST_WORD, SIZES["vocab_size"], (rows, length), generator=draw)
     real = torch.ones(rows, length, dtype=torch.bool)
+    mask = None
     if padding != "none":
         kept = length - 5 * torch.arange(rows)[:, None]
         if padding == "short":
-            kept = torch.tensor([length - 2, 1, length // 3]).repeat(rows)[:rows, None]
-        place = torch.arange(length)[None, :]
-        real = place >= length - kept if padding == "left" else place < kept
+            kept = torch.tensor([length - 2, 1, length // 3])
+            kept = kept.repeat(rows)[:rows, None]
+        place = torch.arange(length)
+        real = place < kept
+        if padding == "left":
+            real = real.flip(1)
+        mask = real.long()
     ids = ids.masked_fill(~real, SIZES["pad_token_id"])
     predicted_from_real = real & real.roll(1, dims=1)
     predicted_from_real[:, 0] = False
     labels = ids.masked_fill(~predicted_from_real, -100)
     if length > 2:
         labels[0, length // 2] = 0  # a word like any other
-    return Batch(ids, None if padding == "none" else real.long(), labels, real)
+    return Batch(ids, mask, labels, real)
 
 
 # --- ways to call
@@ -178,7 +183,8 @@ def apply_argument_styles(
 
 def _masked(drawn: Inputs, names: frozenset[str], config: PreTrainedConfig) -> Inputs:
     """Masks of images, of their patches, and of the text that a decoder reads."""
-    given, real = dict(drawn.given), drawn.real
+    given = dict(drawn.given)
+    real = drawn.real
     answer = given.get("labels", given.get("decoder_input_ids"))
     if "decoder_attention_mask" in names and answer is not None and answer.dim() == 2:
         shown = _shortened(*answer.shape)
@@ -214,13 +220,14 @@ def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:
     if "input_ids" not in given or given["input_ids"].dim() != 2:
         raise CannotBuild("there is no text")
     ids = given["input_ids"]
-    place = torch.arange(ids.shape[1])
+    rows, length = ids.shape
+    place = torch.arange(length)
     new: dict[str, Tensor] = {}
     if way == "types of tokens":  # the rest of each text is of another, in each row from elsewhere
         kinds = getattr(config, "type_vocab_size", SIZES["vocab_size"])
         if kinds < 2:
             raise CannotBuild("it knows no types of tokens")
-        moved = (place + torch.arange(ids.shape[0])[:, None]) * kinds // ids.shape[1]
+        moved = (place + torch.arange(rows)[:, None]) * kinds // length
         new["token_type_ids"] = moved.clamp(max=kinds - 1)
     elif way == "embeddings":
         text = config.get_text_config()
@@ -233,29 +240,33 @@ def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:
         # As of a long text that is cut into rows: each goes on where the last one ends.
         new["position_ids"] = 2 + torch.arange(ids.numel()).view(ids.shape)
     elif way == FOUR_AXES:  # a token sees itself and earlier real ones, but not the third
-        offset = place[:, None] - place[None, :]
-        seen = given["attention_mask"].bool()[:, None, :] & (offset > 0) & (offset != 3)
+        offset = place[:, None] - place
+        earlier = (offset > 0) & (offset != 3)
+        seen = given["attention_mask"].bool()[:, None, :] & earlier
+        hidden = ~(seen | (offset == 0))
         scores = torch.zeros(seen.shape, dtype=torch.float64)
-        new["attention_mask"] = scores.masked_fill(~(seen | (offset == 0)), -1e9)[:, None]
+        new["attention_mask"] = scores.masked_fill(hidden, -1e9)[:, None]
     elif way == TWO_STREAMS:  # some tokens, of which each sees earlier ones alone
-        new["perm_mask"] = (place[:, None] < place).double().expand(len(ids), -1, -1)
-        new["target_mapping"] = torch.eye(len(place)).double()[-PREDICTED:].expand(len(ids), -1, -1)
-        new |= {n: t[:, -PREDICTED:].clone() for n, t in given.items() if n == "labels"}
+        later = place[:, None] < place
+        predicted = torch.eye(length).double()[-PREDICTED:]
+        new["perm_mask"] = later.double().expand(rows, -1, -1)
+        new["target_mapping"] = predicted.expand(rows, -1, -1)
+        if "labels" in given:
+            new["labels"] = given["labels"][:, -PREDICTED:].clone()
     elif way == FEW:
         new["labels"] = given["labels"][:, -PREDICTED:].clone()
-        drawn = replace(
-            drawn,
-            options={**drawn.options, "logits_to_keep": PREDICTED},
-            real=(*drawn.real, drawn.real[0][:, -PREDICTED:]),
-        )
+        real = (*drawn.real, drawn.real[0][:, -PREDICTED:])
+        options = {**drawn.options, "logits_to_keep": PREDICTED}
+        drawn = replace(drawn, options=options, real=real)
     elif way == "mask of ones":
         new["attention_mask"] = torch.ones_like(ids)
     elif way == HOLE:  # a token that none sees, and whose output is not looked at
         kept = (place != 2).expand_as(ids)
         drawn = replace(drawn, real=(drawn.real[0] & kept, *drawn.real[1:]))
         new["attention_mask"] = given["attention_mask"] * kept
-        labels = {name: t for name, t in given.items() if name == "labels" and t.shape == ids.shape}
-        new |= {n: t.masked_fill((place == 2) | (place == 3), -100) for n, t in labels.items()}
+        if "labels" in given and given["labels"].shape == ids.shape:
+            is_at_hole = (place == 2) | (place == 3)
+            new["labels"] = given["labels"].masked_fill(is_at_hole, -100)
     elif way.startswith("mask of "):
         dtype = torch.float64 if way == "mask of floats" else torch.bool
         new["attention_mask"] = given["attention_mask"].to(dtype)
@@ -264,7 +275,9 @@ def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:
     elif way == "shift_labels":  # by the caller, as for sequence parallelism; less than the model
         new["shift_labels"] = given["labels"].roll(2, 1)
     else:  # a label that the caller chooses
-        new["labels"] = given["labels"].masked_fill(given["labels"] == -100, IGNORED)
+        labels = given["labels"]
+        new["labels"] = labels.masked_fill(labels == -100, IGNORED)
         new["labels"][:, ::4] = IGNORED
-        drawn = replace(drawn, options={**drawn.options, "ignore_index": IGNORED})
+        options = {**drawn.options, "ignore_index": IGNORED}
+        drawn = replace(drawn, options=options)
     return replace(drawn, given={**given, **new})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -140,9 +141,11 @@ def _text(
     if scenario.rows in PACKED:
         if "position_ids" not in names:
             raise CannotBuild("its forward takes no position_ids, which tell packed texts apart")
-        texts = PACKED[scenario.rows]
-        starts = [[place for length in row for place in range(length)] for row in texts]
-        given["position_ids"] = torch.tensor([starts[row % len(starts)] for row in range(ROWS)])
+        starts = []
+        for texts in PACKED[scenario.rows]:
+            starts.append([*itertools.chain.from_iterable(map(range, texts))])
+        positions = [starts[row % len(starts)] for row in range(ROWS)]
+        given["position_ids"] = torch.tensor(positions)
     if config.is_encoder_decoder and "decoder_input_ids" in names:
         answer = batch("none", rows=ROWS, length=ANSWER, seed=seed + 1)
         real.append(answer.real)
@@ -152,15 +155,18 @@ def _text(
         given["labels"] = text.labels
         # A head that predicts the next token ignores that of the first.
         given["labels"][0, 0] = text.input_ids[0, 0] if text.real[0, 0] else -100
-        if (places := given.get("position_ids")) is not None:  # as collators of packed texts do
-            given["labels"] = text.labels.masked_fill(places == 0, -100)
+        if "position_ids" in given:  # as collators of packed texts do
+            is_first = given["position_ids"] == 0
+            given["labels"] = text.labels.masked_fill(is_first, -100)
     if "mc_token_ids" in names:  # of choices: the last token but one
-        place = (text.real * torch.arange(text.real.shape[1])).argmax(1)
+        places = text.real * torch.arange(text.real.shape[1])
+        place = places.argmax(1)
         given["mc_token_ids"] = (place - 1).clamp(min=0)
     if "codebook_idx" in names:  # Bark's tokens have a code in each of its books
         books = config.n_codes_total
+        codes = [text.input_ids.roll(book, 1) for book in range(books)]
         given["codebook_idx"] = torch.tensor(books - 1)
-        given["input_ids"] = torch.stack([text.input_ids.roll(n, 1) for n in range(books)], -1)
+        given["input_ids"] = torch.stack(codes, -1)
     if "bbox" in names:  # on its page: left, top, right, bottom, the latter two not less
         draw = torch.Generator().manual_seed(seed + 4)
         corner, size = torch.randint(1, 16, (2, ROWS, LENGTH, 2), generator=draw)
@@ -263,17 +269,20 @@ def _speech(
     """Features or a wave of sound, and what a decoder says to it."""
     names = takes(model_class)
     padded = scenario.rows == "right"
-    key = model_class, config.to_json_string(), padded, scenario.labels, seed
+    labels = scenario.labels
+    key = model_class, config.to_json_string(), padded, labels, seed
     if key not in _heard:
         sounds = sound_forms(names, config, ROWS, padded=padded, seed=seed)
-        _heard[key] = first_that_runs(
-            model_class, config, _answered(sounds, names, config, labels=scenario.labels)
-        )
-    given = {name: tensor.clone() for name, tensor in _heard[key].items()}
-    if padded and all(tensor.bool().all() for name, tensor in given.items() if "mask" in name):
+        forms = _answered(sounds, names, config, labels=labels)
+        _heard[key] = first_that_runs(model_class, config, forms)
+    heard = _heard[key]
+    given = {name: tensor.clone() for name, tensor in heard.items()}
+    masks = [tensor for name, tensor in given.items() if "mask" in name]
+    if padded and all(mask.bool().all() for mask in masks):
         raise CannotBuild("its forward takes no mask of a sound")
     answers = [given[name] for name in ("labels", "decoder_input_ids") if name in given]
-    return Inputs(given, tuple(torch.ones_like(each, dtype=torch.bool) for each in answers))
+    real = [torch.ones_like(answer, dtype=torch.bool) for answer in answers]
+    return Inputs(given, tuple(real))
 
 
 _heard: dict[Any, dict[str, Tensor]] = {}
@@ -301,18 +310,19 @@ def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, label
     lags = getattr(config, "lags_sequence", [0])
     lengths = {"past": config.context_length + max(lags)}
     # Where a decoder goes on from them, it reads them too.
-    if "future_values" in names and (labels or config.is_encoder_decoder):
+    is_read = labels or config.is_encoder_decoder
+    if is_read and "future_values" in names:
         after = [getattr(config, name, None) for name in ("prediction_length", "horizon_length")]
         lengths["future"] = next(length for length in after if length)
     channels = getattr(config, "num_input_channels", 1)
     shape = (channels,) if channels > 1 else ()
     given: dict[str, Tensor] = {}
-    for at, (time, length) in enumerate(lengths.items()):
-        given[f"{time}_values"] = draw_normal(seed + at, ROWS, length, *shape)
+    for draw, (time, length) in enumerate(lengths.items(), seed):
+        given[f"{time}_values"] = draw_normal(draw, ROWS, length, *shape)
         features = f"{time}_time_features"
         if features in names:
             number = config.num_time_features
-            given[features] = draw_normal(seed + at + 2, ROWS, length, number)
-    if "past_observed_mask" in names and "past_time_features" in names:
+            given[features] = draw_normal(draw + 2, ROWS, length, number)
+    if names >= {"past_observed_mask", "past_time_features"}:
         given["past_observed_mask"] = torch.ones_like(given["past_values"])
     return Inputs(given)

@@ -135,10 +135,13 @@ def _with_grids(names: frozenset[str], owner: PreTrainedConfig, seed: int) -> di
     if owner.model_type != "kimi_k25_vision":  # else they are not flattened
         shape = [math.prod(shape) * getattr(owner, "temporal_patch_size", 1)]
     patches = draw_normal(seed, sum(map(math.prod, GRIDS)), *shape)
-    given = {"hidden_states" if "hidden_states" in names else "pixel_values": patches}
+    pixels = "hidden_states" if "hidden_states" in names else "pixel_values"
+    grid = "grid_thw" if "grid_thw" in names else "image_grid_thw"
+    given = {pixels: patches}
     if "merge_sizes" in names:
         given["merge_sizes"] = torch.full((len(GRIDS),), 2)
-    return {**given, "grid_thw" if "grid_thw" in names else "image_grid_thw": torch.tensor(GRIDS)}
+    given[grid] = torch.tensor(GRIDS)
+    return given
 
 
 def _with_shapes(names: frozenset[str], owner: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
@@ -164,7 +167,8 @@ def _in_tiles(owner: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
     """Images of one tile to as many as there may be."""
     ratios = owner.supported_aspect_ratios
     chosen = torch.arange(ROWS * MEDIA).view(ROWS, MEDIA) % len(ratios)
-    tiles = torch.tensor([height * width for height, width in ratios])[chosen]
+    areas = [height * width for height, width in ratios]
+    tiles = torch.tensor(areas)[chosen]
     shape = (getattr(owner, "num_channels", 3), owner.image_size, owner.image_size)
     most = owner.max_num_tiles
     return {

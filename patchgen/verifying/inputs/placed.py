@@ -107,12 +107,14 @@ def put_into(text: Batch, placed: Placed, config: PreTrainedConfig) -> dict[str,
     types = torch.zeros_like(ids)
     places = [int(real.nonzero()[0]) + 1 for real in text.real]
     for block in placed.blocks:
-        row, begin = block.row, places[block.row]
-        end = begin + 1 + block.count
+        row = block.row
+        begin = places[row]
+        first = begin + 1
+        end = first + block.count
         ids[row, begin] = _find_border(config, block.kind, "start")
-        ids[row, begin + 1 : end] = block.token
+        ids[row, first:end] = block.token
         ids[row, end] = _find_border(config, block.kind, "end")
-        types[row, begin + 1 : end] = TYPES[block.kind]
+        types[row, first:end] = TYPES[block.kind]
         places[row] = end + 1
     return {"input_ids": ids, "mm_token_type_ids": types, "token_type_ids": types}
 
@@ -363,11 +365,17 @@ def _in_patches(
     channels = _first_of(vision, ("in_channels", "in_chans", "num_channels"), 3)
     times = _first_of(vision, ("temporal_patch_size", "patch_temporal"), 1)
     square = (channels, vision.patch_size, vision.patch_size)
-    grids = torch.tensor([GRIDS[kind]] * len(ROWS_OF))
+    number = len(ROWS_OF)
+    grids = torch.tensor([GRIDS[kind]] * number)
     patches = int(grids.prod(-1).sum())
-    merge = {name: torch.full((len(ROWS_OF),), 2) for name in names if name.endswith("merge_sizes")}
-    for shape in ((times * math.prod(square),), square):
-        yield Form({pixels: draw_normal(seed, patches, *shape), grid: grids, **merge})
+    sizes = {grid: grids}
+    for name in names:
+        if name.endswith("merge_sizes"):
+            sizes[name] = torch.full((number,), 2)
+    flat = (times * math.prod(square),)
+    for shape in (flat, square):
+        values = draw_normal(seed, patches, *shape)
+        yield Form({pixels: values, **sizes})
 
 
 def _first_of(config: PreTrainedConfig, names: Sequence[str], otherwise: int) -> int:

@@ -42,21 +42,25 @@ def draw_weights(model: nn.Module, seed: int = 0) -> None:
     """
     generator = torch.Generator().manual_seed(seed)
     saved = model.state_dict().keys()
-    zeros: list[tuple[str, Tensor]] = []
+    tensors = sorted(model.named_parameters())
     for name, buffer in sorted(model.named_buffers()):
-        if name in saved and buffer.is_floating_point() and not buffer.any():
-            zeros.append((name, buffer))
-    for name, tensor in (*sorted(model.named_parameters()), *zeros):
-        owner = model.get_submodule(name.rpartition(".")[0])
+        if name not in saved or not buffer.is_floating_point():
+            continue
+        if not buffer.any():
+            tensors.append((name, buffer))
+    for name, tensor in tensors:
+        path, _, own_name = name.rpartition(".")
+        owner = model.get_submodule(path)
         normal = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
-        tensor.copy_(_scaled(normal, owner, is_bias=name.endswith("bias")))
+        tensor.copy_(_scaled(normal, owner, is_bias=own_name.endswith("bias")))
 
 
 def _scaled(normal: Tensor, owner: nn.Module, *, is_bias: bool) -> Tensor:
     if is_bias:
         return 0.3 * normal
     has_inputs = isinstance(owner, nn.Linear | nn.modules.conv._ConvNd | nn.Embedding)
-    if normal.dim() <= 1 or (normal.shape[-1] == 1 and not has_inputs):
+    is_scale = normal.dim() <= 1 or (normal.shape[-1] == 1 and not has_inputs)
+    if is_scale:
         return 1 + 0.3 * normal.clamp(-3, 3)  # of a norm, or a scale: around one, and positive
     if isinstance(owner, nn.Embedding):
         return normal
@@ -187,8 +191,10 @@ def _of_one_text(queries: int, keys: int, lengths: dict[str, Any]) -> Tensor:
     if query_bounds is None or key_bounds is None:
         return torch.ones(1, 1, queries, keys, dtype=torch.bool)
     # Two numbers that are no text's: what is not read is not of one text either.
-    of_query = _text_of_places(queries, query_bounds, lengths.get("max_length_q"), unread=-1)
-    of_key = _text_of_places(keys, key_bounds, lengths.get("max_length_k"), unread=-2)
+    longest_query = lengths.get("max_length_q")
+    longest_key = lengths.get("max_length_k")
+    of_query = _text_of_places(queries, query_bounds, longest_query, unread=-1)
+    of_key = _text_of_places(keys, key_bounds, longest_key, unread=-2)
     is_own = of_query[:, None] == of_key[None, :]
     return is_own[None, None]
 

@@ -137,7 +137,7 @@ class Pair:
         with disk.scratch() as folder, of_weights.silence_progress():
             self.plain_parent.save_pretrained(folder)
             model, report = self.variant_class.from_pretrained(folder, output_loading_info=True)
-        missing = set(map(str, report["missing_keys"]))
+        missing = {*report["missing_keys"]}
         return tuple(name for name, _ in model.named_parameters() if name in missing)
 
     def of_parent(self) -> Pair:
@@ -396,7 +396,8 @@ def _mixed_parent(variant: Variant) -> ModuleType:
         of_variant = name_in_variant(node.name) if node.name.startswith(prefix) else node.name
         if of_variant in variant.replaced:
             imported = f"from {variant.module} import {of_variant} as {node.name}\n"
-            lines[first_line(node) - 1 : node.end_lineno] = [imported]
+            first = first_line(node) - 1
+            lines[first : node.end_lineno] = [imported]
     module = module_of(variant)
     # The text is in no file; Python and torch find it where they look for lines.
     mixed = ModuleType(f"{variant.parent}_with_{variant.name}")
@@ -404,19 +405,24 @@ def _mixed_parent(variant: Variant) -> ModuleType:
     mixed.__file__ = str(path.with_name(f"{mixed.__name__}.py"))
     linecache.cache[mixed.__file__] = (len(text), None, lines, mixed.__file__)
     sys.modules[mixed.__name__] = mixed
-    exec(compile("".join(lines), mixed.__file__, "exec", dont_inherit=True), vars(mixed))
+    code = compile("".join(lines), mixed.__file__, "exec", dont_inherit=True)
+    exec(code, vars(mixed))
     for value in [*vars(mixed).values()]:
         if not isinstance(value, type) or value.__module__ != mixed.__name__:
             continue
+        name = value.__name__
         bases = {base.__module__ for base in value.__mro__}
         if modeling_layers.__name__ in bases and "__init__" not in vars(value):
             _give_own_inner_model(value, mixed)
-        base = vars(module).get(name_in_variant(value.__name__), value)
-        if value.__name__.endswith("PreTrainedModel") and "_init_weights" in vars(base):
+        if not name.endswith("PreTrainedModel"):
+            continue
+        members = vars(vars(module).get(name_in_variant(name), value))
+        if "_init_weights" in members:
             # What it asks for are classes of the mixed module, by the variant's names.
             renamed = {name_in_variant(name): each for name, each in vars(mixed).items()}
             names = {**vars(module), **renamed, **vars(mixed)}
-            _initialize_as(value, inspect.unwrap(vars(base)["_init_weights"]), names)
+            initialize = inspect.unwrap(members["_init_weights"])
+            _initialize_as(value, initialize, names)
     return mixed
 
 

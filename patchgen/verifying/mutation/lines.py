@@ -73,15 +73,19 @@ def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
         return len(commonprefix([name[::-1], head[::-1]]))
 
     # LlamaMoeForCausalLM is LlamaForCausalLM: what is left of both without their common ending.
-    ending, theirs = max((same_ending(name), name) for name in (*classes, ""))
-    own_prefix, prefix = head[:-ending], theirs[:-ending]
-    renamed = re.sub(rf"\b(_?){own_prefix}(?=[A-Z])", rf"\g<1>{prefix}", text)
+    endings = [(same_ending(name), name) for name in (*classes, "")]
+    ending, theirs = max(endings)
+    own_prefix = head[:-ending]
+    prefix = theirs[:-ending]
+    pattern = rf"\b(_?){own_prefix}(?=[A-Z])"
+    renamed = re.sub(pattern, rf"\g<1>{prefix}", text)
+    their_lines = parent.split("\n")
     lines = renamed.split("\n")
-    matcher = difflib.SequenceMatcher(None, parent.split("\n"), lines, autojunk=False)
-    alike: set[int] = set()
+    matcher = difflib.SequenceMatcher(None, their_lines, lines, autojunk=False)
+    unlike = {*range(1, len(lines) + 1)}
     for _, first, size in matcher.get_matching_blocks():
-        alike.update(range(first + 1, first + size + 1))
-    return frozenset(range(1, len(lines) + 1)) - alike
+        unlike.difference_update(range(first + 1, first + size + 1))
+    return frozenset(unlike)
 
 
 # --- what can run

@@ -55,10 +55,14 @@ class Mutant:
         last = f"{right}\n".index("\n", self.end)
         before = right[first:last].split("\n")
         wrong = self.text(right)
-        after = wrong[first : last + len(wrong) - len(right)].split("\n")
+        wrong_last = last + len(wrong) - len(right)
+        after = wrong[first:wrong_last].split("\n")
         compared = difflib.ndiff(before, after)
         lines = [line.rstrip() for line in compared if line[0] != "?"]
-        changed = [at for at, line in enumerate(lines) if line.startswith(("+", "-"))]
+        changed = []
+        for at, line in enumerate(lines):
+            if line.startswith(("+", "-")):
+                changed.append(at)
         if not changed:
             return ""
         return "\n".join(lines[changed[0] : changed[-1] + 1])
@@ -261,6 +265,9 @@ _SHAPES = frozenset(
 _SYMMETRIC = "promote_types maximum minimum equal logical_and logical_or zip transpose".split()
 
 
+_WITH_A_VALUE = (ast.Assign, ast.Return, ast.AugAssign, ast.keyword)
+
+
 def _of_expression(node: ast.expr, site: Site) -> _Replaced:
     yield from _of_operator(node, site)
     yield from _of_value(node, site)
@@ -270,12 +277,15 @@ def _of_expression(node: ast.expr, site: Site) -> _Replaced:
             yield "condition negated", ast.UnaryOp(ast.Not(), node)
         yield "condition always true", ast.Constant(True)
         yield "condition always false", ast.Constant(False)
-    is_whole = isinstance(site.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword)
+    is_whole = isinstance(site.parent, _WITH_A_VALUE)
     if is_whole and _is_tensor(node, site.parent):
-        yield "detached", ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        detach = ast.Attribute(node, "detach", ast.Load())
+        yield "detached", ast.Call(detach, [], [])
+    if not site.is_argument:
+        return
+    name = getattr(node, "attr", "") or getattr(node, "id", "")
     is_optional = any(part in name for part in _OPTIONAL)
-    if site.is_argument and is_optional and not _is_asked_for(name, site.body):
+    if is_optional and not _is_asked_for(name, site.body):
         yield "argument is None", ast.Constant(None)
 
 
@@ -328,15 +338,17 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
         case ast.BinOp(right=right) if _is_size(node) or isinstance(right, ast.Dict | ast.DictComp):
             return
         case ast.BinOp(left=left, op=op, right=right):
+            sign = _sign(op)
             for other in _others(op):
-                yield f"{_sign(op)} becomes {_sign(other)}", ast.BinOp(left, other, right)
-            yield f"right of {_sign(op)} dropped", left
-            yield f"left of {_sign(op)} dropped", right
+                yield f"{sign} becomes {_sign(other)}", ast.BinOp(left, other, right)
+            yield f"right of {sign} dropped", left
+            yield f"left of {sign} dropped", right
             if isinstance(op, ast.Sub | ast.Div | ast.FloorDiv | ast.MatMult):
-                yield f"sides of {_sign(op)} swapped", ast.BinOp(right, op, left)
+                yield f"sides of {sign} swapped", ast.BinOp(right, op, left)
         case ast.Compare() if _is_about_none(node):
             # The other way round, or where others ask too, what is not there would be used.
-            asked = [ast.dump(each) for each in ast.walk(site.body)].count(ast.dump(node))
+            texts = [ast.dump(each) for each in ast.walk(site.body)]
+            asked = texts.count(ast.dump(node))
             refuses = any(isinstance(each, ast.Raise) for each in ast.walk(site.parent))
             is_none = isinstance(node.ops[0], ast.Is)
             is_other = site.field != "test" or not is_none
@@ -361,11 +373,13 @@ def _of_operator(node: ast.expr, site: Site) -> _Replaced:
                 yield f"without {ast.unparse(term)}", kept
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             if isinstance(operand, ast.Constant) and isinstance(operand.value, int):
-                yield "one less", ast.UnaryOp(ast.USub(), ast.Constant(operand.value + 1))
+                more = ast.Constant(operand.value + 1)
+                yield "one less", ast.UnaryOp(ast.USub(), more)
             if getattr(operand, "value", 0) != 100:  # the label that is ignored
                 yield "without minus", operand
-        case ast.UnaryOp(op=sign, operand=operand):
-            yield f"without {'not' if isinstance(sign, ast.Not) else '~'}", operand
+        case ast.UnaryOp(op=operator, operand=operand):
+            word = "not" if isinstance(operator, ast.Not) else "~"
+            yield f"without {word}", operand
         case ast.IfExp() if not _asks_for_none(node.test):
             yield "always the first", node.body
             yield "always the second", node.orelse
@@ -434,16 +448,17 @@ def _of_arguments(node: ast.Call, body: Function, source: Source) -> _Rewritten:
     for keyword in node.keywords:
         if keyword.arg == "device":  # a CPU has one
             continue
-        says = f"without {keyword.arg}=" if keyword.arg else f"without {source.of(keyword)}"
+        left_out = f"{keyword.arg}=" if keyword.arg else source.of(keyword)
         place = spans.index(source.span(keyword))
         start, end = spans[place]
         if place:
             start = spans[place - 1][1]  # the comma before it goes too
         elif len(spans) > 1:
             end = spans[1][0]  # or that behind it
-        yield says, (start, end), ""
+        yield f"without {left_out}", (start, end), ""
+    called = _called(node)
     # A class takes sizes of one weight, or parts of an output.
-    if _called(node) in _SYMMETRIC or _called(node)[:1].isupper():
+    if called in _SYMMETRIC or called[:1].isupper():
         return
     for place, (first, second) in enumerate(itertools.pairwise(node.args), 1):
         kind = _kind(first, body)

@@ -57,7 +57,8 @@ class Trace(Listener):
         return sum(len(shape) >= 3 and shape[-1] in keys for shape in self.softmaxes)
 
     def called(self, function: Any, args: Args, given: Given) -> None:
-        self.functions[getattr(function, "__name__", str(function))] += 1
+        name = getattr(function, "__name__", str(function))
+        self.functions[name] += 1
         before = len(self.softmaxes)
         if function is F.scaled_dot_product_attention:
             self.sdpa.append(sdpa_call(*args, **given))
@@ -65,11 +66,13 @@ class Trace(Listener):
         elif function in _SOFTMAXES:
             scores = args[0] if args else given["input"]
             if not is_projected(scores):
-                self.softmaxes.append(tuple(scores.shape))
+                shape = tuple(scores.shape)
+                self.softmaxes.append(shape)
         elif function is F.multi_head_attention_forward and given.get("need_weights", True):
             # A composition of torch's own, whose inner calls are not recorded.
             query, key, heads = args[0], args[1], args[4]
-            self.softmaxes.append((query.shape[1] * heads, query.shape[0], key.shape[0]))
+            shape = (query.shape[1] * heads, query.shape[0], key.shape[0])
+            self.softmaxes.append(shape)
         if len(self.softmaxes) > before:
             self.with_softmax.append(_calling_class())
 
@@ -245,7 +248,8 @@ class Work(Listener):
         factors = [each for each in args if isinstance(each, Tensor)][:2]
         if all(each.dtype == torch.float32 for each in factors):
             self.wide_flops += flops
-            self.grouped_flops += flops * (operation.overloadpacket.__name__ == "_grouped_mm")
+            if operation.overloadpacket.__name__ == "_grouped_mm":
+                self.grouped_flops += flops
 
 
 @dataclass(slots=True)

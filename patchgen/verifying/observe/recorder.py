@@ -127,11 +127,12 @@ def watch_saved(note: Callable[[Tensor], object]) -> Iterator[None]:
 
 def count_flops(operation: Any, args: Args, given: Given, out: Any) -> int:
     """The FLOPs of a product or an attention; 0 for other operations."""
-    if operation.overloadpacket in flop_registry:
+    operator = operation.overloadpacket
+    if operator in flop_registry:
         # torch's counter takes the dtype of a wider product for a shape.
         operands = [each for each in args if not isinstance(each, torch.dtype)]
-        return int(flop_registry[operation.overloadpacket](*operands, **given, out_val=out))
-    name = operation.overloadpacket.__name__
+        return int(flop_registry[operator](*operands, **given, out_val=out))
+    name = operator.__name__
     # A CPU has an attention of its own, which torch's counter does not know.
     if name == _CPU_ATTENTION:
         shapes = [tensor.shape for tensor in args[:3]]
@@ -142,12 +143,14 @@ def count_flops(operation: Any, args: Args, given: Given, out: Any) -> int:
     if name != "_grouped_mm":
         return 0
     left, right = args[:2]
+    width = right.shape[-1]
     ends = args[2] if len(args) > 2 else given["offs"]
     if isinstance(ends, FakeTensor):  # which has no value
-        return int(2 * left.numel() * right.shape[-1])
+        return int(2 * left.numel() * width)
     # Rows behind the last end are not computed.
     inner = left.shape[-1] if right.dim() == 3 else left.shape[-2]
-    return 2 * int(ends[-1]) * inner * right.shape[-1]
+    rows = int(ends[-1])
+    return 2 * rows * inner * width
 
 
 @contextmanager

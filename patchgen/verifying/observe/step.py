@@ -121,8 +121,9 @@ def _step(
 
 def _accumulated(model: PreTrainedModel, inputs: Inputs, scenario: Scenario) -> dict[str, Tensor]:
     """Micro-batches whose losses are of all labels, as `Trainer` makes them."""
-    rows = next(iter(inputs.given.values())).shape[0]
-    labelled = (inputs.given["labels"] != -100).sum()
+    rows = len(next(iter(inputs.given.values())))
+    is_labelled = inputs.given["labels"] != -100
+    labelled = is_labelled.sum()
     total = torch.zeros((), device=labelled.device)
     step = math.ceil(rows / scenario.accumulate)
     for first in range(0, rows, step):
@@ -197,10 +198,12 @@ def _random_sum(observed: Mapping[str, Tensor]) -> Tensor:
     """A scalar for classes without a loss: it depends on every output that has a gradient."""
     terms = []
     for i, (name, tensor) in enumerate(sorted(observed.items())):
-        if tensor.requires_grad and "hidden_states." not in name:
-            draw = torch.Generator().manual_seed(i)
-            factors = torch.randn(tensor.shape, generator=draw, dtype=torch.float64)
-            terms.append((tensor * factors.to(tensor)).mean())
+        if not tensor.requires_grad or "hidden_states." in name:
+            continue
+        draw = torch.Generator().manual_seed(i)
+        factors = torch.randn(tensor.shape, generator=draw, dtype=torch.float64)
+        weighted = tensor * factors.to(tensor)
+        terms.append(weighted.mean())
     return torch.stack(terms).sum()
 
 

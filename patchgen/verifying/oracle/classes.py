@@ -56,9 +56,11 @@ def class_differences(meaning: Meaning, flat: ModuleType) -> Iterator[str]:
     for name, ours in list(vars(flat).items()):
         if getattr(ours, "__module__", None) != flat.__name__ or ours.__name__ != name:
             continue
-        # Nothing is known of a helper, such as a parent that stays.
-        meant = [each for each in meaning.values_of(name) if meaning.name_of(each) is not None]
-        differences = [list(_definition_differences(meaning, each, ours)) for each in meant]
+        differences = []
+        for meant in meaning.values_of(name):
+            # Nothing is known of a helper, such as a parent that stays.
+            if meaning.name_of(meant) is not None:
+                differences.append([*_definition_differences(meaning, meant, ours)])
         for what in min(differences, key=len, default=[]):
             yield f"{name}{what}"
 
@@ -79,7 +81,8 @@ def _class_differences(meaning: Meaning, meant: type, flat: type) -> Iterator[st
     lost = [each for each in _bases(meaning, meant, flat) if each not in bases]
     if lost:
         yield f" lacks the base {', '.join(lost)}"
-    theirs, ours = _members(meant), _members(flat)
+    theirs = _members(meant)
+    ours = _members(flat)
     for name in sorted(theirs.keys() - ours.keys()):
         # What a decorator gave the class goes where the decorator does.
         home = getattr(theirs[name], "__module__", None) or ""

@@ -58,16 +58,19 @@ class Method:
         parameters = ["__class__"]
         for number in range(len(self.names)):
             parameters.append(f"_names{number}")
-        tree: Any = ast.parse(f"def make({', '.join(parameters)}): return {self.node.name}")
+        signature = ", ".join(parameters)
+        tree: Any = ast.parse(f"def make({signature}): return {self.node.name}")
         tree.body[0].body.insert(0, self.node)
         text = ast.unparse(tree)
         module = sys.modules[self.module]
         # Beside the module's own file: transformers reads the model's name from its path.
         own = Path(str(module.__file__))
         file = str(own.with_name(f"{own.stem}_edited_{next(_NUMBERS)}.py"))
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        lines = text.splitlines(keepends=True)
+        linecache.cache[file] = (len(text), None, lines, file)
         made: dict[str, Any] = {}
-        exec(compile(text, file, "exec", dont_inherit=True), vars(module), made)
+        code = compile(text, file, "exec", dont_inherit=True)
+        exec(code, vars(module), made)
         return made["make"](self.owner, *self.names)
 
 
@@ -91,9 +94,9 @@ def make_edits(cls: type, originals: Originals) -> None:
         callables = [inspect.unwrap(value) for value in vars(owner).values() if callable(value)]
         for declared in callables:
             if isinstance(declared, Edit):
-                key = (owner, declared.method)
-                method = made.get(key) or _next(cls, owner, declared.method, made)
-                made[key] = _edited(declared, method, originals)
+                name = declared.method
+                method = made.get((owner, name)) or _next(cls, owner, name, made)
+                made[owner, name] = _edited(declared, method, originals)
     before: dict[type, dict[str, Method]] = defaultdict(dict)  # by the base that they stand before
     for (owner, name), method in made.items():
         if owner is cls:
@@ -101,19 +104,23 @@ def make_edits(cls: type, originals: Originals) -> None:
             _METHODS[cls, name] = method
             continue
         base = next(base for base in cls.__bases__ if issubclass(base, owner))
-        between = base.__mro__[: base.__mro__.index(owner)]
+        order = base.__mro__
+        between = order[: order.index(owner)]
         # An edited base of the file's own has it, as it was made.
-        if not any(name in vars(each) for each in between):
+        is_made = any(name in vars(each) for each in between)
+        if not is_made:
             before[base][name] = method
     fronts: dict[type, type] = {}
     for base, methods in before.items():
         members = {name: method.compiled() for name, method in methods.items()}
-        fronts[base] = type(base.__name__, (base,), members)
-        fronts[base].__module__ = base.__module__
+        front = type(base.__name__, (base,), members)
+        front.__module__ = base.__module__
+        fronts[base] = front
         for name, method in methods.items():
-            _METHODS[fronts[base], name] = method
+            _METHODS[front, name] = method
     if fronts:
-        cls.__bases__ = tuple(fronts.get(base, base) for base in cls.__bases__)
+        bases = [fronts.get(base, base) for base in cls.__bases__]
+        cls.__bases__ = tuple(bases)
 
 
 def _next(cls: type, owner: type, name: str, made: Mapping[tuple[type, str], Method]) -> Method:
@@ -133,7 +140,8 @@ def _written(cls: type, name: str) -> Method:
     """A method as its file has it."""
     file = sys.modules[cls.__module__].__file__
     text = "".join(linecache.getlines(str(file)))
-    for node in ast.parse(text).body:
+    tree = ast.parse(text)
+    for node in tree.body:
         if not isinstance(node, ast.ClassDef) or node.name != cls.__name__:
             continue
         for member in reversed(node.body):
@@ -148,7 +156,8 @@ def _written(cls: type, name: str) -> Method:
 def _edited(declared: Edit, method: Method, originals: Originals) -> Method:
     function = inspect.unwrap(declared.declaration)
     assert isinstance(function, FunctionType)
-    node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    text = textwrap.dedent(inspect.getsource(function))
+    node = ast.parse(text).body[0]
     assert isinstance(node, Function)
     number = len(method.names)
     names = Names(function.__globals__)

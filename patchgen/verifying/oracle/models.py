@@ -143,7 +143,8 @@ def _other_modules(
 
 def _different(what: str, expected: dict[str, Tensor], found: dict[str, Tensor]) -> Iterator[str]:
     """The first tensor that is not the same, and how many are not."""
-    if names := sorted(expected.keys() ^ found.keys()):
+    names = sorted(expected.keys() ^ found.keys())
+    if names:
         side = "the modular file's" if names[0] in expected else "the flat file's"
         yield f"{what} {names[0]} is {side} alone"
         return
@@ -154,9 +155,11 @@ def _different(what: str, expected: dict[str, Tensor], found: dict[str, Tensor])
         allowed = NEAR_ZERO * largest if name in gradients else 0.0
         if not _are_equal(tensor, found[name], allowed):
             wrong.append(name)
-    if wrong:
-        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        yield f"{what} {wrong[0]} is not what Python computes{more}"
+    if not wrong:
+        return
+    more = len(wrong) - 1
+    others = f", and {more} more" if more else ""
+    yield f"{what} {wrong[0]} is not what Python computes{others}"
 
 
 def _largest(tensor: Tensor) -> float:

@@ -497,13 +497,17 @@ class Modular(Running):
 
     def describe(self, node: ast.ClassDef) -> None:
         """Give a class its parent's docstring, which transformers reads, and Python does not."""
-        if ast.get_docstring(node) is None:
-            bases = [eval(ast.unparse(base), vars(self.module)) for base in node.bases]
-            texts = [getattr(base, "__doc__", None) for base in bases if self.meaning.is_own(base)]
-            written = [text for text in texts if text]
-            if written:
-                node.body.insert(0, ast.Expr(ast.Constant(written[-1])))
-                ast.fix_missing_locations(node)
+        if ast.get_docstring(node) is not None:
+            return
+        docstring = ""
+        for base in node.bases:
+            parent = eval(ast.unparse(base), vars(self.module))
+            if self.meaning.is_own(parent):
+                docstring = getattr(parent, "__doc__", None) or docstring
+        if docstring:
+            statement = ast.Expr(ast.Constant(docstring))
+            node.body.insert(0, statement)
+            ast.fix_missing_locations(node)
 
     def execute_well(self, node: ast.stmt) -> None:
         """A base that another base inherits does not stand before it: its members do."""
