@@ -157,7 +157,8 @@ def _make_draft(steps: Steps, path: Path, env: Environment, settings: Settings) 
     texts = unfinished.request.texts.values()
     letters = sum(len(text.opening) + len(text.body) for text in texts)
     if letters > OUTPUT and not is_unlimited():
-        raise exceeded(at, f"gives {letters:,} letters of code; the limit is {OUTPUT:,}")
+        what = f"gives {letters:,} letters of code; the limit is {OUTPUT:,}"
+        raise exceeded(at, what)
 
     def finish(formatted: Mapping[str, str]) -> Flattened:
         with _quote_syntax_errors(path, env), limit_work(at):
@@ -186,14 +187,15 @@ def _quote_syntax_errors(path: Path, env: Environment) -> Iterator[None]:
 
 def _name_import(problem: Problem, path: Path, env: Environment) -> Problem:
     """`problem` at the import by which the file at `path` brings the one that it is about."""
-    shown = env.display_path(path.parent.resolve() / path.name)
+    shown = _show(path, env)
     if problem.at.path == shown or not problem.at.line:
         return problem
     stem = problem.at.path.rpartition("/")[2].removesuffix(".py")
     at = Location(shown, 1, 1)
     modular = index(read_source(path, "", shown, allow_bidi=env.allow_bidi))
     for item in modular.imports:
-        if stem in (item.name, item.module.rpartition(".")[2]):
+        file = item.module.rpartition(".")[2]
+        if stem in (item.name, file):
             at = modular.source.at(item.line, item.column)
     return problem.carried_by(at)
 
@@ -202,11 +204,19 @@ def _quote_line(problem: Problem, path: Path, env: Environment) -> Problem:
     """`problem`, if it is one of syntax, with the line that it is about, and a mark below it."""
     if problem.code != "PG006" or not problem.what.startswith("is not valid Python"):
         return problem
-    is_own = env.display_path(path.parent.resolve() / path.name) == problem.at.path
-    for file in [path] if is_own else [root / problem.at.path for root in env.roots]:
+    files = [root / problem.at.path for root in env.roots]
+    if problem.at.path == _show(path, env):
+        files = [path]
+    for file in files:
         if env.look("file", str(file)):
             lines = read_source(file, allow_bidi=env.allow_bidi).lines
             number = problem.at.line
             # An error at the end of the file is reported on the line behind the last one.
-            return point_at(problem, lines[number - 1].rstrip("\n") if number <= len(lines) else "")
+            line = lines[number - 1].rstrip("\n") if number <= len(lines) else ""
+            return point_at(problem, line)
     return problem
+
+
+def _show(path: Path, env: Environment) -> str:
+    """What messages call the file at `path`, which may be a link."""
+    return env.display_path(path.parent.resolve() / path.name)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -164,7 +165,7 @@ def check_statements(index: ModuleIndex, is_carried: Callable[[Import], bool]) -
     """Statements that may not stand at the top level of a file, and names that two of them bind."""
     body = list_run(parse(index.source))
     yield from _Suite(index, is_carried).check(body, guarded=False)
-    for before, node in zip(body, body[1:], strict=False):
+    for before, node in itertools.pairwise(body):
         if node.lineno == before.end_lineno:
             yield _find(node, "two statements on one line", "give each a line of its own")
     for name in index.names:
@@ -173,7 +174,8 @@ def check_statements(index: ModuleIndex, is_carried: Callable[[Import], bool]) -
         if again and not _may_bind_again(index, name, is_carried):
             hint = "bind it once; import what it takes the place of under another name"
             what = f"{name} is bound here and on line {first.first}"
-            yield again[0].first, 0, what, hint
+            line = again[0].first
+            yield line, 0, what, hint
 
 
 def _may_bind_again(index: ModuleIndex, name: str, is_carried: Callable[[Import], bool]) -> bool:
@@ -186,8 +188,10 @@ def _may_bind_again(index: ModuleIndex, name: str, is_carried: Callable[[Import]
         return False
     if binders[-1].kind == "import":
         return not index.is_read_between(name)
-    imports = [item for block in binders for item in block.imports if item.bound == name]
-    return not any(map(is_carried, imports))
+    for block in binders:
+        if any(item.bound == name and is_carried(item) for item in block.imports):
+            return False
+    return True
 
 
 def _import_alike(first: Block, second: Block, name: str) -> bool:
@@ -390,12 +394,14 @@ def _find_functions(tree: ast.Module) -> tuple[set[int], set[int]]:
     for node in walk(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() if id(node) not in inside:
-                inside |= {id(part) for statement in node.body for part in walk(statement)}
+                for statement in node.body:
+                    inside.update(map(id, walk(statement)))
             case ast.Lambda(body=value):
-                inside |= {id(part) for part in walk(value)}
+                inside.update(map(id, walk(value)))
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
                 if name in _TAKES_A_NAME:
-                    harmless |= {id(part) for argument in args for part in walk(argument)}
+                    for argument in args:
+                        harmless.update(map(id, walk(argument)))
     return inside, harmless
 
 
@@ -404,7 +410,9 @@ def _check_indentation(index: ModuleIndex, tree: ast.Module) -> Iterator[Finding
     in_strings: set[int] = set()
     for node in walk(tree):
         if isinstance(node, ast.Constant | ast.JoinedStr):
-            in_strings.update(range(node.lineno + 1, (node.end_lineno or 0) + 1))
+            start = node.lineno + 1
+            end = node.end_lineno or 0
+            in_strings.update(range(start, end + 1))
     for number, line in enumerate(index.source.lines, start=1):
         if number not in in_strings and _ODD_INDENTATION.match(line.rstrip("\n")):
             yield number, 0, "a line that is not indented by spaces", "indent it by spaces"
@@ -458,8 +466,9 @@ def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Find
         if short not in RULES and short not in decorators:
             hint = "name it under `decorators` in the configuration, or leave it out"
             yield _find(decorator, f"the decorator {short} of a class that is merged", hint)
-        if "slots" in ast.unparse(decorator) or "kw_only" in ast.unparse(decorator):
-            yield _find(decorator, ast.unparse(decorator), "use it without that option")
+        written = ast.unparse(decorator)
+        if "slots" in written or "kw_only" in written:
+            yield _find(decorator, written, "use it without that option")
     if getattr(node, "type_params", []):
         yield node.lineno, node.col_offset, "type parameters", "derive from typing.Generic"
     for base in node.bases:

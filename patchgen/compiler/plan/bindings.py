@@ -122,14 +122,15 @@ class Bindings:
         if not _imports_of(last, name):
             return last
         items = [item for block in binders for item in _imports_of(block, name)]
+        item = items[-1]
         if not last.is_guarded:
-            return items[-1]
+            return item
         # `try: import x` and `except ImportError: x = None`.  What is flattened may also be
         # missing, and Python would then go on in `except ImportError:`.
-        symbols = {str(self.imported_symbol(module, item)) for item in items}
+        symbols = {str(self.imported_symbol(module, each)) for each in items}
         is_one = len(symbols) == 1 and all(block.imports for block in binders)
-        target = self.imported_symbol(module, items[-1]).module
-        return items[-1] if is_one and not self.flatten_scope.flattens(target) else last
+        target = self.imported_symbol(module, item).module
+        return item if is_one and not self.flatten_scope.flattens(target) else last
 
     def counts(self, module: ModuleIndex, item: Import) -> bool:
         """Whether no later statement of `module` rebinds the name that `item` imports."""

@@ -32,7 +32,7 @@ from patchgen.compiler.plan.prefixes import (
     model_prefix,
 )
 from patchgen.compiler.plan.words import is_edit, removed_name
-from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import (
     Location,
@@ -218,7 +218,8 @@ def _declare_all(context: _Context) -> list[Declaration]:
 
 def _declare(layer: ModuleIndex, name: str, context: _Context) -> Declaration:
     """One declaration: merged as far as that can be, else with the reason in `why`."""
-    bindings, lineages = context.bindings, context.lineages
+    bindings = context.bindings
+    lineages = context.lineages
     symbol = Symbol(layer.source.module, name)
     block = layer.definition(name)
     assert block is not None
@@ -230,8 +231,9 @@ def _declare(layer: ModuleIndex, name: str, context: _Context) -> Declaration:
     unknown = [problem for problem in asked if problem is not None]
     chain, rest, obstacle = split(symbol, bases, lineages, context.modules, at)
     # A class belongs into the file that its parents are in: `LlamaConfig` into a configuration.
-    kinds = [kind for parent in chain[1:] if (kind := kind_of_module(parent.module))]
-    kind = [*kinds, MODELING if len(chain) > 1 else kind_of_class(name)][0]
+    kind = MODELING if len(chain) > 1 else kind_of_class(name)
+    for parent in reversed(chain[1:]):
+        kind = kind_of_module(parent.module) or kind
     merged = Declaration(symbol, at, bases, chain, rest, kind, chain[1:])
     if not merged.is_merged:
         # A class over one of its own file may call what is merged into that one.
@@ -275,12 +277,12 @@ def _find_bases(declared: list[Declaration], context: _Context) -> dict[str, str
     shown_by: dict[str, str] = {}
     following = [*_find_namesakes(declared, context), *_find_replaced_classes(context)]
     for name, at, kind, followed in following:
-        if kind not in bases:
-            bases[kind] = followed
-            shown_by[kind] = f"{name} (line {at.line})"
+        base = bases.setdefault(kind, followed)
+        shown = f"{name} (line {at.line})"
+        other = shown_by.setdefault(kind, shown)
         # Two models in one file would need two outputs of one kind.
-        if bases[kind] != followed:
-            what = f"{name} makes a variant of {followed}, {shown_by[kind]} one of {bases[kind]}"
+        if base != followed:
+            what = f"{name} makes a variant of {followed}, {other} one of {base}"
             raise PatchgenError("PG112", at, what, "write a modular file for each")
     return bases
 
@@ -309,16 +311,18 @@ def _find_replaced_classes(context: _Context) -> Iterator[tuple[str, Location, s
     A class over another one of that model has the name by chance.
     """
     modular = context.layers[0]
+    source = modular.source
     parents = list_parents(modular, context.bindings)
     for block in modular.blocks:
+        at = source.at(block.first)
         imported = {item.bound for item in block.imports}
         for name in block.defines:
+            symbol = Symbol(source.module, name)
             for module, index in parents.items():
-                derived = context.lineages.mro(Symbol(modular.source.module, name), Location(""))
+                derived = context.lineages.mro(symbol, Location(""))
                 is_by_chance = any(ancestor.module == module for ancestor in derived)
                 if name in index.classes and name not in imported and not is_by_chance:
-                    kind = kind_of_module(module) or MODELING
-                    yield name, modular.source.at(block.first), kind, module
+                    yield name, at, kind_of_module(module) or MODELING, module
 
 
 def _find_prefixes(
@@ -337,8 +341,9 @@ def _find_prefixes(
             # The file or the folder of `transformers.models.gpt2.modeling_gpt2` names the model.
             folder, _, file = module.rpartition(".")
             classes = context.bindings.env.index(module, base.at).classes
-            stems = file.partition("_")[2], folder.rpartition(".")[2]
-            model = model_prefix(stems[0], classes) or model_prefix(stems[1], classes)
+            file_stem = file.partition("_")[2]
+            folder_stem = folder.rpartition(".")[2]
+            model = model_prefix(file_stem, classes) or model_prefix(folder_stem, classes)
             prefix = derive(name, base.symbol.name, model)
             # Without a pair, the classes of this module keep their names.
             pairs.setdefault(module, []).extend([prefix] if prefix else [])
@@ -387,7 +392,10 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
 
 def list_parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]:
     """The modules of models that the file imports, or imports names from, in order."""
-    guarded = {item for block in modular.blocks if block.kind == "guard" for item in block.imports}
+    guarded: set[Import] = set()
+    for block in modular.blocks:
+        if block.kind == "guard":
+            guarded.update(block.imports)
     parents: dict[str, ModuleIndex] = {}
     for item in modular.imports:
         at = modular.source.at(item.line, item.column)
@@ -396,7 +404,8 @@ def list_parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIn
         # A module that may be missing is imported under a condition.
         is_missing = bindings.env.path(module) is None and item in guarded
         # A modular file declares a variant of a third file; a part adds to a model.
-        is_model = not module.rpartition(".")[2].startswith("modular_") and not is_part(module)
+        file = module.rpartition(".")[2]
+        is_model = not file.startswith("modular_") and not is_part(module)
         if is_missing or not is_model or not bindings.flatten_scope.flattens(module):
             continue
         # A misspelt import is an error of its own.

@@ -63,7 +63,8 @@ class _Finder:
         nearer = list(takewhile(lambda each: self._place(each) != base.symbol, ancestors))
         if len(nearer) in (0, len(ancestors)):
             return False
-        if declaration.bases.index(base) < declaration.bases.index(other):
+        bases = declaration.bases
+        if bases.index(base) < bases.index(other):
             own = self._lineages.mro(base.symbol, base.at)
             before = self._members(each for each in own if each not in ancestors)
             shared = sorted(before & self._members(nearer))

@@ -48,7 +48,8 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
         # `Generic[T]` has the bases of Generic; `*BASES` is no expression by itself.
         if written.endswith("]") and not written.startswith("*"):
             node = ast.parse(written, mode="eval").body
-            dotted = ast.unparse(node.value) if isinstance(node, ast.Subscript) else written
+            if isinstance(node, ast.Subscript):
+                dotted = ast.unparse(node.value)
         # A call or a condition would have to run.
         if not all(part.isidentifier() for part in dotted.split(".")):
             hint = "name the class, or assign it to a name at module level in its own file"
@@ -99,10 +100,12 @@ class Lineages:
     def direct_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:
         """The bases of a class whose file may be read, else None."""
         if symbol not in self._bases:
-            env, scope = self.bindings.env, self.bindings.flatten_scope
+            module = symbol.module
+            env = self.bindings.env
+            scope = self.bindings.flatten_scope
             self._bases[symbol] = None
-            if scope.knows_bases_of(symbol.module) and env.path(symbol.module) is not None:
-                index = env.index(symbol.module, at)
+            if scope.knows_bases_of(module) and env.path(module) is not None:
+                index = env.index(module, at)
                 block = index.definition(symbol.name)
                 # An alias or a factory: `check_class_statement` reports it where it matters.
                 if block is not None and block.kind == "class":
@@ -133,8 +136,9 @@ def c3(sequences: Sequence[Sequence[T]]) -> tuple[T, ...] | None:
         heads = [row[0] for row in rows if not any(row[0] in other[1:] for other in rows)]
         if not heads:
             return None
-        merged.append(heads[0])
-        rows = [[each for each in row if each != heads[0]] for row in rows]
+        head = heads[0]
+        merged.append(head)
+        rows = [[each for each in row if each != head] for row in rows]
         rows = [row for row in rows if row]
     return tuple(merged)
 

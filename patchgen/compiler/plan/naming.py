@@ -102,14 +102,16 @@ class Naming:
     def _may_be_apart(self, symbol: Symbol) -> bool:
         module = symbol.module
         # What the modular file defines, and the file that it changes, have the first right.
-        is_followed = module in {*self.plan.modules, *self.plan.bases.values()}
-        is_carried = self.bindings.flatten_scope.flattens(module) and symbol not in self.apart
-        if is_followed or not is_carried:
+        if module in {*self.plan.modules, *self.plan.bases.values()}:
             return False
-        binders = self.bindings.env.index(module, _NOWHERE).blocks_that_bind(symbol.name)
+        if symbol in self.apart or not self.bindings.flatten_scope.flattens(module):
+            return False
+        index = self.bindings.env.index(module, _NOWHERE)
         # A statement of another form, or one that binds more, cannot be renamed alone.
-        kinds = {"class", "def", "assign"}
-        return all(b.kind in kinds and b.defines == (symbol.name,) for b in binders)
+        for block in index.blocks_that_bind(symbol.name):
+            if block.kind not in {"class", "def", "assign"} or block.defines != (symbol.name,):
+                return False
+        return True
 
     @per_object
     def _resolve(
@@ -131,11 +133,12 @@ class Naming:
         Only the modular code means the parent's; all other code gets the new one.  None for any
         other definition, and for a class that is merged.
         """
-        is_of_parent = symbol.module in self.plan.parents and not self._is_class(symbol)
-        if not is_of_parent and self.plan.subclass_of(symbol) is None:
+        plan = self.plan
+        is_of_parent = symbol.module in plan.parents and not self._is_class(symbol)
+        if not is_of_parent and plan.subclass_of(symbol) is None:
             return None
         # Without the subclass, this is what code of its own module would find.
-        place = self._find(symbol, symbol.module in self.plan.modules, True)
+        place = self._find(symbol, symbol.module in plan.modules, True)
         if place.key is None or place.key == symbol:
             return None
         return self._private(symbol, place.name)
@@ -155,7 +158,11 @@ class Naming:
         modules = sorted({*self.plan.modules, *self.plan.parents, symbol.module})
         indexes = [find_index(module, self.plan.layers, self.bindings) for module in modules]
         text = "".join(index.source.text for index in indexes)
-        ending = "_PARENT" if name.isupper() else "_parent" if name.islower() else "Parent"
+        ending = "Parent"
+        if name.isupper():
+            ending = "_PARENT"
+        elif name.islower():
+            ending = "_parent"
         wanted = f"_{name.lstrip('_')}{ending}"
         # Each layer can have a parent of this name: the number tells them apart.  Steps of as many
         # as there are layers never meet the number of another layer.
@@ -172,16 +179,19 @@ class Naming:
         """The class names that code of `module` may mention in strings, with what they become."""
         home = module.source.module
         package = home.rpartition(".")[0]
+        prefixes = self.plan.prefixes
         symbols: list[Symbol] = []
-        for parent in self.plan.prefixes:
+        for parent in prefixes:
             # A configuration's docstring shows the model that it configures.
             if parent.rpartition(".")[0] == package:
                 classes = self.bindings.env.index(parent, _NOWHERE).classes
                 symbols += [Symbol(parent, name) for name in classes]
         symbols += [self.bindings.imported_symbol(module, item) for item in module.imports]
-        # Only classes of a source get other names.
-        sources = [symbol for symbol in symbols if symbol.module in self.plan.prefixes]
-        renames = {each.name: self.resolve(each, home).name for each in sources if each.name}
+        renames = {}
+        for symbol in symbols:
+            # Only classes of a source get other names.
+            if symbol.name and symbol.module in prefixes:
+                renames[symbol.name] = self.resolve(symbol, home).name
         return {old: new for old, new in renames.items() if old != new}
 
     @per_object
@@ -199,7 +209,8 @@ class Naming:
 
     def _find(self, symbol: Symbol, from_layer: bool, from_its_own: bool) -> Resolution:
         """As `resolve`, where no parent is put aside."""
-        module, name = symbol.module, symbol.name
+        module = symbol.module
+        name = symbol.name
         imported = Resolution(None, self._spell_import(symbol) if symbol in self.apart else name)
         # A module itself is always imported.
         if not name:

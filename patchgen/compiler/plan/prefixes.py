@@ -145,7 +145,8 @@ def agree(pairs: Sequence[Prefix]) -> Prefix | None:
         olds.update(prefix.olds)
     # The longest first: `Mamba2` before `Mamba`.
     longest_first = sorted(olds, key=lambda old: (-len(old), old))
-    return Prefix(tuple(longest_first), chosen[0].new, chosen[0].why)
+    first = chosen[0]
+    return Prefix(tuple(longest_first), first.new, first.why)
 
 
 def _find_common_suffix(a: str, b: str) -> str:

@@ -57,8 +57,10 @@ def _are_copies(a: Symbol, b: Symbol, naming: Naming, assumed: Pairs) -> bool:
         is_flattened = bindings.flatten_scope.flattens(symbol.module)
         if not is_flattened or not bindings.env.path(symbol.module):
             return False
-    first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)
-    one, other = first.definition(a.name), second.definition(b.name)
+    first = bindings.env.index(a.module, _NOWHERE)
+    second = bindings.env.index(b.module, _NOWHERE)
+    one = first.definition(a.name)
+    other = second.definition(b.name)
     # Two classes of one text are still two: `isinstance` tells them apart.
     if one is None or other is None or one.text != other.text or one.kind == "class":
         return False
