@@ -180,7 +180,8 @@ class _Conversion:
 
         @functools.cache
         def needs(name: str) -> frozenset[str]:
-            return self._of_kind(graph.needs(graph.nodes[name].words.all) - {name}, graph, kind)
+            words = graph.nodes[name].words.all
+            return self._of_kind(graph.needs(words) - {name}, graph, kind)
 
         # The classes of the modular file have places of their own.
         blocks = self.facts.blocks.values()
@@ -213,8 +214,9 @@ class _Conversion:
         above = ClassText(renamed, text(node.block.leading), text(node.block.text))
         child = ClassText(block.name, block.leading, block.text)
         docs = self._docs(block.name, renamed)
+        within = functools.partial(self._within, block)
         try:
-            return merge_class(child, above, base, docs, functools.partial(self._within, block))[0]
+            return merge_class(child, above, base, docs, within)[0]
         except SyntaxError:
             # Only here are the insides of a parent's class parsed.  To parse the whole file gives
             # an error with its place.
@@ -238,14 +240,17 @@ class _Conversion:
         body = _with_first(self.bodies.get(kind, {}))
         imports = self._imports(body, kind, end)
         # This file must load without torchvision, which the other image processor imports.
-        if kind == "image_processing_pil" and (image := self.bodies.get("image_processing")):
+        image = self.bodies.get("image_processing")
+        if kind == "image_processing_pil" and image:
             copied = _with_copies(body, _with_first(image), imports)
             if len(copied) > len(body):
                 body = copied
                 imports = self._imports(copied, kind, end)
-        top = header("/".join(self.path.parts[-3:]), self.facts.header)
-        text = "".join(piece.text for piece in body.values())
-        return Output(kind, top + imports + text + end)
+        shown = "/".join(self.path.parts[-3:])
+        top = header(shown, self.facts.header)
+        definitions = "".join(piece.text for piece in body.values())
+        text = top + imports + definitions + end
+        return Output(kind, text)
 
     def _imports(self, body: Body, kind: str, end: str) -> str:
         # `__getattr__` at the end calls an imported function.
@@ -289,11 +294,12 @@ def _with_copies(imaging: Body, image: Body, imports: str) -> Body:
     (conditional_detr).
     """
     pieces = list(imaging.items())
+    order = list(image)
     for names in _IMAGING_IMPORT.findall(imports):
         for name in re.split(r"[,\s]+", names):
             # What the other file does not define stays an import.
             if name in image:
-                index = list(image).index(name)
+                index = order.index(name)
                 value = index < len(pieces) and not _DEFINITION.match(pieces[index][1].text)
                 pieces.insert(index + value, (name, image[name]))
     return _with_first(dict(pieces))
@@ -306,13 +312,14 @@ def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
     list are lost.
     """
     value = _value(text)
+    if not isinstance(value, ast.List):
+        return {}
     names: dict[str, list[str]] = {}
-    if isinstance(value, ast.List):
-        for item in value.elts:
-            match item:
-                # An entry that is no text names nothing that could be routed.
-                case ast.Constant(value=str(name)):
-                    names.setdefault(route(name), []).append(ast.unparse(item))
+    for item in value.elts:
+        match item:
+            # An entry that is no text names nothing that could be routed.
+            case ast.Constant(value=str(name)):
+                names.setdefault(route(name), []).append(ast.unparse(item))
     return {kind: f"{leading}__all__ = [{', '.join(items)}]\n" for kind, items in names.items()}
 
 

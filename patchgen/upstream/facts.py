@@ -126,7 +126,8 @@ def _statements(source: Source) -> Iterator[tuple[ast.stmt, str | None, str]]:
     below included.  None stands above the first.
     """
     body, ends = _parsed(source)
-    lines, done = source.lines, 0
+    lines = source.lines
+    done = 0
     for index, statement in enumerate(body):
         first = first_line(statement)
         if first <= done:

@@ -199,12 +199,15 @@ def own_order(names: Set[str], modular: Graph) -> list[str]:
     """
     origins = modular.origins
     # Sorted names, because the order of a set differs from run to run.
-    sources = list(dict.fromkeys(origins[name] for name in sorted(names) if name in origins))
+    used = [origins[name] for name in sorted(names) if name in origins]
+    sources = list(dict.fromkeys(used))
 
     def rank(name: str) -> tuple[float, float, str]:
         source = origins.get(name)
-        group = len(sources) if source is None else sources.index(source)
-        return (group, *(source or modular).rank(name))
+        if source is None:
+            return (len(sources), *modular.rank(name))
+        group = sources.index(source)
+        return (group, *source.rank(name))
 
     return sorted(names, key=rank)
 
@@ -218,11 +221,14 @@ def inherited_order(names: Set[str], parent: Graph, modular: Graph, needs: Needs
     classes.sort(key=parent.rank)
     listed: dict[str, None] = {}
     for name in classes:
-        required = needs(name) & (names - listed.keys())
+        missing = names - listed.keys()
+        required = needs(name) & missing
         # Places in two files cannot be compared: the parent's definitions come first.
         of_parent = required & parent.positions.keys()
-        listed |= dict.fromkeys(sorted(of_parent, key=parent.rank))
-        listed |= dict.fromkeys(sorted(required - of_parent, key=modular.rank))
+        first = sorted(of_parent, key=parent.rank)
+        listed |= dict.fromkeys(first)
+        remaining = required - of_parent
+        listed |= dict.fromkeys(sorted(remaining, key=modular.rank))
         listed[name] = None
     rest = names - listed.keys()
     of_modular = rest & modular.positions.keys()
@@ -230,7 +236,8 @@ def inherited_order(names: Set[str], parent: Graph, modular: Graph, needs: Needs
     # it happens to be.
     others = sorted(rest - of_modular, reverse=True)
     others.sort(key=lambda name: parent.rank(name)[0])
-    return [*listed, *others, *sorted(of_modular, key=modular.rank)]
+    last = sorted(of_modular, key=modular.rank)
+    return [*listed, *others, *last]
 
 
 def reached(start: Iterable[str], parent: Graph, needs: Needs, placed: Set[str]) -> set[str]:
@@ -326,6 +333,7 @@ def _choose_renaming(
     # Without a class of its own, the file gets the model's name.
     if not pairs:
         return Renaming(old, model, table)
-    cased, cased_old = table.cased(model), table.cased(old)
+    cased = table.cased(model)
+    cased_old = table.cased(old)
     prefix = choose((prefix_of(name, base, cased, cased_old) for name, base in pairs), cased)
     return Renaming(old, table.lower(without_collision(prefix, cased, cased_old, text)), table)

@@ -188,8 +188,10 @@ def select_imports(
     bound = {_bound(name) for statement in imports for name in statement.names}
     # What the test of a guarded import reads counts even if that import is then left out:
     # sam2_video has two such names, which only the linter removes.
-    guards = [statement for statement in statements if isinstance(statement, Guarded)]
-    read = {name for guard in guards for name in guard.read & bound}
+    read: set[str] = set()
+    for statement in statements:
+        if isinstance(statement, Guarded):
+            read |= statement.read & bound
     kept = _select(statements, used_names(pieces, bound - defined) | (read - defined))
     if kind in _WITHOUT_TORCH:
         kept = _guard_optional(kept)
@@ -261,13 +263,14 @@ def _importing(statements: list[Statement], name: str) -> list[Statement]:
     joins the two, but the former first statement loses the blank line above it (neucodec,
     moss_transcribe_diarize).
     """
+    added = (name, "")
     for index, statement in enumerate(statements):
         if isinstance(statement, Import) and statement.module.rpartition(".")[2] == "utils":
-            if (name, "") in statement.names:
+            if added in statement.names:
                 break
-            statements[index] = replace(statement, names=(*statement.names, (name, "")))
+            statements[index] = replace(statement, names=(*statement.names, added))
             return statements
-    return [Import("", "...utils", ((name, ""),)), *statements]
+    return [Import("", "...utils", (added,)), *statements]
 
 
 def _read_import(text: ImportText) -> Import:
@@ -292,7 +295,9 @@ def _parsed(text: str) -> Import:
     # Three words are `name as alias`.
     names = tuple((pair[0], pair[-1] if len(pair) == 3 else "") for pair in pairs)
     comment = behind.strip()
-    return Import("", module, names, f"  {comment}" if comment else "")
+    if comment:
+        comment = f"  {comment}"
+    return Import("", module, names, comment)
 
 
 def _read_guard(text: ImportText) -> Guarded:
@@ -313,6 +318,8 @@ def _parsed_guard(text: str) -> Guarded:
     ]
     # As it stands there, because `ast.unparse` has quotes and brackets of its own.
     test = ast.get_source_segment(text, node.test) or ast.unparse(node.test)
-    rest = "".join(lines[node.body[-1].end_lineno or 1 :]) if node.orelse else ""
+    rest = ""
+    if node.orelse:
+        rest = "".join(lines[node.body[-1].end_lineno or 1 :])
     read = frozenset(inner.id for inner in names_within(node))
     return Guarded("", test, tuple(imports), rest, read)

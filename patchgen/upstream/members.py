@@ -132,9 +132,14 @@ def cut_class(text: str) -> Members:
     """The parts of the class whose text is `text`."""
     # The decorators stand above the class line.
     decorated = 0 if text.startswith("class ") else text.index("\nclass ") + 1
+    named = decorated
+    arguments: tuple[tokens.Item, ...] = ()
     span = tokens.bracket_span(text, decorated)
-    colon = tokens.colon_after(text, span[1] + 1 if span else decorated)
-    arguments = tokens.items(text[span[0] + 1 : span[1]]) if span else ()
+    if span:
+        start, end = span
+        named = end + 1
+        arguments = tokens.items(text[start + 1 : end])
+    colon = tokens.colon_after(text, named)
     docstring: Member | None = None
     attributes: dict[str, Member] = {}
     methods: dict[str, Member] = {}
@@ -279,21 +284,29 @@ def cut_body(method: Method) -> Body:
         # `a = 1; b = 2`: one statement, which is moved as a whole.
         if index and node.lineno == above:
             above = last
-            text = "".join(lines[first_line(statements[-1].node) - 1 : last])
-            statements[-1] = replace(statements[-1], text=text, alone=False)
+            previous = statements[-1]
+            start = first_line(previous.node) - 1
+            text = "".join(lines[start:last])
+            statements[-1] = replace(previous, text=text, alone=False)
             continue
         before: Sequence[str] = lines[above:first]
         # Nearly always there are only blank lines, which need not be split.
         if statements and any(not line.isspace() for line in before):
             footer, before = _split_gap(before, node.col_offset)
-            statements[-1] = replace(statements[-1], text=statements[-1].text + footer)
+            _add_footer(statements, footer)
         text = "".join(lines[first:last])
         statements.append(Statement("".join(before), text, node, True))
         above = last
     # Comments at the end may belong to the last statement, or to what follows the block.
-    footer, rest = _split_gap(lines[above:], block.body[-1].col_offset)
-    statements[-1] = replace(statements[-1], text=statements[-1].text + footer)
+    column = block.body[-1].col_offset
+    footer, rest = _split_gap(lines[above:], column)
+    _add_footer(statements, footer)
     return Body(lines, tuple(statements), "".join(rest))
+
+
+def _add_footer(statements: list[Statement], footer: str) -> None:
+    last = statements[-1]
+    statements[-1] = replace(last, text=last.text + footer)
 
 
 def _split_gap(lines: Sequence[str], indent: int) -> tuple[str, Sequence[str]]:

@@ -114,7 +114,7 @@ def read_table(mappings: str, configuration: str) -> NameTable:
 
 def _pairs(call: ast.Call) -> list[tuple[str, str]]:
     """The model types and classes that a table lists, as tuples or as a dictionary."""
-    pairs: list[tuple[str, str]] = []
+    pairs = []
     for node in ast.walk(call):
         match node:
             case ast.Tuple(elts=[ast.Constant(str(key)), ast.Constant(str(value))]):
@@ -136,15 +136,16 @@ class Renaming:
         self.old = old.replace("-", "_")
         self.new = new.replace("-", "_")
         self._cased = table.cased(self.new)
+        upper = self.new.upper()
         # The three ways in which transformers writes a model's name.
         self._spellings = {
             self.old: self.new,
-            self.old.upper(): self.new.upper(),
+            self.old.upper(): upper,
             table.cased(self.old): self._cased,
         }
         # One entry fewer where the cased name is all capitals (CLIP): then the next character
         # decides (x_clip).
-        self._upper = self.new.upper() if len(self._spellings) == 2 else None
+        self._upper = upper if len(self._spellings) == 2 else None
         self._needles = tuple({spelling.lower() for spelling in self._spellings})
         never = " ".join(_NEVER)
         self._is_delicate = any(needle in never for needle in self._needles)

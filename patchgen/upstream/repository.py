@@ -146,7 +146,8 @@ class _Run:
         for level in self.order.levels:
             self._convert([path for path in level if self._is_outdated(path)])
             for path in level:
-                for kind, text in self.results_of[path].texts.items():
+                texts = self.results_of[path].texts
+                for kind, text in texts.items():
                     output = _output(path, kind)
                     if self.files.on_disk(output) != text:
                         self.files.fresh[output] = text
@@ -306,17 +307,21 @@ def make_order(texts: Mapping[Path, str]) -> Order:
     for path, text in texts.items():
         models = path.parent.parent
         # data2vec has two modular files in its folder.
-        modulars = (
+        modulars = {
             models / folder / f"modular_{name}.py" for folder, name in _IMPORT.findall(text)
-        )
+        }
         needs[path] = frozenset(modulars) & texts.keys() - {path}
-    levels: list[tuple[Path, ...]] = []
+    levels = []
     waiting = dict(needs)
-    while ready := sorted(path for path in waiting if not waiting[path] & waiting.keys()):
+    while True:
+        ready = sorted(path for path in waiting if not waiting[path] & waiting.keys())
+        if not ready:
+            break
         levels.append(tuple(ready))
         waiting = {path: needed for path, needed in waiting.items() if path not in ready}
     # What is left waits for itself.
-    return Order(tuple(levels), needs, tuple(sorted(waiting)), _cycle(waiting))
+    stuck = sorted(waiting)
+    return Order(tuple(levels), needs, tuple(stuck), _cycle(waiting))
 
 
 def _cycle(waiting: Mapping[Path, frozenset[Path]]) -> tuple[Path, ...]:
@@ -343,7 +348,8 @@ def partition(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -
         size = sizes(path)
         # A file belongs where the middle of it falls.
         middle = done + size // 2
-        number = min(parts - 1, middle * parts // total)
+        number = middle * parts // total
+        number = min(number, parts - 1)
         partitioned[number].append(path)
         done += size
     return [part for part in partitioned if part]

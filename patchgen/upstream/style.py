@@ -81,7 +81,8 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
         package = top / _PACKAGE
         disk.fill(top, {"ruff.toml": _CONFIGURATION})
         disk.fill(package, texts)
-        report = _ruff(["check", "--fix", "--exit-zero", "--output-format", "json"], top, jobs)
+        arguments = ["check", "--fix", "--exit-zero", "--output-format", "json"]
+        report = _ruff(arguments, top, jobs)
         faults = tuple(sorted(_faults(json.loads(report or "[]"), package)))
         # The formatter would stop at a file that does not parse.
         broken = {fault.path for fault in faults if fault.code == "PG404"}
@@ -92,7 +93,8 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
         if sound:
             _ruff(["format", "--quiet"], top, jobs)
         formatted = {path: disk.read_bytes(package / path).decode() for path in sound}
-    return Styled({path: keep_layout(linted[path], formatted[path], 119) for path in sound}, faults)
+    styled = {path: keep_layout(linted[path], formatted[path], 119) for path in sound}
+    return Styled(styled, faults)
 
 
 def _faults(report: Sequence[Mapping[str, object]], package: Path) -> list[Fault]:

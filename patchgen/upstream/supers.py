@@ -20,12 +20,14 @@ from dataclasses import dataclass, field, replace
 from patchgen.facts.modules import CHECKPOINTED
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.syntax.trees import column_of, slice_of
+from patchgen.syntax.trees import column_of, position_of, slice_of
 from patchgen.upstream.members import Body, Method, Statement, cut_body
 
 _PRE_TRAINED = "PreTrainedModel"
 _POST_INIT = "self.post_init("
 _SUPER_INIT = "super().__init__"
+_Edit = tuple[int, int, int, int, str]
+"""The line and column at which it begins, those at which it ends, in bytes, and the new text."""
 
 
 @dataclass(slots=True)
@@ -149,11 +151,13 @@ def _init_first(body: list[Statement], parent: Sequence[Statement]) -> list[Stat
     if first is None or _SUPER_INIT not in first.text:
         return body
     top = next((place for place, line in enumerate(body) if not line.documents), 0)
-    calls = [place for place, line in enumerate(body) if _SUPER_INIT in line.text]
-    if not calls or calls[0] <= top:
+    calls = (place for place, line in enumerate(body) if _SUPER_INIT in line.text)
+    call = next(calls, top)
+    if call <= top:
         return body
     moved = [*body]
-    moved.insert(top, moved.pop(calls[0]))
+    statement = moved.pop(call)
+    moved.insert(top, statement)
     return moved
 
 
@@ -166,8 +170,7 @@ def _to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str
     rows = list(lines[top : top + statement.text.count("\n")])
     if "".join(rows) != statement.text:  # It stands on the line of its `def`.
         return statement
-    # Positions as `ast` has them, in bytes, and what is written there.
-    edits: list[tuple[int, int, int, int, str]] = []
+    edits: list[_Edit] = []
     for node in ast.walk(statement.node):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner)) if (
@@ -175,20 +178,23 @@ def _to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str
                 # Blanks may stand around the dots of a name.
                 and re.sub(r"\s", "", slice_of(lines, owner)) in parents
             ):
+                line, start = position_of(owner)
                 end = owner.end_col_offset or 0
-                edits.append((owner.lineno, owner.col_offset, owner.lineno, end, "super()"))
+                edits.append((line, start, line, end, "super()"))
                 edits += _without_self(node)
     # From the last edit to the first, so that the columns of the others stay true.
     for line, start, last_line, end, text in sorted(edits, reverse=True):
         first = line - top - 1
         last = last_line - top - 1
-        before = rows[first][: column_of(rows[first], start)]
-        behind = rows[last][column_of(rows[last], end) :]
+        first_row = rows[first]
+        before = first_row[: column_of(first_row, start)]
+        last_row = rows[last]
+        behind = last_row[column_of(last_row, end) :]
         rows[first : last + 1] = [before + text + behind]
     return replace(statement, text="".join(rows))
 
 
-def _without_self(call: ast.Call) -> list[tuple[int, int, int, int, str]]:
+def _without_self(call: ast.Call) -> list[_Edit]:
     """The edit that removes a leading `self`, up to the next argument."""
     match call.args:
         case [ast.Name("self") as receiver, *others]:
@@ -196,5 +202,7 @@ def _without_self(call: ast.Call) -> list[tuple[int, int, int, int, str]]:
             nodes: list[ast.expr | ast.keyword] = [*others, *call.keywords]
             following = [(node.lineno, node.col_offset) for node in nodes]
             end = (receiver.end_lineno or 0, receiver.end_col_offset or 0)
-            return [(receiver.lineno, receiver.col_offset, *min(following, default=end), "")]
+            end = min(following, default=end)
+            start = position_of(receiver)
+            return [(*start, *end, "")]
     return []

@@ -209,17 +209,20 @@ def items(text: str) -> tuple[Item, ...]:
     entries: list[Item] = []
     commas = [*_outside(text, 0, ",")]
     for start, end in zip([-1, *commas], [*commas, len(text)], strict=True):
-        before, entry = "", text[start + 1 : end]
-        while (entry := entry.lstrip()).startswith("#"):
+        before = ""
+        entry = text[start + 1 : end].lstrip()
+        while entry.startswith("#"):
             line, _, entry = entry.partition("\n")
             before += f"  {line}\n"
+            entry = entry.lstrip()
         # A comment above an entry stands behind the comma of the one before, and belongs to that;
         # so do comments behind the last entry.
         if entries and before:
             entries[-1] = replace(entries[-1], after=entries[-1].after + before)
             before = ""
-        if entry or end < len(text):
-            entries.append(Item(entry.rstrip(), "," if end < len(text) else "", before))
+        comma = "," if end < len(text) else ""
+        if entry or comma:
+            entries.append(Item(entry.rstrip(), comma, before))
     return tuple(entries)
 
 
@@ -258,16 +261,19 @@ def strip_bodies(text: str) -> tuple[str, Mapping[int, int]]:
     """
     parts: list[str] = []
     ends: dict[int, int] = {}
-    done, line = 0, 1
+    done = 0
+    line = 1
     for first, at, after, keyword, name in _definitions(text):
         parts.append(text[done:first])
         line += text.count("\n", done, first)
         end = end_of_block(text, at, after, "")
-        above, inside = text.count("\n", first, at), text.count("\n", at, end)
+        above = text.count("\n", first, at)
+        inside = text.count("\n", at, end)
         # One decorator, and line ends in place of all else: every line keeps its number.
         marker = "@_" + "\n" * above if above else ""
         brackets = "" if keyword == "class" else "()"
-        parts.append(f"{marker}{keyword} {name}{brackets}: pass" + "\n" * inside)
+        parts.append(f"{marker}{keyword} {name}{brackets}: pass")
+        parts.append("\n" * inside)
         # With the line end of its last line, one line too many is counted.
         ends[line + above] = line + above + inside - text.endswith("\n", at, end)
         line += above + inside
