@@ -191,8 +191,11 @@ def repeats_its_parent(method: Method, modular: Source) -> Iterator[Problem]:
     At each release somebody has to compare it with the parent's method (PG510); an edit follows.
     """
     text = method.inherited
-    # It may have been an attribute; and what is the same is another finding.
-    if not re.match(r"\s*(?:@|def )", text) or any(does_as_its_parent(method, modular)):
+    # It may have been an attribute.
+    if not re.match(r"\s*(?:@|def )", text):
+        return
+    # What is the same is another finding.
+    if any(does_as_its_parent(method, modular)):
         return
     # A string at the margin keeps the others from it.
     parent = _read(text if text.startswith(" ") else textwrap.indent(text, "    "))
@@ -276,7 +279,8 @@ def _map_lines(file: FlatFile) -> dict[int, tuple[str, int]]:
 def _find_inits(file: FlatFile) -> dict[str, dict[str, Method]]:
     """The `__init__` of each class of an output, and those of its parents under private names."""
     classes: dict[str, dict[str, Method]] = defaultdict(dict)
-    for owner, node, text in _functions(make_source(file.text, file.name)):
+    source = make_source(file.text, file.name)
+    for owner, node, text in _functions(source):
         if node.name != "__init__" and not node.name.startswith(_KEPT):
             continue
         tree = _read(text)

@@ -16,7 +16,8 @@ Tables = dict[str, dict[str, Any]]
 def _read(name: str) -> Tables:
     text = Path(__file__).with_name(name).read_text(encoding="utf-8")
     tables: Tables = {}
-    for kind, table in tomllib.loads(text).items():
+    written = tomllib.loads(text)
+    for kind, table in written.items():
         alike = tables.get(table.pop("like", ""), {})
         unset = dict.fromkeys(table.pop("unset", ()))
         tables[kind] = {**alike, **table, **unset}

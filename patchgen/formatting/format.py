@@ -65,15 +65,21 @@ def recall_formatted(request: Request) -> Kept:
     return recall("format", listed, chosen)
 
 
-def format_all(requests: Sequence[Request]) -> list[dict[str, str] | PatchgenError]:
+_Answer = dict[str, str] | PatchgenError
+
+
+def format_all(requests: Sequence[Request]) -> list[_Answer]:
     """The texts of `requests`, or why there are none; those of the same settings run together."""
     alike: dict[tuple[Settings, tuple[str, ...]], list[int]] = {}
     for number, request in enumerate(requests):
         alike.setdefault((request.settings, request.own), []).append(number)
-    answers: dict[int, dict[str, str] | PatchgenError] = {}
+    answers: dict[int, _Answer] = {}
     for (settings, own), numbers in alike.items():
+        texts = {}
         # Outputs of several files may have one name: each request gets a folder.
-        texts = {f"{n}/{name}": text for n in numbers for name, text in requests[n].texts.items()}
+        for n in numbers:
+            for name, text in requests[n].texts.items():
+                texts[f"{n}/{name}"] = text
         try:
             formatted = _format(Request(texts, settings, own))
             for n in numbers:
@@ -143,9 +149,11 @@ def _run_ruff(arguments: list[str], folder: Path, names: Iterable[str]) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
     done = children.run(command, folder, SECONDS, env)
     if done.returncode:
-        said, _, _ = (done.stderr or done.stdout).strip().replace(str(folder), "").partition("\n")
+        output = (done.stderr or done.stdout).strip()
+        said = output.replace(str(folder), "").partition("\n")[0]
         what = f"refused a generated text: {said}"
-        raise PatchgenError("PG912", Location("ruff"), what, "please report this")
+        at = Location("ruff")
+        raise PatchgenError("PG912", at, what, "please report this")
 
 
 def _format_with_black(name: str, text: str, settings: Settings) -> str:

@@ -82,14 +82,16 @@ class Base:
 
     def changes(self, home: Path) -> Iterator[Change]:
         """How the configuration, the lock and the overrides of the tree differ."""
-        table = parse_table(self._read(home / FILE))
-        yield from _differences(FILE, _settings(table), _settings(read_table(home)))
-        records = parse_lock(self._read(home / LOCK))
-        here = read_lock(home / LOCK)
-        yield from _differences(LOCK, _modulars(records), _modulars(here))
-        overrides = parse_overrides(self._read(home / OVERRIDES))
-        now = read_overrides(home)
-        yield from _differences(OVERRIDES, _parents(overrides), _parents(now))
+        old_table = parse_table(self._read(home / FILE))
+        table = read_table(home)
+        yield from _differences(FILE, _settings(old_table), _settings(table))
+        lock = home / LOCK
+        old_records = parse_lock(self._read(lock))
+        records = read_lock(lock)
+        yield from _differences(LOCK, _modulars(old_records), _modulars(records))
+        old_overrides = parse_overrides(self._read(home / OVERRIDES))
+        overrides = read_overrides(home)
+        yield from _differences(OVERRIDES, _parents(old_overrides), _parents(overrides))
 
     def _read(self, path: Path) -> str:
         """The text that the file has in the commit; "" where it has no such file."""

@@ -125,9 +125,10 @@ def _with_texts(
             wanted = tuple(files_of(outcome.modular, output))
             if any(path not in files or files[path].digest != digest for path, digest in wanted):
                 return False
-            record = evidence.records.get(wanted[0][0]) if outcome.modular.recorded else None
-            if outcome.modular.recorded and not (record and record.is_about(output)):
-                return False
+            if outcome.modular.recorded:
+                record = evidence.records.get(wanted[0][0])
+                if record is None or not record.is_about(output):
+                    return False
         return True
 
     # An unchanged tree is checked by digests alone, without flattening a file.

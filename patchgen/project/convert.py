@@ -43,7 +43,10 @@ class Written:
                 left.add(problem)
         # No `convert` repairs these: they wait until somebody has looked.
         left.update(stale.problem for stale in self.report.overrides.stale)
-        left.update(p for parents in self.report.parents if (p := parents.problem) is not None)
+        for parents in self.report.parents:
+            problem = parents.problem
+            if problem is not None:
+                left.add(problem)
         return tuple(sorted(left))
 
 

@@ -119,18 +119,18 @@ def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_o
     """The answer for one modular file; `left_out` says that a parent's file is missing."""
     display_path = outcome.modular.display_path
     if left_out:
-        return Drift(display_path, Fit.GONE, changes, outcome.problems)
-    if outcome.problems:
+        fit = Fit.GONE
+    elif outcome.problems:
+        lacks_parent = any(problem.code in _NO_PARENT for problem in outcome.problems)
         # Without its parent, everything else that is wrong follows from that.
-        is_gone = any(change.gone for change in changes) or any(
-            problem.code in _NO_PARENT for problem in outcome.problems
-        )
+        is_gone = lacks_parent or any(change.gone for change in changes)
         fit = Fit.GONE if is_gone else Fit.BROKEN
-        return Drift(display_path, fit, changes, outcome.problems)
-    # Its definitions may have changed, and give the same output: only the outputs decide.
-    statuses = [verdict.status for verdict in report.verdicts if verdict.modular == display_path]
-    clean = all(status is Status.OK for status in statuses)
-    return Drift(display_path, Fit.UNAFFECTED if clean else Fit.CLEAN, changes, ())
+    else:
+        # Its definitions may have changed, and give the same output: only the outputs decide.
+        verdicts = [each for each in report.verdicts if each.modular == display_path]
+        is_same = all(verdict.status is Status.OK for verdict in verdicts)
+        fit = Fit.UNAFFECTED if is_same else Fit.CLEAN
+    return Drift(display_path, fit, changes, outcome.problems)
 
 
 def _recall_changes(
@@ -138,9 +138,13 @@ def _recall_changes(
 ) -> list[Change]:
     """`_changes`, from an earlier run where both files are the same."""
     files = [env and digest_of_file(env.path(module) or "") for env in envs]
-    used = [(used.symbol, used.digest) for output in outcome.outputs for used in output.parents]
+    used = []
+    for output in outcome.outputs:
+        for parent in output.parents:
+            used.append((parent.symbol, parent.digest))
     recorded = record.parents[module], record.reads.get(module, "")
-    kept = recall("drift", module, recorded, files, used, envs[0].allow_bidi)
+    allow_bidi = envs[0].allow_bidi
+    kept = recall("drift", module, recorded, files, used, allow_bidi)
     if kept.answer is not None:
         return [Change(*change) for change in kept.answer]
     changes = list(_changes(record, module, outcome, envs))

@@ -243,19 +243,23 @@ class DependencyRecorder(Environment):
 def record(modular: Modular, flattened: Flattened, recorder: DependencyRecorder) -> Outcome:
     """The outcome of `modular` with everything that it depends on."""
     text, raw = _digests(modular.path)
-    # In reverse, so that of several names of one file the first counts.
-    modules = {
-        path: module
-        for (question, module), path in sorted(recorder.asked.items(), reverse=True)
-        if question == "module"
-    }
+    asked = sorted(recorder.asked.items())
+    modules: dict[str, str] = {}
+    for (question, module), path in asked:
+        # Of several names of one file, the first counts.
+        if question == "module":
+            modules.setdefault(path, module)
     digests = {path: _raw_if_same(path, digest) for path, digest in recorder.read.items()}
     # A profile that works on many files at once says itself what it has read.
-    for read_path, digest in (flattened.reads or {}).items():
+    further = flattened.reads or {}
+    for read_path, digest in further.items():
         if read_path != modular.path:
             digests[str(read_path)] = digest
-    reads = [Read(path, digest, modules.get(path, "")) for path, digest in sorted(digests.items())]
-    lookups = [Lookup(*key, make_short(answer)) for key, answer in sorted(recorder.asked.items())]
+    reads = []
+    for path, digest in sorted(digests.items()):
+        module = modules.get(path, "")
+        reads.append(Read(path, digest, module))
+    lookups = [Lookup(*key, make_short(answer)) for key, answer in asked]
     own = Read(str(modular.path), raw)
     return make_outcome(modular, text, flattened, (own, *reads), tuple(lookups))
 

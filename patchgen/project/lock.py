@@ -222,11 +222,17 @@ def _parse(text: str) -> Mapping[str, Record]:
         # json takes the last of two equal keys without a word; a merge can leave both.
         data = json.loads(text, object_pairs_hook=lambda pairs: _keyed(pairs, repeated))
         fields = _fields(data)
-        # An entry that somebody edited may be about anything, or say nothing.
-        outputs = [key for key in fields if key.endswith(".py") or _is_entry(fields[key])]
-        shared = {key: value for key, value in fields.items() if _is_shared(key, value)}
+        outputs = []
+        shared = {}
+        for key, value in fields.items():
+            # An entry that somebody edited may be about anything, or say nothing.
+            if key.endswith(".py") or _is_entry(value):
+                outputs.append(key)
+            if _is_shared(key, value):
+                shared[key] = value
         flaw = _flaw(fields, [*outputs, *shared], repeated)
-        for release, module, digest in [v for k, v in shared.items() if k.startswith("file:")]:
+        files = [value for key, value in shared.items() if key.startswith("file:")]
+        for release, module, digest in files:
             shared.setdefault(release, {})[module] = digest
         return {key: _record(key, fields[key], shared, flaw) for key in outputs}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -258,13 +264,14 @@ def _not_understood(error: Exception) -> PatchgenError:
 def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
     """A JSON object as a dictionary; keys of several pairs are added to `repeated`."""
     table = dict(pairs)
-    texts = [*table, *(value for value in table.values() if isinstance(value, str))]
-    if not "".join(texts).isprintable():
-        unseen = next(text for text in texts if not text.isprintable())
-        raise ValueError(f"{unseen!r} has an invisible character")
+    for text in (*table, *table.values()):
+        if isinstance(text, str) and not text.isprintable():
+            raise ValueError(f"{text!r} has an invisible character")
     if len(table) < len(pairs):
-        # Where two branches add a line that others share, git can leave it twice.
-        repeated += [key for key, value in pairs if table[key] != value]
+        for key, value in pairs:
+            # Where two branches add a line that others share, git can leave it twice.
+            if table[key] != value:
+                repeated.append(key)
     return table
 
 
@@ -297,8 +304,12 @@ def render_lock(records: Iterable[Record]) -> str:
     written = [("about", ABOUT), *sorted(lines.items())]
     # The last line has no comma, so it is never one that is added.
     written.append(("format", FORMAT))
-    texts = [json.dumps({key: value}, ensure_ascii=False)[1:-1] for key, value in written]
-    return "{\n" + ",\n".join(texts) + "\n}\n"
+    entries = []
+    for key, value in written:
+        text = json.dumps({key: value}, ensure_ascii=False)
+        entries.append(text[1:-1])
+    body = ",\n".join(entries)
+    return f"{{\n{body}\n}}\n"
 
 
 def _entry(record: Record, lines: dict[str, Any]) -> list[Any]:
@@ -318,11 +329,13 @@ def _entry(record: Record, lines: dict[str, Any]) -> list[Any]:
             own.setdefault(package, {})[module.removeprefix(package)] = digest
     modules = _by_name(own.items())
     names = {module: name for name, module in modules.items()}
+    tools = share("tools", [record.made_by, record.settings, record.own_digest])
+    reads = [share("reads", [package, files]) for package, files in own.items()]
     entry = [
         record.modular,
         f"{record.modular_digest} {record.digest} {record.diff_digest}",
-        share("tools", [record.made_by, record.settings, record.own_digest]),
-        " ".join(share("reads", [package, files]) for package, files in own.items()),
+        tools,
+        " ".join(reads),
         {names.get(module, module): marks for module, marks in record.parents.items()},
     ]
     # What was edited stays so until it is made anew.

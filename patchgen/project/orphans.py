@@ -221,9 +221,10 @@ def find_shadows(project: Project, outcomes: Sequence[Outcome]) -> Iterator[Prob
     """What stands beside the outputs of the project and is imported under their names."""
     stems: dict[Path, set[str]] = {}
     for outcome in outcomes:
-        if outcome.modular.recorded:
+        modular = outcome.modular
+        if modular.recorded:
             names = {output.name.removesuffix(".py") for output in outcome.outputs}
-            stems.setdefault(outcome.modular.folder, set()).update(names)
+            stems.setdefault(modular.folder, set()).update(names)
     packages: set[Path] = set()
     for folder, modules in stems.items():
         packages.update((folder, *folder.parents))
@@ -232,20 +233,23 @@ def find_shadows(project: Project, outcomes: Sequence[Outcome]) -> Iterator[Prob
             is_first = ending.endswith(_EXTENSIONS) or (not ending and _is_package(path))
             if stem in modules and is_first:
                 yield _shadow(project, path, f"{stem}.py")
-        for stem, ending in _entries(folder / "__pycache__"):
-            path = folder / "__pycache__" / f"{stem}{ending}"
+        cache = folder / "__pycache__"
+        for stem, ending in _entries(cache):
+            path = cache / f"{stem}{ending}"
             if stem in modules and ending.endswith(".pyc") and _is_taken_by_hash(path):
                 yield _shadow(project, path, f"{stem}.py")
     # Hundreds of folders may stand in one: that one is looked at once.
     beside: dict[Path, set[str]] = {}
     for package in packages:
+        parent = package.parent
         # A folder without `__init__.py` comes after every module of its name.
-        if package.parent.is_relative_to(project.home) and not _is_package(package):
-            beside.setdefault(package.parent, set()).add(package.name)
+        if parent.is_relative_to(project.home) and not _is_package(package):
+            beside.setdefault(parent, set()).add(package.name)
     for folder, names in beside.items():
         for stem, ending in _entries(folder):
             if stem in names and ending.endswith((".py", ".pyc", *_EXTENSIONS)):
-                yield _shadow(project, folder / f"{stem}{ending}", f"the folder {stem}")
+                path = folder / f"{stem}{ending}"
+                yield _shadow(project, path, f"the folder {stem}")
 
 
 def _entries(folder: Path) -> list[tuple[str, str]]:

@@ -176,10 +176,11 @@ def _find_record(
     """The record of an override, also if its class or its file has another name by now."""
     if override.name in before:
         return before[override.name]
-    renamed = [parent for name, parent in before.items() if name not in names]
-    moved = [parent for names_there in lost for parent in names_there.values()]
+    parents = [parent for name, parent in before.items() if name not in names]
+    for moved in lost:
+        parents += moved.values()
     # It is the same override if it still overrides the same member.
-    return next((p for p in (*renamed, *moved) if p.symbol == override.parent), None)
+    return next((parent for parent in parents if parent.symbol == override.parent), None)
 
 
 def _unrecorded(path: str, before: Names, now: Names) -> Problem:
@@ -187,8 +188,9 @@ def _unrecorded(path: str, before: Names, now: Names) -> Problem:
     every = sorted(before.keys() | now.keys())
     names = [name for name in every if before.get(name) != now.get(name)]
     listed = ", ".join(names[:3])
-    if len(names) > 3:
-        listed += f" and {len(names) - 3} more"
+    more = len(names[3:])
+    if more:
+        listed += f" and {more} more"
     what = f"does not record what {path} overrides by now: {listed}"
     return Problem(Location(FILE), "PG511", what, "run `patchgen convert`")
 

@@ -72,22 +72,28 @@ def find_parents(project: Project, outcomes: Sequence[Outcome]) -> tuple[Parents
     others = [outcome for outcome in outcomes if outcome.modular.profile != TRANSFORMERS]
     # Modular files share parents: each is asked for once.
     reads = {read for outcome in others for read in outcome.reads}
-    roots = {str((project.home / root).resolve()) for root in (".", *project.config.roots)}
+    roots = set()
+    for root in (".", *project.config.roots):
+        folder = project.home / root
+        roots.add(str(folder.resolve()))
     ours = {read for read in reads if _root_of(read) in roots and _is_of_project(read, asked)}
     for outcome in others:
+        modular = outcome.modular
         for read in ours.intersection(outcome.reads):
-            if read.path == str(outcome.modular.path):
+            if read.path == str(modular.path):
                 continue
             package = read.module.partition(".")[0]
             path = project.display_path(Path(read.path))
-            taken = read.module, path, outcome.modular.display_path
+            taken = read.module, path, modular.display_path
             packages.setdefault(package, []).append(taken)
     severity = "error" if project.release else "warning"
     parents = []
-    for package, found in sorted(packages.items()):
-        modules, paths, modulars = (tuple(sorted(set(names))) for names in zip(*found, strict=True))
-        hidden = release_of(package, asked) or INSTALLED
-        instead_of = hidden if package in _PUBLISHED else ""
+    for package, files in sorted(packages.items()):
+        columns = zip(*files, strict=True)
+        modules, paths, modulars = (tuple(sorted(set(names))) for names in columns)
+        instead_of = ""
+        if package in _PUBLISHED:
+            instead_of = release_of(package, asked) or INSTALLED
         parents.append(Parents(package, paths[0], modules, modulars, instead_of, severity))
     return tuple(parents)
 
@@ -111,12 +117,15 @@ def require_release(project: Project, outcomes: Sequence[Outcome]) -> tuple[Outc
     """
     wanted = (project.release or INSTALLED).removesuffix(".*")
     release = release_of("transformers", _asked_for(project))
-    if not release or not (wanted in (INSTALLED, release) or release.startswith(f"{wanted}.")):
+    is_wanted = wanted in (INSTALLED, release) or release.startswith(f"{wanted}.")
+    if not release or not is_wanted:
+        at = Location("transformers")
         what = f"is {release or 'not installed'}, and --release asks for {wanted}"
-        raise PatchgenError("PG514", Location("transformers"), what, "install that release")
+        raise PatchgenError("PG514", at, what, "install that release")
     refused: dict[str, list[Problem]] = {}
     for parents in find_parents(project, outcomes):
-        if (problem := parents.problem) is not None:
+        problem = parents.problem
+        if problem is not None:
             for modular in parents.modulars:
                 refused.setdefault(modular, []).append(problem)
     return tuple(_without_outputs(o, refused.get(o.modular.display_path)) for o in outcomes)

@@ -8,6 +8,7 @@ the codes are data, in `catalogue.toml`.
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
@@ -131,9 +132,10 @@ def point_at(problem: Problem, line: str) -> Problem:
     excerpt = line[start : start + _SHOWN_WIDTH].rstrip()
     # A tab is as wide as the terminal likes, so the same tabs stand above the caret.
     before = excerpt[: column - start]
-    below = "".join("\t" if letter == "\t" else " " for letter in before)
+    below = re.sub(r"[^\t]", " ", before)
     below = below.ljust(column - start)
-    return replace(problem, hint=f"{problem.hint}\n        {excerpt}\n        {below}^")
+    hint = f"{problem.hint}\n        {excerpt}\n        {below}^"
+    return replace(problem, hint=hint)
 
 
 def defect(display_path: str, error: Exception) -> Problem:
@@ -182,8 +184,11 @@ def find_near(name: str, others: Iterable[str]) -> str:
     known = {other: _list_words(other) for other in sorted(others)}
     shorter = [other for other in known if not _is_part(known[other], words)]
     near = difflib.get_close_matches(name, shorter, n=1, cutoff=0.75)
-    near += [other for other in shorter if len(words) > 1 and _is_part(words, known[other])]
-    return near[0] if near else ""
+    if not near and len(words) > 1:
+        near = [other for other in shorter if _is_part(words, known[other])]
+    if near:
+        return near[0]
+    return ""
 
 
 def _list_words(name: str) -> list[str]:

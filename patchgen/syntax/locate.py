@@ -229,9 +229,10 @@ class Environment:
         if len(parts) == 1:
             return roots
         # Most roots lack the folder of a package: they are asked once for all of its modules.
-        key = module.partition(".")[0], parts[0]
+        folder = parts[0]
+        key = module.partition(".")[0], folder
         if key not in self._holders:
-            held = [root for root in roots if os.path.isdir(os.path.join(root, parts[0]))]
+            held = [root for root in roots if os.path.isdir(os.path.join(root, folder))]
             self._holders[key] = tuple(held)
         return self._holders[key]
 

@@ -184,7 +184,8 @@ class _Walker:
     def _function(self, node: Function, scope: Scope) -> None:
         """Record a definition: all but the body is evaluated in the scope around it."""
         arguments = node.args
-        self._visit_all([*node.decorator_list, *arguments.defaults, *arguments.kw_defaults], scope)
+        evaluated = [*node.decorator_list, *arguments.defaults, *arguments.kw_defaults]
+        self._visit_all(evaluated, scope)
         # The name is bound outside, the parameters inside.
         label = self._bind(node.name, node, scope)
         inner = self._type_parameters(node, scope)

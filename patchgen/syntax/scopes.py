@@ -204,8 +204,11 @@ class _Walker:
         self.visit(first.iter)  # evaluated in the enclosing scope
         outer = self._scope
         self._scope = Scope(outer, "comprehension")
-        results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        self._visit_all([first.target, *first.ifs, *rest, *results])
+        self._visit_all([first.target, *first.ifs, *rest])
+        if isinstance(node, ast.DictComp):
+            self._visit_all([node.key, node.value])
+        else:
+            self.visit(node.elt)
         self._scope = outer
 
     def _visit_import(self, node: ast.Import | ast.ImportFrom) -> None:

@@ -224,13 +224,16 @@ def column_of(line: str, byte_column: int) -> int:
 
 def slice_of(lines: Sequence[str], node: Positioned) -> str:
     """The source of `node`; `ast` counts columns in bytes."""
-    last_line = node.end_lineno or node.lineno
-    first, last = lines[node.lineno - 1], lines[last_line - 1]
+    number = node.lineno
+    last_number = node.end_lineno or number
+    first = lines[number - 1]
+    last = lines[last_number - 1]
     start = column_of(first, node.col_offset)
     end = column_of(last, node.end_col_offset or 0)
-    if node.lineno == last_line:
+    if number == last_number:
         return first[start:end]
-    return first[start:] + "".join(lines[node.lineno : last_line - 1]) + last[:end]
+    between = "".join(lines[number : last_number - 1])
+    return first[start:] + between + last[:end]
 
 
 def find_name(lines: Sequence[str], node: ast.stmt) -> tuple[int, int, int]:
@@ -239,15 +242,18 @@ def find_name(lines: Sequence[str], node: ast.stmt) -> tuple[int, int, int]:
     The position of `node` counts from `lines`.  `ast` says neither this nor how it is spelled:
     Python reads `ﬁeld` as `field`.
     """
-    some_lines = lines[node.lineno - 1 : node.lineno + 9]
+    above = node.lineno - 1
+    some_lines = lines[above : above + 10]
     text = "\n".join(line.removesuffix("\n") for line in some_lines)
-    match = _NAME.match(text, column_of(lines[node.lineno - 1], node.col_offset))
+    column = column_of(lines[above], node.col_offset)
+    match = _NAME.match(text, column)
     assert match is not None
     name_at = match.start(1)
     line_at = text.rfind("\n", 0, name_at) + 1
     line = node.lineno + text.count("\n", 0, name_at)
     start = name_at - line_at
-    return line, start, start + len(match[1])
+    end = start + len(match[1])
+    return line, start, end
 
 
 def parse_class(text: str) -> ast.ClassDef:
