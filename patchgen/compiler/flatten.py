@@ -129,7 +129,8 @@ def _link(path: Path, env: Environment, settings: Settings) -> Steps:
 
 def _read_modular(path: Path, env: Environment) -> ModuleIndex:
     resolved = path.parent.resolve() / path.name  # a link is called by its own name
-    module, shown = env.module_of(resolved), env.display_path(resolved)
+    module = env.module_of(resolved)
+    shown = env.display_path(resolved)
     source = read_source(resolved, module, shown, allow_bidi=env.allow_bidi)
     modular = index(source)
     try:

@@ -103,7 +103,8 @@ def _format_all_of(request: Request) -> dict[str, str]:
     # Slow to load, and most runs find all texts in the cache.
     from patchgen.formatting.layout import keep_layout
 
-    texts, settings = request.texts, request.settings
+    texts = request.texts
+    settings = request.settings
     if not texts:
         return {}
     # What all runs of ruff are told; no configuration of a project is read.

@@ -202,7 +202,8 @@ class Cache:
         try:
             data = disk.read_bytes(path, disk.RECORD)
             # An entry is believed as it stands: one that was changed is worth nothing.
-            head, content = data[: 2 * _DIGEST], data[2 * _DIGEST :]
+            head = data[: 2 * _DIGEST]
+            content = data[2 * _DIGEST :]
             if head != self._seal(path, world, content):
                 return {}
             stored: Mapping[str, Any] = json.loads(content)

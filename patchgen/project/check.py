@@ -194,7 +194,8 @@ def judge(
             return verdict
         flaws = (record.flaw,) if record is not None and record.flaw else ()
         return replace(verdict, status=Status.UNRECORDED, why=flaws)
-    present, texts = files[path], outcome.texts or {}
+    present = files[path]
+    texts = outcome.texts or {}
     fixes = tuple(Change(path, texts[path.name].encode("utf-8")) for path in wrong)
     verdict = replace(verdict, status=Status.MISSING, fixes=fixes)
     if foreign:
@@ -202,7 +203,8 @@ def judge(
         return replace(verdict, status=Status.NOT_GENERATED, why=why)
     if present.text is None:
         return verdict
-    old, new = present.text, texts[path.name]
+    old = present.text
+    new = texts[path.name]
     stands = {name: (files[name].text or "").replace("\r\n", "\n") for name in wrong}
     if all(text == texts[name.name] for name, text in stands.items()):
         return replace(verdict, status=Status.STALE, why=(LINE_ENDS,))
@@ -220,7 +222,8 @@ def judge(
 
 def _first_difference(old: str, new: str) -> int:
     """The first line of `old`, from 1, that is not that of `new`."""
-    old_lines, new_lines = old.split("\n"), new.split("\n")
+    old_lines = old.split("\n")
+    new_lines = new.split("\n")
     for number, (before, after) in enumerate(zip(old_lines, new_lines, strict=False), 1):
         if before != after:
             return number

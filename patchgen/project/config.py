@@ -230,7 +230,8 @@ def _require_version(wanted: str | None) -> None:
             )
             raise PatchgenError("PG901", Location(FILE), what)
         # `0.1` alone means exactly that release, which `0.1.0` is too.
-        sign, release = found[1] or "==", found[2]
+        sign = found[1] or "=="
+        release = found[2]
         if not _SIGNS[sign](have, _release(release)):
             what = f"the project requires patchgen {wanted}, this is {patchgen.__version__}"
             # Imported here: it loads what most runs do not need.

@@ -69,7 +69,8 @@ class StaleOverride:
     @property
     def problem(self) -> Problem:
         """The finding."""
-        name, parent = self.override.name, self.before.symbol
+        name = self.override.name
+        parent = self.before.symbol
         what = f"{name} overrides {parent}, which has changed"
         if not self.override.parent:
             what = f"{name} was written to override {parent}, which is gone"

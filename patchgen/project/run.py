@@ -62,7 +62,8 @@ def with_dependents(moved: Sequence[Modular], outcomes: Mapping[Modular, Outcome
         for modular, outcome in outcomes.items():
             for read in outcome.reads:
                 readers.setdefault(read.path, []).append(modular)
-    dependents, waiting = set(moved), list(moved)
+    dependents = set(moved)
+    waiting = list(moved)
     while waiting:
         # Their outputs may be parents in turn.
         for path, _ in outcomes[waiting.pop()].files:

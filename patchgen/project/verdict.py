@@ -172,7 +172,8 @@ def reasons(
         return tuple(changes)  # The result is what was recorded: nothing but the files changed.
     if record.modular_digest != shorten(outcome.digest):
         changes.append("the modular file changed")
-    before, after = record.reads, modules_read(outcome)
+    before = record.reads
+    after = modules_read(outcome)
     # The definitions of a file that is the same need no look.
     same = {module for module in after if before.get(module) == after[module]}
     changed = _changed_parents(record, output, same)

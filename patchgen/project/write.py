@@ -41,7 +41,8 @@ def refuse_another(path: Path, text: str, within: Path, force: bool, shown: str)
     """
     disk.confine(path, within)
     if path.exists() and disk.text_of(path) != text and not force:
-        what, hint = "exists already, with another text", "--force replaces it"
+        what = "exists already, with another text"
+        hint = "--force replaces it"
         raise PatchgenError("PG804", Location(shown), what, hint)
 
 

@@ -214,7 +214,8 @@ class Environment:
             except OSError:
                 return True  # whoever reads it says why not
             if word in data:
-                end, before = rb"\b", rb"\W?"
+                end = rb"\b"
+                before = rb"\W?"
                 if b"\n__all__" in data:
                     end = before = rb"[\"']"
                 # A pattern that begins with a word is looked for ten times faster.

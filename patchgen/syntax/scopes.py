@@ -217,7 +217,8 @@ class _Walker:
 
     def _visit_handler(self, node: ast.ExceptHandler) -> None:
         """Visit `except E as e`, below which Python deletes the name."""
-        scope, name = self._scope, node.name
+        scope = self._scope
+        name = node.name
         if name is None:
             self._visit_all(children(node))
             return

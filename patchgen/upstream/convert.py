@@ -119,7 +119,8 @@ class _Conversion:
             parent.graph.settle()
         kept = self.facts.blocks.keys() | self.module_of.keys()
         for imported in self.facts.model_imports:
-            name, parent = imported.name, self.parents[imported.module]
+            name = imported.name
+            parent = self.parents[imported.module]
             node = parent.graph.nodes.get(name)
             # An imported class is a parent, and is merged; what is defined here hides the import.
             if node is None or node.is_class or name in self.facts.blocks:

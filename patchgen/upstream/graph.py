@@ -168,7 +168,8 @@ class Graph:
 
     def _walk(self, start: str) -> Iterator[str]:
         """`start` and what it needs, each name once."""
-        seen, left = {start}, [start]
+        seen = {start}
+        left = [start]
         while left:
             name = left.pop()
             yield name

@@ -181,9 +181,11 @@ def select_imports(
 
     A name comes from the first statement of the pool that has it.
     """
-    statements: list[Statement] = [
-        _read_guard(text) if text.guard else _read_import(text) for text in pool
-    ]
+    statements: list[Statement] = []
+    for text in pool:
+        # All but the imports of the first branch of an `if` is left out.
+        statement = _parsed_guard(text.text) if text.guard else _parsed(text.text)
+        statements.append(replace(statement, leading=text.leading))
     imports = [part for statement in statements for part in _imports(statement)]
     bound = {_bound(name) for statement in imports for name in statement.names}
     # What the test of a guarded import reads counts even if that import is then left out:
@@ -273,11 +275,6 @@ def _importing(statements: list[Statement], name: str) -> list[Statement]:
     return [Import("", "...utils", (added,)), *statements]
 
 
-def _read_import(text: ImportText) -> Import:
-    """The statement in `text`."""
-    return replace(_parsed(text.text), leading=text.leading)
-
-
 @functools.lru_cache(maxsize=4096)  # Most files import the same from the same place.
 def _parsed(text: str) -> Import:
     """An import statement, without a parser and without the lines above it."""
@@ -298,11 +295,6 @@ def _parsed(text: str) -> Import:
     if comment:
         comment = f"  {comment}"
     return Import("", module, names, comment)
-
-
-def _read_guard(text: ImportText) -> Guarded:
-    """The `if` in `text`; all but imports of its first branch is left out."""
-    return replace(_parsed_guard(text.text), leading=text.leading)
 
 
 @functools.lru_cache(maxsize=1024)

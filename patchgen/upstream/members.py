@@ -238,7 +238,8 @@ def cut_method(member: Member) -> Method:
     assert span is not None
     colon = tokens.colon_after(text, span[1] + 1)
     end = text.find("\n", colon) + 1
-    tail, body = text[colon + 1 : end], text[end:]
+    tail = text[colon + 1 : end]
+    body = text[end:]
     if not body:  # It stands behind the colon.
         tail, body = "\n", f"        {tail.strip()}\n"
     return Method(

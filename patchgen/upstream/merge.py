@@ -58,7 +58,8 @@ def merge_class(
     Raises PatchgenError PG620 to PG622.
     """
     at = child_at or (lambda line, _column: Location(child.name, line))
-    leading, text = parent.leading, parent.text
+    leading = parent.leading
+    text = parent.text
     # The parent's code has its new names already; its documentation depends on the class.
     if docs:
         leading, text = docs(leading), docs(text)

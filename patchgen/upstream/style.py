@@ -101,7 +101,8 @@ def _faults(report: Sequence[Mapping[str, object]], package: Path) -> list[Fault
     """What of the report of ruff makes a text useless."""
     faults = []
     for item in report:
-        code, row = item["code"], item["location"]
+        code = item["code"]
+        row = item["location"]
         # Some releases of ruff give a syntax error no code.
         if code not in (_UNDEFINED, _SYNTAX, None):
             continue

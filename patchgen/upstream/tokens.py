@@ -135,7 +135,8 @@ def split_fstring(token: str) -> Iterator[tuple[bool, str]]:
 
 def _end_of_field(token: str, start: int) -> int:
     """Where the expression that begins at `start` ends: at `!r`, `:` or the closing brace."""
-    depth, quote = 0, ""
+    depth = 0
+    quote = ""
     for at in range(start, len(token)):
         char = token[at]
         if quote:
@@ -187,7 +188,8 @@ def colon_after(text: str, start: int) -> int:
 
 def bracket_span(text: str, start: int) -> tuple[int, int] | None:
     """Where the first round bracket after `start` opens and closes; None if a colon comes first."""
-    depth, opened = 0, -1
+    depth = 0
+    opened = -1
     for token in _BRACKET.finditer(text, start):
         match token.group():
             case "(" | "[" | "{" as bracket:

@@ -74,7 +74,8 @@ class EditDeclaration:
 
 def marker(body: ClassBody, node: ast.expr) -> str | None:
     """The word of `patchgen.edits` that `node` means, under whatever name it was imported."""
-    needs, symbol = body.block.dependencies, None
+    needs = body.block.dependencies
+    symbol = None
     match node:
         case ast.Name(id=name):
             symbol = needs.get(name)
@@ -177,7 +178,8 @@ def _read_pairs(
 def _refuse_ellipses(body: ClassBody, statement: Statement, pair: Pair) -> None:
     """`...` under `with new:` needs the one `...` under `with old:` that it stands for."""
     for kind in ("arguments", "statements"):
-        matched, wanted = _find_ellipses(pair.old.body, kind), _find_ellipses(pair.new.body, kind)
+        matched = _find_ellipses(pair.old.body, kind)
+        wanted = _find_ellipses(pair.new.body, kind)
         # Not repeated, or repeated once: then it is clear what it stands for.
         if not wanted or len(matched) == len(wanted) == 1:
             continue

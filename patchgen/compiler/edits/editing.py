@@ -151,7 +151,8 @@ def _find_target(
         binders = bodies[owner].binders(edit.method)
         if not binders:
             continue
-        statement, node = binders[0], binders[0].node
+        statement = binders[0]
+        node = binders[0].node
         # A property and its setter are two methods of one name.
         if len(binders) == 1 and isinstance(node, Function) and not statement.removes:
             return owner, Target(bodies[owner], statement, node)
@@ -273,7 +274,8 @@ def _record_match(
 
 def _lines_of(block: RewrittenBlock, first: int, last: int) -> Lines:
     """Lines of `block`, counted from 1, as lines of its file."""
-    start, end = block.at(first, 0), block.at(last, 0)
+    start = block.at(first, 0)
+    end = block.at(last, 0)
     return Lines(start.path, start.line, end.line)
 
 

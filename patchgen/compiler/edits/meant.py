@@ -75,7 +75,8 @@ def build_meant(
     if signature:
         places[id(node.args)] = change_arguments(node.args, signature, method, copies)
     for change in changes:
-        bound, new = change.match.bound, change.part.body
+        bound = change.match.bound
+        new = change.part.body
         holes: dict[int, ast.AST] = {}
         for site in change.sites():
             value = bound.holes[site.id]
@@ -122,7 +123,10 @@ class _Build:
         rest: pattern.Rest | None,
         copies: dict[int, ast.AST],
     ) -> None:
-        self.places, self.runs, self.rest, self.copies = places, runs, rest, copies
+        self.places = places
+        self.runs = runs
+        self.rest = rest
+        self.copies = copies
         self.branches: set[int] = set()
 
     def node(self, node: Any) -> Any:

@@ -220,7 +220,8 @@ def _fit_call(pattern: ast.Call, code: ast.Call, bound: Bound) -> Bound | None:
     What stands before and after the `...` must be there, keywords by name; the rest is anything.
     """
     place = next(number for number, node in enumerate(pattern.args) if is_ellipsis(node))
-    before, behind = pattern.args[:place], pattern.args[place + 1 :]
+    before = pattern.args[:place]
+    behind = pattern.args[place + 1 :]
     if len(code.args) < len(before) + len(behind):
         return None
     taken: list[Argument] = list(code.args[: len(before)])

@@ -25,7 +25,7 @@ from patchgen.compiler.merge.text import INDENT
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.fragments import Fragment, parse_fragment, split_lines
-from patchgen.syntax.trees import Function, children
+from patchgen.syntax.trees import Function, children, position_of
 
 Position = tuple[int, int]
 _Span = tuple[Position, Position]
@@ -135,9 +135,10 @@ class Tree:
         )
 
     def _position(self, node: ast.expr | ast.stmt, at_end: bool = False) -> Position:
-        line, column = node.lineno, node.col_offset
+        line, column = position_of(node)
         if at_end:
-            line, column = node.end_lineno or 0, node.end_col_offset or 0
+            line = node.end_lineno or 0
+            column = node.end_col_offset or 0
         left_out = sum(part.last - part.first for part in self.left_out if part.last < line)
         # The first line of the tree is that of the class around the function.
         return line + 1 - left_out, self.code.column(line, column)

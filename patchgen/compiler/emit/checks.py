@@ -363,7 +363,8 @@ def _check_values(part: Part, call: ast.Call, callee: Function, name: str) -> It
     if counts and wanted not in counts:
         returned = " or ".join(map(str, sorted(counts)))
         why = f"returns {returned} values, and its caller unpacks {wanted}"
-        what, hint = f"{name} {why}", "return as many values, or change the caller as well"
+        what = f"{name} {why}"
+        hint = "return as many values, or change the caller as well"
         line = part.locate(call.lineno)
         yield Finding(line, "PG425", what, hint, why, callee=name, severity="warning")
 
@@ -390,7 +391,8 @@ def explain_misfit(call: ast.Call, callee: Function, *, is_bound: bool) -> str |
     decorators = trees.written_decorators(callee) - {"classmethod", "staticmethod"}
     if not decorators <= KEEPING_CALLS:
         return None
-    signature, takes_any = callee.args, not decorators <= TAKING_NO_KEYWORDS
+    signature = callee.args
+    takes_any = not decorators <= TAKING_NO_KEYWORDS
     positional = [each.arg for each in trees.list_positional(signature)][is_bound:]
     filled = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
     # These three are wrong whatever stands behind `*` and `**`.
@@ -463,7 +465,8 @@ def _find_twice(swallowed: Swallowed, parsed: Parsed) -> Iterator[Finding]:
     self.layer(x, cache=cache)
     def forward(self, x, old, **kwargs): return super().forward(x, old, **kwargs)
     """
-    function, keyword = swallowed.function, swallowed.keyword
+    function = swallowed.function
+    keyword = swallowed.keyword
     # A decorator may take the keyword away.
     if not trees.written_decorators(function) <= TAKING_NO_KEYWORDS:
         return

@@ -166,7 +166,8 @@ def _validate_file(
 
     Raises PatchgenError PG006 where it does not compile because a source does not.
     """
-    env, plan = builder.naming.bindings.env, builder.naming.plan
+    env = builder.naming.bindings.env
+    plan = builder.naming.plan
     source = plan.modular.source
     # Where the modular file begins to declare what is in it.  A class that only names its parent
     # adds no line, but it is what made the output.
@@ -296,7 +297,8 @@ def _overrides_of(block: Block, builder: Builder) -> Iterator[Override]:
     if block.is_of_exports or not namesakes.isdisjoint(ancestors):
         return
     for name in block.defines:
-        parent, text = "", ""
+        parent = ""
+        text = ""
         # The first parent module that has a definition counts.
         for module in plan.parents:
             definition = builder.index(module).definition(name)

@@ -67,7 +67,8 @@ def read_parts(text: str) -> Iterator[Part]:
         if above != "@":
             cuts.append(match.start())
         above = match.group()
-    start, line = 0, 1
+    start = 0
+    line = 1
     for end in [*cuts[1:], len(text)]:
         part = text[start:end].rstrip("\n") + "\n"
         try:
@@ -362,7 +363,8 @@ class Parsed:
 
         The attribute is "" where the object itself is called, and the class where it is unknown.
         """
-        holder, kind = "", owner
+        holder = ""
+        kind = owner
         for step in path:
             holder = kind
             kind = self._step(kind, step)

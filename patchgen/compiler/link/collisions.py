@@ -197,12 +197,14 @@ def find_conflicts(builder: Builder) -> Iterator[Problem]:
     """A problem for each name of which one file's definition would be used for another file."""
     for nearer, further in itertools.combinations(builder.naming.plan.layers, 2):
         for name in nearer.names:
-            block, other = nearer.definition(name), further.definition(name)
+            block = nearer.definition(name)
+            other = further.definition(name)
             # Each output has an `__all__` of its own.
             if block is None or other is None or name == "__all__":
                 continue
             if not _may_replace(name, nearer, further, builder):
-                at, there = nearer.source.at(block.first), further.source.at(other.first)
+                at = nearer.source.at(block.first)
+                there = further.source.at(other.first)
                 what = f"{name} is defined here and, differently, at {there}"
                 what += ", and both files are combined"
                 hint = "give one of them another name"
@@ -222,7 +224,8 @@ def _may_replace(name: str, nearer: ModuleIndex, further: ModuleIndex, builder: 
         declaration = plan.declaration(Symbol(layer.source.module, name))
         if declaration and replaced in (*declaration.chain[1:], *declaration.parents):
             return True
-    block, copy = nearer.definition(name), further.definition(name)
+    block = nearer.definition(name)
+    copy = further.definition(name)
     assert block is not None and copy is not None
     # The same text may read different things in two files.
     if block.text == copy.text and mean_the_same(

@@ -73,7 +73,8 @@ def _find_meaning(
         return None
     chosen = reading[0]
     for rewritten in reading[1:]:
-        known, symbol = chosen.dependencies[name], rewritten.dependencies[name]
+        known = chosen.dependencies[name]
+        symbol = rewritten.dependencies[name]
         # An import that the user wrote to be kept wins.
         if is_kept(known):
             break
@@ -313,7 +314,8 @@ class Builder:
         self, symbol: Symbol, declaration: Declaration, bases: Mapping[Symbol, str]
     ) -> tuple[tuple[int, ...], str | None]:
         """Where Python looks for what the class `symbol` of a chain has."""
-        chain, at = declaration.chain, declaration.at
+        chain = declaration.chain
+        at = declaration.at
         mro = self.lineages.mro(symbol, at)
         inside = tuple(chain.index(ancestor) for ancestor in mro if ancestor in chain)
         behind = mro[len(inside) :]

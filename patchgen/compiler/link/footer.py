@@ -308,7 +308,8 @@ def read_registered_names(conversion_mapping: str) -> frozenset[str]:
     Reads the keys of the table of aliases, and the constant keys that the builder function stores
     into what it returns.  Raises ValueError when the text has no such table and function.
     """
-    tables, builders = [], []
+    tables = []
+    builders = []
     for node in ast.parse(conversion_mapping).body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):

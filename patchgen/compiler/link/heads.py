@@ -63,28 +63,29 @@ _REGISTRATION = re.compile(rf"^(@{KERNELIZED}\((\w+)\)\n)", re.MULTILINE)
 
 def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     """Put every generic head on the base model of the file; PG415 where it asks in another way."""
+    blocks = gathered.blocks
     # A diff base declares nothing, and is transformers' own file.
-    if any(block.rewritten[0].symbol.module in builder.layers for block in gathered.blocks):
-        blocks = tuple(_note_auto_model(block) for block in gathered.blocks)
+    if any(block.rewritten[0].symbol.module in builder.layers for block in blocks):
+        blocks = tuple(map(_note_auto_model, blocks))
         gathered = replace(gathered, blocks=blocks)
-    heads = {block.name: base for block in gathered.blocks for base in find_generic_bases(block)}
+    heads = {block.name: base for block in blocks for base in find_generic_bases(block)}
     if not heads:
         return gathered
     names = {
-        block.name: select_base_models(block, gathered.blocks, builder)
-        for block in gathered.blocks
+        block.name: select_base_models(block, blocks, builder)
+        for block in blocks
         if block.name in heads
     }
-    models = _find_models(set().union(*names.values()), gathered.blocks)
+    models = _find_models(set().union(*names.values()), blocks)
     # With an equal base model, or with nothing but heads, AutoModel's answer is right.
-    others = [block for block in gathered.blocks if block.name not in heads]
-    if not any(_differs(model, gathered.blocks, builder) for model in models or others):
+    others = [block for block in blocks if block.name not in heads]
+    if not any(_differs(model, blocks, builder) for model in models or others):
         return gathered
     imports = {dependency.name: dependency for dependency in gathered.imports}
     rebound = []
-    for block in gathered.blocks:
+    for block in blocks:
         if block.name in heads:
-            possible = _find_models(names[block.name], gathered.blocks)
+            possible = _find_models(names[block.name], blocks)
             block, needed = _rebind_head(block, heads[block.name], possible, builder)
             for dependency in needed:
                 imports.setdefault(dependency.name, dependency)

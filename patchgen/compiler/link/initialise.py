@@ -105,10 +105,13 @@ def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
                 configurations = _list_configurations(reached, names, gathered, machine, builder)
                 body, notes = _initialise(model, givers, names, configurations, machine, builder)
             except TooLongError:
-                body, notes = "", [_UNWRITTEN]
+                body = ""
+                notes = [_UNWRITTEN]
             needed = _list_needed(body, givers[0], imports, gathered, builder)
             if needed is None or not _is_known(body, configurations, machine):
-                body, needed, notes = "", [], [_UNWRITTEN]
+                body = ""
+                needed = []
+                notes = [_UNWRITTEN]
             said = [note.format(module=module, giver=givers[0].name) for note in notes]
             imports |= {dependency.name: dependency for dependency in needed}
             model = replace(

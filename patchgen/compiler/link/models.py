@@ -110,7 +110,8 @@ def select_base_models(
 
 def _read_model_types(builder: Builder) -> dict[str, str]:
     """The model type of each configuration class by its name in the flat files."""
-    naming, types = builder.naming, {}
+    naming = builder.naming
+    types = {}
     for module, configuration in _list_configurations(builder):
         symbol = Symbol(module, configuration.name)
         types[configuration.name] = configuration.model_type

@@ -87,7 +87,8 @@ def register_custom_code(draft: FlatModule) -> FlatModule:
 
 def write_text(draft: FlatModule) -> FlatModule:
     """Write the texts of the module."""
-    gathered, builder = draft.gathered, draft.builder
+    gathered = draft.gathered
+    builder = draft.builder
     # The docstring stands above the imports.
     docstring = [block for block in draft.blocks if block.kind == "doc"][:1]
     opening = [render_header(gathered, builder), *(block.text for block in docstring)]
@@ -127,13 +128,15 @@ def link_module(gathered: Gathered, builder: Builder) -> FlatModule:
 
 def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
     """The blocks and the comments behind them; `exports` replaces statements about `__all__`."""
-    parts, before = ["\n"], ""
+    parts = ["\n"]
+    before = ""
     for block in blocks:
         # `__all__.append("x")` binds nothing.
         is_of_exports = not block.defines and block.text.startswith("__all__")
         if exports and (is_of_exports or "__all__" in block.defines):
             continue
-        leading, rewritten = block.leading or "\n", block.rewritten[-1]
+        leading = block.leading or "\n"
+        rewritten = block.rewritten[-1]
         # The comments above the first block are the licence, which stands in the header.
         if block.leading == rewritten.source.slice(1, rewritten.first - 1):
             leading = "\n\n"
@@ -225,7 +228,8 @@ def _render_import(index: ModuleIndex, block: Block, wanted: list[Import], build
 
 def _render_renamed(dependency: Dependency) -> str:
     """The import of what has another name in the flat file than where it comes from."""
-    module, name = dependency.symbol.module, dependency.symbol.name
+    module = dependency.symbol.module
+    name = dependency.symbol.name
     source = f"from {module} import {name}" if name else f"import {module}"
     return f"{source} as {dependency.name}\n"
 

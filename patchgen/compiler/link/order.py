@@ -136,8 +136,10 @@ class _Placing:
         binders: Places,
         changers: Places,
     ) -> None:
-        self._blocks, self._above = blocks, above
-        self._binders, self._changers = binders, changers
+        self._blocks = blocks
+        self._above = above
+        self._binders = binders
+        self._changers = changers
         self._preferred = frozenset(preferred)
         self.placed: dict[BlockId, FlatBlock] = {}
 

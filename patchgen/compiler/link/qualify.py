@@ -72,8 +72,11 @@ class _Qualifier:
         naming: Naming,
         chain: tuple[Symbol, ...],
     ):
-        self._module, self._block, self._key = module, block, key
-        self._naming, self._chain = naming, chain
+        self._module = module
+        self._block = block
+        self._key = key
+        self._naming = naming
+        self._chain = chain
         self._bindings = naming.bindings
         self._lines = tuple(block.text.split("\n"))
         self._needs: dict[str, Symbol] = {}
@@ -421,6 +424,7 @@ class _Qualifier:
                     ast.Assign(targets=[ast.Name(id=target) as bound])
                     | ast.AnnAssign(target=ast.Name(id=target) as bound)
                 ) if target == own:
-                    start, end = bound.col_offset, bound.end_col_offset or 0
+                    start = bound.col_offset
+                    end = bound.end_col_offset or 0
                     self._changes.add(TextChange(bound.lineno, start, end, name))
         return name

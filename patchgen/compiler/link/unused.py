@@ -94,7 +94,8 @@ class _Outputs:
     @cached_property
     def places(self) -> dict[str, Symbol | None]:
         """What code of the parents finds in place of each class of a parent, by its new name."""
-        naming, parents = self.builder.naming, self.builder.naming.plan.parents
+        naming = self.builder.naming
+        parents = naming.plan.parents
         locations = [
             naming.resolve(Symbol(module, name), module)
             for module in parents
@@ -122,7 +123,8 @@ def _count_uses(name: str, text: str) -> int:
 
 
 def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:
-    name, naming = declaration.symbol.name, outputs.builder.naming
+    name = declaration.symbol.name
+    naming = outputs.builder.naming
     definition = outputs.definition(name)
     is_used = declaration.symbol in outputs.places.values() or name in outputs.exported
     # A mixin stands in the classes that it was merged into, and nowhere else.
@@ -174,7 +176,8 @@ def _check_name(block: Block, outputs: _Outputs) -> Iterator[Problem]:
 
 
 def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:
-    name, naming = declaration.symbol.name, outputs.builder.naming
+    name = declaration.symbol.name
+    naming = outputs.builder.naming
     block = naming.plan.modular.definition(name)
     assert block is not None
     unnamed = [
@@ -239,7 +242,8 @@ def _warn_of_member(
     outputs: _Outputs,
 ) -> Problem:
     """The warning that a member of a class has a name that nothing knows."""
-    modular, name = outputs.builder.naming.plan.modular, declaration.symbol.name
+    modular = outputs.builder.naming.plan.modular
+    name = declaration.symbol.name
     block = modular.definition(name)
     assert block is not None
     at = modular.source.at(block.first + node.lineno - 1, node.col_offset)

@@ -72,7 +72,8 @@ Binding = tuple[frozenset[str], dict[str, ast.expr], str]
 
 def find_call_site(use: SuperUse, child: Statement) -> Site | None:
     """The statement at the top of the method's body that is nothing but the call of `use`."""
-    method, code = child.node, child.fragment
+    method = child.node
+    code = child.fragment
     # A method that calls another one of the parent's runs statements of two methods.
     if use.call is None or not isinstance(method, Function) or method.name != use.name:
         return None
@@ -209,7 +210,8 @@ def _are_names_separate(
 ) -> bool:
     """Whether no name of the parent's method changes what a name of the child's means."""
     method = site.method
-    child_locals, parent_locals = local_names(method), local_names(function)
+    child_locals = local_names(method)
+    parent_locals = local_names(function)
     mentioned = names_in([method]) - {method.name}
     # The names that run after the call, or may.
     later = names_in([*site.rest, *_find_scopes(method.body)])

@@ -96,7 +96,9 @@ class _Resolver:
         fields: Fields,
     ):
         self.problems: list[Problem] = []
-        self._plan, self._bodies, self._fields = plan, bodies, fields
+        self._plan = plan
+        self._bodies = bodies
+        self._fields = fields
         self._order = group_by_name(order)
         self._private: dict[tuple[str, int], str] = {}
         self._copies: list[Statement] = []

@@ -181,8 +181,12 @@ class _Walker:
 
     def _visit_super(self, node: ast.Attribute, parent: ast.AST | None, nested: bool) -> None:
         """Record `super().name`, and why it cannot be followed."""
-        what, code, refusal, hint = f"super().{node.attr}", "PG210", "", ""
-        start, owner = self._origin + 1, ""
+        what = f"super().{node.attr}"
+        code = "PG210"
+        refusal = ""
+        hint = ""
+        start = self._origin + 1
+        owner = ""
         match node.value:
             case ast.Call(args=[first, receiver]):
                 owner = ast.unparse(first)
@@ -194,15 +198,18 @@ class _Walker:
         if refusal:
             pass
         elif not isinstance(node.ctx, ast.Load):
-            refusal, hint = "is assigned to or deleted", f"write self.{node.attr}"
+            refusal = "is assigned to or deleted"
+            hint = f"write self.{node.attr}"
         elif nested:
-            code, refusal = "PG211", "stands in a nested function or comprehension"
+            code = "PG211"
+            refusal = "stands in a nested function or comprehension"
             hint = f"bind it first: inherited = {what}"
         elif self._receiver is None:
             refusal = "stands in a method that takes no object"
             hint = "write self as the first parameter, and no @staticmethod"
         elif self._rebinds:
-            code, refusal = "PG213", f"where {self._receiver} is bound again"
+            code = "PG213"
+            refusal = f"where {self._receiver} is bound again"
             hint = "give the other value a name of its own"
         elif self._sees_locals:
             # Python gives a function that names `super` a variable `__class__`.

@@ -117,7 +117,9 @@ class _Writer:
     """Writes out the values in one statement of a class body."""
 
     def __init__(self, plan: ClassPlan, bodies: Sequence[ClassBody], statement: Statement) -> None:
-        self._plan, self._bodies, self._statement = plan, bodies, statement
+        self._plan = plan
+        self._bodies = bodies
+        self._statement = statement
 
     def write(self) -> Statement:
         statement = self._statement
@@ -206,7 +208,8 @@ class _Writer:
                     None if found is None or isinstance(found, str) else self._read_display(*found)
                 )
             case ast.BinOp(left=left, right=right):
-                first, second = self._read_display(left, code), self._read_display(right, code)
+                first = self._read_display(left, code)
+                second = self._read_display(right, code)
                 if first is None or second is None or first.kind != second.kind:
                     return None
                 is_sum = isinstance(node.op, ast.Add) and first.kind in ("list", "tuple")
@@ -247,7 +250,8 @@ class _Writer:
     ) -> _Display:
         keys: list[ast.expr | None] = []
         if isinstance(node, ast.Dict):
-            keys, values = node.keys, node.values
+            keys = node.keys
+            values = node.values
         else:
             values = node.elts
         display = _Display(type(node).__name__.lower(), ())

@@ -23,7 +23,8 @@ def check_language(index: ModuleIndex, bindings: Bindings) -> None:
 
     transformers' own files are on the page as they are, and patchgen's parts by a test.
     """
-    module, scope = index.source.module, bindings.flatten_scope
+    module = index.source.module
+    scope = bindings.flatten_scope
     if module.startswith(f"{MODELS}.") or is_part(module) or not scope.flattens(module):
         return
     if module in bindings.checked:

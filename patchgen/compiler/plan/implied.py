@@ -49,7 +49,8 @@ class _Finder:
                     bases = tuple(others)
         if bases == declaration.bases:
             return declaration
-        symbol, at = declaration.symbol, declaration.at
+        symbol = declaration.symbol
+        at = declaration.at
         lineages = Lineages(self._lineages.bindings, {symbol: bases})
         chain, rest, obstacle = split(symbol, bases, lineages, self._plan.modules, at)
         if obstacle:

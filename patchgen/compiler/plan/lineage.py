@@ -187,7 +187,8 @@ def split(
             for base in lineages.direct_bases(member, at) or ():
                 if base.symbol.module != member.module and flattens(base.symbol.module):
                     length = max(length, mro.index(base.symbol) + 1)
-    chain, behind = mro[:length], mro[length:]
+    chain = mro[:length]
+    behind = mro[length:]
     if length == 1:
         return chain, tuple(base.symbol for base in bases), ""
     # A base from elsewhere, such as nn.Module, cannot stand between merged classes.

@@ -77,7 +77,8 @@ def mean_the_same(
 ) -> bool:
     """Whether each of `names` stands for the same thing where the flat file has both modules."""
     for name in names:
-        one, other = naming.meaning(first, name), naming.meaning(second, name)
+        one = naming.meaning(first, name)
+        other = naming.meaning(second, name)
         if one != other and not (one and other and is_same_definition(one, other, naming, assumed)):
             return False
     return True
