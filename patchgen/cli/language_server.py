@@ -203,11 +203,11 @@ def _find_classes(steps: Steps | None, owner: str) -> Iterator[tuple[Path, Block
     """The parents of the class `owner`, the nearest first."""
     if steps is None:
         return
-    plan = steps.builder.naming.plan
+    plan = steps.builder.plan
     declaration = plan.declaration(Symbol(plan.modular.source.module, owner))
     for symbol in find_ancestors(declaration, steps.builder) if declaration else ():
         block = steps.builder.index(symbol.module).definition(symbol.name)
-        path = steps.builder.naming.bindings.env.path(symbol.module)
+        path = steps.builder.bindings.env.path(symbol.module)
         if block and path and block.kind == "class":
             yield path, block
 

@@ -60,7 +60,7 @@ def _explain_plan(project: Project, path: Path) -> int:
     from patchgen.compiler.flatten import link_file
 
     steps = link_file(path, project.environment(), project.config.settings)
-    sections = {"plan": _outline_plan(steps.builder.naming.plan), **steps.texts}
+    sections = {"plan": _outline_plan(steps.builder.plan), **steps.texts}
     for module in steps.modules:
         blocks = ""
         for block in module.blocks:

@@ -59,8 +59,8 @@ def assemble_outputs(
     modules: tuple[FlatModule, ...], builder: Builder, settings: Settings
 ) -> Unfinished:
     """The texts of every module and of its diff base, below a notice of where they come from."""
-    plan = builder.naming.plan
-    bindings = builder.naming.bindings
+    plan = builder.plan
+    bindings = builder.bindings
     modular = plan.modular.source
     # A modular file without statements: what it gives differs from the parent's file in layout and
     # imports only, which the diff then leaves out.
@@ -129,7 +129,7 @@ def _make_file(
     formatted: Mapping[str, str],
     builder: Builder,
 ) -> FlatFile:
-    plan = builder.naming.plan
+    plan = builder.plan
     blocks = module.blocks
     notes = tuple(note for block in blocks for note in _find_notes(block, builder))
     notes += tuple(_find_left_out(module, builder))
@@ -166,8 +166,8 @@ def _validate_file(
 
     Raises PatchgenError PG006 where it does not compile because a source does not.
     """
-    env = builder.naming.bindings.env
-    plan = builder.naming.plan
+    env = builder.bindings.env
+    plan = builder.plan
     source = plan.modular.source
     # Where the modular file begins to declare what is in it.  A class that only names its parent
     # adds no line, but it is what made the output.
@@ -192,7 +192,7 @@ def _validate_file(
 
 def _list_places(builder: Builder) -> dict[str, Location]:
     """Where the modular file declares each definition and each member, and imports each name."""
-    modular = builder.naming.plan.modular
+    modular = builder.plan.modular
     source = modular.source
     places: dict[str, Location] = {}
     for item in modular.imports:
@@ -216,13 +216,13 @@ def _list_places(builder: Builder) -> dict[str, Location]:
 
 def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[Note]:
     name = block.name
-    at = block.rewritten[0].at(1, 0)
+    at = block.place
     for note in block.notes:
         yield Note(at, note)
     # A class of a parent's name is its variant, as everybody expects.
     if block.kind == "class" or block.block_id.module not in builder.layers:
         return
-    for module in builder.naming.plan.parents:
+    for module in builder.plan.parents:
         index = builder.index(module)
         old = index.definition(name) or index.imported(name)
         if isinstance(old, Import) or (old is not None and old.text != block.text):
@@ -231,7 +231,7 @@ def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[Note]:
 
 def _find_left_out(module: FlatModule, builder: Builder) -> Iterator[Note]:
     followed = [builder.index(module.base)] if module.base else []
-    for index in (*builder.naming.plan.layers, *followed):
+    for index in (*builder.plan.layers, *followed):
         for block in index.blocks:
             if block.kind == "main":
                 what = '`if __name__ == "__main__":` is left out: an import does not run it'
@@ -277,7 +277,7 @@ def find_overrides(builder: Builder) -> tuple[Override, ...]:
     Edits, whose `with old:` has to match, and removals are not listed.
     """
     overrides: dict[str, Override] = {}
-    for block in builder.naming.plan.modular.blocks:
+    for block in builder.plan.modular.blocks:
         if block.kind in ("def", "assign", "class"):
             for override in _overrides_of(block, builder):
                 overrides.setdefault(override.name, override)
@@ -285,7 +285,7 @@ def find_overrides(builder: Builder) -> tuple[Override, ...]:
 
 
 def _overrides_of(block: Block, builder: Builder) -> Iterator[Override]:
-    plan = builder.naming.plan
+    plan = builder.plan
     declaration = plan.declaration(Symbol(plan.modular.source.module, block.name))
     ancestors: tuple[Symbol, ...] = ()
     if declaration is not None:
@@ -313,7 +313,7 @@ def _overrides_in_class(
     block: Block, declaration: Declaration, ancestors: Sequence[Symbol], builder: Builder
 ) -> Iterator[Override]:
     """The members that a class writes anew, each with the parent's if there is one."""
-    modular = builder.naming.plan.modular
+    modular = builder.plan.modular
     bases = frozenset(base.expression for base in declaration.bases)
     definitions = []
     for symbol in ancestors:
@@ -326,7 +326,7 @@ def _overrides_in_class(
     for statement in node.body:
         # An edit matches the parent's text, and a removal needs none of it.
         is_removal = isinstance(statement, ast.Delete) or removed_name(statement) is not None
-        is_rewrite = is_removal or is_edit(modular, statement, builder.naming.bindings)
+        is_rewrite = is_removal or is_edit(modular, statement, builder.bindings)
         if is_rewrite or is_docstring(statement):
             continue
         at = modular.source.at(block.first + statement.lineno - 1, statement.col_offset)

@@ -111,9 +111,9 @@ def _will_stay_subclass(block: FlatBlock, other: FlatBlock, builder: Builder) ->
 
     `find_subclasses` keeps the two classes apart, and the parent then gets a name of its own.
     """
-    symbols = [block.rewritten[0].symbol, other.rewritten[0].symbol]
+    symbols = [block.symbol, other.symbol]
     for symbol, parent in (symbols, reversed(symbols)):
-        declaration = builder.naming.plan.declaration(symbol)
+        declaration = builder.plan.declaration(symbol)
         if declaration is not None and declaration.is_merged and parent in declaration.parents:
             return not declaration.rewrites
     return False
@@ -126,7 +126,7 @@ def _raise_first(
     symbols: frozenset[Symbol] = frozenset()
     for name, other, block in clashes:
         pair = sorted((other, block), key=lambda each: -sizes[each.block_id.module])
-        lesser = builder.naming.lesser(*(each.rewritten[0].symbol for each in pair))
+        lesser = builder.naming.lesser(*(each.symbol for each in pair))
         if not lesser:
             _raise_collision(name, other, block, builder, lesser)
         symbols |= lesser
@@ -143,18 +143,17 @@ def _raise_collision(
     hint += f"or define {name} in the modular file: it then counts for both"
     reported = choose_reported_block([block, other])
     # A guarded definition of the modular file does not count for both.
-    if reported.block_id.module == builder.naming.plan.modular.source.module:
+    if reported.block_id.module == builder.plan.modular.source.module:
         hint = f"give the {name} of this file another name"
-    raise NameClash(symbols, reported.rewritten[0].at(1, 0), what, hint)
+    raise NameClash(symbols, reported.place, what, hint)
 
 
 def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency], builder: Builder) -> None:
     for name in [name for name in block.defines if name in imports]:
         origin = f"imported as {imports[name].symbol} for {imports[name].home}"
         what = f"{name} is defined in {block.block_id.module} and {origin}"
-        first = block.rewritten[0]
-        lesser = builder.naming.lesser(first.symbol, imports[name].symbol)
-        raise NameClash(lesser, first.at(1, 0), what, "rename one of them")
+        lesser = builder.naming.lesser(block.symbol, imports[name].symbol)
+        raise NameClash(lesser, block.place, what, "rename one of them")
 
 
 def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]) -> None:
@@ -183,7 +182,7 @@ def _raise_hidden_builtin(name: str, at: Location, definer: FlatBlock | Dependen
         origin = str(definer.symbol)
     else:
         origin = definer.block_id.module
-        place = definer.rewritten[0].at(1, 0)
+        place = definer.place
         # Of the two, the author of a modular file can change the definition alone.
         if _is_modular(definer) and at.path != place.path:
             what = f"{name} would hide the builtin, which {at.path}:{at.line} reads"
@@ -195,7 +194,7 @@ def _raise_hidden_builtin(name: str, at: Location, definer: FlatBlock | Dependen
 
 def find_conflicts(builder: Builder) -> Iterator[Problem]:
     """A problem for each name of which one file's definition would be used for another file."""
-    for nearer, further in itertools.combinations(builder.naming.plan.layers, 2):
+    for nearer, further in itertools.combinations(builder.plan.layers, 2):
         for name in nearer.names:
             block = nearer.definition(name)
             other = further.definition(name)
@@ -210,14 +209,14 @@ def find_conflicts(builder: Builder) -> Iterator[Problem]:
                 hint = "give one of them another name"
                 # A class of both can be declared; a function of both cannot.
                 if block.kind == other.kind == "class":
-                    own = builder.naming.plan.modular.source.path
+                    own = builder.plan.modular.source.path
                     hint += f", or derive a class {name} from both in {own}"
-                yield PatchgenError("PG129", at, what, hint).problem
+                yield Problem(at, "PG129", what, hint)
 
 
 def _may_replace(name: str, nearer: ModuleIndex, further: ModuleIndex, builder: Builder) -> bool:
     """Whether the definition in `nearer` may stand for the one in `further`."""
-    plan = builder.naming.plan
+    plan = builder.plan
     replaced = Symbol(further.source.module, name)
     # A class of `nearer`, or of the converted file, that derives from the other one.
     for layer in (nearer, plan.modular):
@@ -244,7 +243,7 @@ def _find_extended(index: ModuleIndex, builder: Builder) -> set[str]:
     waiting = [index]
     for layer in waiting:
         for name in layer.classes:
-            for base in bases_of(builder.naming.bindings, layer, name):
+            for base in bases_of(builder.bindings, layer, name):
                 module = base.symbol.module
                 if module in builder.layers - extended:
                     extended.add(module)

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.link.strings import quote_own_name
-from patchgen.compiler.plan.bindings import PARTS, is_kept
-from patchgen.compiler.plan.declare import Declaration, find_index
+from patchgen.compiler.plan.bindings import PARTS, Bindings, is_kept
+from patchgen.compiler.plan.declare import Declaration, ModulePlan, find_index
 from patchgen.compiler.plan.gate import check_language
 from patchgen.compiler.plan.lineage import Lineages, bases_of
 from patchgen.compiler.plan.model import ClassPlan, MergedClass, RewrittenBlock, Symbol
@@ -29,6 +29,7 @@ from patchgen.compiler.plan.naming import NameClash, Naming
 from patchgen.compiler.plan.outside import outside
 from patchgen.compiler.plan.same import is_same_definition
 from patchgen.syntax.blocks import Block, ModuleIndex, references_in
+from patchgen.syntax.errors import Location
 from patchgen.syntax.kept import per_object
 from patchgen.syntax.statements import changed_names
 from patchgen.syntax.trees import parse_class
@@ -124,6 +125,16 @@ class FlatBlock:
         return changed_names(self.text)
 
     @property
+    def symbol(self) -> Symbol:
+        """What it defines, in the nearest of its files."""
+        return self.rewritten[0].symbol
+
+    @property
+    def place(self) -> Location:
+        """Where it begins in the nearest of its files."""
+        return self.rewritten[0].at(1, 0)
+
+    @property
     def origin(self) -> Symbol:
         """The upstream definition that the block stands for, or its own."""
         return self.parents[-1] if self.parents else self.rewritten[-1].symbol
@@ -148,9 +159,17 @@ class Builder:
     merge: Merge
     _made: dict[BlockId, FlatBlock] = field(default_factory=dict, init=False, repr=False)
 
+    @property
+    def plan(self) -> ModulePlan:
+        return self.naming.plan
+
+    @property
+    def bindings(self) -> Bindings:
+        return self.naming.bindings
+
     def keep_subclasses(self, kept: Mapping[Symbol, str]) -> Builder:
         """A builder that does not merge the classes `kept`, each for its reason."""
-        plan = self.naming.plan.keep_subclasses(kept)
+        plan = self.plan.keep_subclasses(kept)
         return replace(self, naming=replace(self.naming, plan=plan))
 
     def set_apart(self, symbols: frozenset[Symbol]) -> Builder:
@@ -172,23 +191,23 @@ class Builder:
     @property
     def declares(self) -> bool:
         """Whether the plan changes anything; the one of a diff base does not."""
-        return bool(self.naming.plan.modular.blocks)
+        return bool(self.plan.modular.blocks)
 
     @functools.cached_property
     def layers(self) -> frozenset[str]:
         """The names of the modular files: the one that is converted, and those that it extends."""
-        return frozenset(self.naming.plan.modules)
+        return frozenset(self.plan.modules)
 
     @per_object  # The environment records once what is read, which is enough.
     def index(self, module: str) -> ModuleIndex:
         """The blocks of `module`, a modular file or a module below the roots."""
-        return find_index(module, self.naming.plan.layers, self.naming.bindings)
+        return find_index(module, self.plan.layers, self.bindings)
 
     def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""
         name = symbol.name
         index = self.index(symbol.module)
-        bindings = self.naming.bindings
+        bindings = self.bindings
         firsts = {block.first for block in index.blocks if name in changed_names(block.text)}
         for block in index.blocks_that_bind(name):
             # An import is a block only where another statement binds its name too.
@@ -205,17 +224,17 @@ class Builder:
 
         Modules by name, then the modular files: what a file extends was defined before it.
         """
-        return (-self.naming.plan.layer(block_id.module), block_id.module, block_id.first)
+        return (-self.plan.layer(block_id.module), block_id.module, block_id.first)
 
     def block(self, block_id: BlockId) -> FlatBlock:
         """The flat block of `block_id`: merged where the plan declares a class, else carried."""
         if block_id not in self._made:
             index = self.index(block_id.module)
             block = self.source_block(block_id)
-            check_language(index, self.naming.bindings)
+            check_language(index, self.bindings)
             # What binds nothing is called `<other 2>`, as line numbers change easily.
             key = Symbol(block_id.module, block.name or f"<{block.kind} {index.count_to(block)}>")
-            declaration = self.naming.plan.declaration(key)
+            declaration = self.plan.declaration(key)
             if declaration is not None:
                 made = self._make_merged(block_id, declaration)
             else:
@@ -293,8 +312,8 @@ class Builder:
         is_ours = module in self.layers or module.startswith(f"{PARTS}.")
         if len(declaration.chain) == 1 or not is_ours:
             return None
-        outer = outside(self.naming.bindings.env)
-        return outer.lacking(declaration, self.naming.plan, name)
+        outer = outside(self.bindings.env)
+        return outer.lacking(declaration, self.plan, name)
 
     def _spell_bases(
         self, declaration: Declaration, rewritten_blocks: tuple[RewrittenBlock, ...]
@@ -304,7 +323,7 @@ class Builder:
         pairs = zip(declaration.chain, rewritten_blocks, strict=True)
         for symbol, rewritten in pairs:
             index = self.index(symbol.module)
-            bases = bases_of(self.naming.bindings, index, symbol.name)
+            bases = bases_of(self.bindings, index, symbol.name)
             written = map(ast.unparse, parse_class(rewritten.text).bases)
             for base, expression in zip(bases, written, strict=True):
                 spelled.setdefault(base.symbol, expression)

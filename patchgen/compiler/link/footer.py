@@ -72,7 +72,7 @@ def write_is_custom_code(blocks: tuple[FlatBlock, ...], builder: Builder) -> tup
 
     Raises PatchgenError PG414 where the modular file would overwrite loaded weights.
     """
-    env = builder.naming.bindings.env
+    env = builder.bindings.env
     # Older releases make no such difference.
     if env.path(MODELING_UTILS) is None or not env.spells(MODELING_UTILS, "def is_custom_code"):
         return blocks
@@ -253,13 +253,13 @@ def render_conversions(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     "" where this release of transformers has no conversions.  Raises PatchgenError PG405 when
     transformers keeps them in an unknown form.
     """
-    env = builder.naming.bindings.env
+    env = builder.bindings.env
     if env.path(CONVERSIONS) is None:
         return ""
     try:
         registered = read_registered_names(env.source(CONVERSIONS, Location(CONVERSIONS)).text)
     except ValueError as error:
-        at = Location(builder.naming.plan.modular.source.path)
+        at = Location(builder.plan.modular.source.path)
         hint = "use a release of transformers that patchgen supports"
         raise PatchgenError("PG405", at, str(error), hint) from error
     # transformers looks the conversion of a parent up by the name of the class that stands for it.

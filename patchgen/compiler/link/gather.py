@@ -68,7 +68,7 @@ def gather_contents(builder: Builder) -> tuple[Gathered, ...]:
 
 def list_kinds(builder: Builder) -> tuple[str, ...]:
     """The kinds of output that the modular file itself asks for."""
-    plan = builder.naming.plan
+    plan = builder.plan
     declared = [declaration.kind for declaration in plan.declarations]
     return tuple(dict.fromkeys([*declared, *plan.bases]))
 
@@ -82,7 +82,7 @@ class _Closure:
         self._kind = kind
         self._builder = builder
         self._waiting = waiting
-        self._bindings = builder.naming.bindings
+        self._bindings = builder.bindings
         self.blocks: dict[BlockId, FlatBlock] = {}
         self.imports: dict[str, Dependency] = {}
         self.siblings: dict[str, tuple[str, Dependency]] = {}
@@ -92,7 +92,7 @@ class _Closure:
         """What has been reached, each text once."""
         return Gathered(
             kind=self._kind,
-            base=self._builder.naming.plan.bases.get(self._kind),
+            base=self._builder.plan.bases.get(self._kind),
             blocks=remove_duplicates(tuple(self.blocks.values()), self.imports, self._builder),
             imports=tuple(self.imports.values()),
             siblings=tuple(self.siblings.values()),
@@ -191,7 +191,7 @@ class _Closure:
         if self._bindings.env.path(place.key.module) is None:
             home = builder.index(dependency.home)
             item = home.imported(name)
-            at = home.source.at(item.line, item.column) if item else block.rewritten[0].at(1, 0)
+            at = home.source.at(item.line, item.column) if item else block.place
             # Raises PG101.
             self._bindings.env.index(place.key.module, at)
         return builder.block_ids(place.key)
@@ -219,7 +219,7 @@ class _Closure:
             what += f"and {dependency.symbol} for {dependency.home}"
             hint = "import one of them under another name"
             lesser = self._builder.naming.lesser(known.symbol, dependency.symbol)
-            raise NameClash(lesser, block.rewritten[0].at(1, 0), what, hint)
+            raise NameClash(lesser, block.place, what, hint)
         return guards
 
     def _refuse_other_imports(self, dependency: Dependency, block: FlatBlock) -> None:
@@ -237,7 +237,7 @@ class _Closure:
                 if means_it and not can_be_renamed:
                     what = f"{item.bound} is two things in the flat file"
                     hint = "import one of them under another name"
-                    raise PatchgenError("PG401", block.rewritten[0].at(1, 0), what, hint)
+                    raise PatchgenError("PG401", block.place, what, hint)
 
     def _find_importing(self, module: str, name: str) -> tuple[str, tuple[Block, ...]]:
         """The statements that import `name`, and their module.
@@ -266,7 +266,7 @@ class _Closure:
         """`dependency`, from the parent that imports it where its module reads `parent.name`."""
         if self._builder.index(dependency.home).binders(dependency.name):
             return dependency
-        for parent in self._builder.naming.plan.parents:
+        for parent in self._builder.plan.parents:
             index = self._builder.index(parent)
             is_there = index.blocks_that_import(dependency.name)
             if is_there and self._bindings.meaning(index, dependency.name) == dependency.symbol:
@@ -292,7 +292,7 @@ def _has_guard(importing: Iterable[Block]) -> bool:  # `try:` or `if` over the i
 
 def _find_roots(kind: str, builder: Builder) -> list[BlockId]:
     """What an output holds whatever its other code reads."""
-    base = builder.naming.plan.bases.get(kind)
+    base = builder.plan.bases.get(kind)
     declared = _find_declared_roots(kind, builder)
     return declared if base is None else [*_find_base_roots(base, builder), *declared]
 
@@ -316,7 +316,7 @@ def _find_base_roots(base: str, builder: Builder) -> list[BlockId]:
 
 def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
     """What the modular files declare for this output: classes, public functions and constants."""
-    plan = builder.naming.plan
+    plan = builder.plan
     kinds = {declaration.kind for declaration in plan.declarations} or {kind}
     # Functions and constants have no kind of their own.
     main = MODELING if MODELING in kinds else sorted(kinds)[0]

@@ -31,7 +31,7 @@ _GENERATED_MARK = "🚨"
 
 def render_header(gathered: Gathered, builder: Builder) -> str:
     """The first comments of the modular file and of its parents, each text once."""
-    plan = builder.naming.plan
+    plan = builder.plan
     parents: Sequence[str] = [gathered.base] if gathered.base else plan.parents
     sources = (plan.modular.source.module, *parents, *find_origins(gathered.blocks, plan))
     texts = [_find_first_comment(builder.index(module)) for module in sources]
@@ -72,7 +72,7 @@ def render_exports(gathered: Gathered, builder: Builder) -> str:
     Raises PatchgenError PG134 where a module works out its `__all__` when it runs.
     """
     defined = {name for block in gathered.blocks for name in block.defines}
-    modules = builder.naming.plan.layers
+    modules = builder.plan.layers
     # The file that is extended most first; a file may export names of several outputs.
     exported = [name for layer in reversed(modules) for name in layer.exports or ()]
     declared = [name for name in exported if name in defined]
@@ -139,7 +139,7 @@ def render_auto_docstring(gathered: Gathered, builder: Builder) -> str:
     ):
         return ""
     # As transformers has it: the folder of a model, in words.
-    name = builder.naming.plan.modular.source.path.rpartition("/")[2]
+    name = builder.plan.modular.source.path.rpartition("/")[2]
     name = name.removeprefix("modular_").removesuffix(".py")
     if gathered.base is not None and gathered.base.startswith(f"{MODELS}."):
         name = gathered.base.split(".")[2]

@@ -65,7 +65,7 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     """Put every generic head on the base model of the file; PG415 where it asks in another way."""
     blocks = gathered.blocks
     # A diff base declares nothing, and is transformers' own file.
-    if any(block.rewritten[0].symbol.module in builder.layers for block in blocks):
+    if any(block.symbol.module in builder.layers for block in blocks):
         blocks = tuple(map(_note_auto_model, blocks))
         gathered = replace(gathered, blocks=blocks)
     heads = {block.name: base for block in blocks for base in find_generic_bases(block)}
@@ -98,7 +98,7 @@ def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
 
     Raises PatchgenError PG416 where AutoModel cannot build a part.
     """
-    declared = builder.naming.plan.declarations
+    declared = builder.plan.declarations
     # AutoModel knows no configuration that the output has itself.
     has_own = any(declaration.kind == "configuration" for declaration in declared)
     parts: dict[str, tuple[Part, Dependency]] = {}
@@ -110,7 +110,7 @@ def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
             continue
         (model,) = models
         if has_own or _differs(model, gathered.blocks, builder):
-            symbol = model.rewritten[0].symbol
+            symbol = model.symbol
             needed = Dependency(model.name, symbol, symbol.module, eager=False)
             parts[name] = part, needed
     blocks = tuple(_name_parts(block, parts) for block in gathered.blocks)
@@ -128,7 +128,7 @@ def _refuse_unknown(name: str, part: Part, blocks: tuple[FlatBlock, ...]) -> Non
                 f"{block.name} asks AutoModel for the model of {call}, whose class is of this file"
             )
             hint = f"write `{part.model}._from_config({call})` in its `__init__`"
-            raise PatchgenError("PG416", block.rewritten[0].at(1, 0), what, hint)
+            raise PatchgenError("PG416", block.place, what, hint)
 
 
 def drop_kernels(gathered: Gathered, builder: Builder) -> Gathered:
@@ -140,7 +140,7 @@ def drop_kernels(gathered: Gathered, builder: Builder) -> Gathered:
     other_imports = tuple(item for item in gathered.imports if item.name != KERNELIZED)
     if other_imports == gathered.imports:
         return gathered
-    written = "".join(layer.source.text for layer in builder.naming.plan.layers)
+    written = "".join(layer.source.text for layer in builder.plan.layers)
     layer_names = {
         block.name for block in gathered.blocks if block.block_id.module in builder.layers
     }

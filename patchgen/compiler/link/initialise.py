@@ -85,7 +85,7 @@ def _init_weights(self, module):
 def bring_branches(gathered: Gathered, builder: Builder) -> Gathered:
     """Let each PreTrainedModel of the file initialise what was taken from other models."""
     models = list_pretrained(gathered.blocks)
-    bindings = builder.naming.bindings
+    bindings = builder.bindings
     imports = {dependency.name: dependency for dependency in gathered.imports}
     changed: dict[str, FlatBlock] = {}
     for model in models:
@@ -176,7 +176,7 @@ def _list_below(model: FlatBlock, gathered: Gathered) -> list[str]:
 
 def _find_givers(module: str, builder: Builder) -> list[RewrittenBlock]:
     """The classes of a model's file that may initialise its blocks, in the names of the output."""
-    if not module.startswith(f"{MODELS}.") or builder.naming.bindings.env.path(module) is None:
+    if not module.startswith(f"{MODELS}.") or builder.bindings.env.path(module) is None:
         return []
     index = builder.index(module)
     givers = []

@@ -90,9 +90,7 @@ def select_base_models(
     """
     models = _read_base_models(builder)
     known = {models[name] for name in map_model_types(builder).values() if name in models}
-    defined = {
-        name for module in builder.naming.plan.parents for name in builder.index(module).classes
-    }
+    defined = {name for module in builder.plan.parents for name in builder.index(module).classes}
     if len(known & defined) == 1:
         return known & defined
     types = _read_model_types(builder)
@@ -132,7 +130,7 @@ def _map_parts(builder: Builder) -> dict[str, Part]:
     own: set[str] = set()
     for module, configuration in _list_configurations(builder):
         types[configuration.name] = configuration.model_type
-        if module in builder.naming.plan.parents:
+        if module in builder.plan.parents:
             own.add(configuration.name)
         for part, part_class, default in configuration.parts:
             stated.setdefault(part, set()).add((part_class, default))
@@ -151,7 +149,7 @@ def _read_base_models(builder: Builder) -> Mapping[str, str]:
 
     MODEL_MAPPING_NAMES = OrderedDict([("llama", "LlamaModel"), ...])
     """
-    if builder.naming.bindings.env.path(AUTO_MODELS) is not None:
+    if builder.bindings.env.path(AUTO_MODELS) is not None:
         for block in builder.index(AUTO_MODELS).blocks_that_bind(AUTO_MODELS_TABLE):
             if f"{AUTO_MODELS_TABLE} = " in block.text:
                 return _read_pairs(block.text)
@@ -170,8 +168,8 @@ def _read_pairs(table: str) -> Mapping[str, str]:
 
 def _list_configurations(builder: Builder) -> Iterator[tuple[str, _Configuration]]:
     """The configurations that the parents of the modeling output import, with their modules."""
-    bindings = builder.naming.bindings
-    for parent in builder.naming.plan.parents:
+    bindings = builder.bindings
+    for parent in builder.plan.parents:
         index = builder.index(parent)
         for item in index.imports:
             module = bindings.absolute(index, item.module, item.level, Location(parent))
@@ -185,7 +183,7 @@ def map_model_types(builder: Builder) -> dict[str, str]:
     """Each model type of the output with the one of its parent."""
     listed = [configuration.model_type for _, configuration in _list_configurations(builder)]
     sources = {name: name for name in listed if name}
-    for declaration in builder.naming.plan.declarations:
+    for declaration in builder.plan.declarations:
         if declaration.kind == "configuration" and declaration.parents:
             stated: list[str] = []
             for symbol in (declaration.symbol, *declaration.parents):

@@ -102,7 +102,7 @@ def write_text(draft: FlatModule) -> FlatModule:
     tail = builder.index(gathered.base).tail if gathered.base else ""
     # The comments at the end of the modular file follow its last statement; imports and `__all__`
     # are made for each output.
-    modular = builder.naming.plan.modular
+    modular = builder.plan.modular
     carried = [
         BlockId(modular.source.module, block.first)
         for block in modular.blocks
@@ -186,7 +186,7 @@ def _select_imports(
     home: str, needed: dict[str, Dependency], homes: frozenset[tuple[str, str]], builder: Builder
 ) -> Iterator[str]:
     index = builder.index(home)
-    bindings = builder.naming.bindings
+    bindings = builder.bindings
     for block in index.blocks:
         wanted = []
         if block.kind == "import":
@@ -216,7 +216,7 @@ def _render_import(index: ModuleIndex, block: Block, wanted: list[Import], build
     statements = []
     for item in wanted:
         at = Location(index.source.module)
-        module = builder.naming.bindings.absolute(index, item.module, item.level, at)
+        module = builder.bindings.absolute(index, item.module, item.level, at)
         if item.binds_package:
             statements.append(f"import {module}\n")
         elif not item.name:
@@ -245,7 +245,7 @@ def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
         return False
     if item.bound in (index.exports or ()) or any(item.bound in each.uses for each in index.blocks):
         return False
-    return not builder.naming.bindings.flatten_scope.flattens(item.module)
+    return not builder.bindings.flatten_scope.flattens(item.module)
 
 
 def _render_name(name: str, bound: str) -> str:
@@ -284,7 +284,7 @@ def merge_classes(builder: Builder) -> dict[Symbol, str]:
     """
     problems = list(find_conflicts(builder))
     subclasses: dict[Symbol, str] = {}
-    for declaration in builder.naming.plan.declarations:
+    for declaration in builder.plan.declarations:
         for block_id in builder.block_ids(declaration.symbol):
             try:
                 builder.block(block_id)
@@ -308,10 +308,10 @@ def find_subclasses(contents: Sequence[Gathered], builder: Builder) -> dict[Symb
     subclass cannot, and code asks for the parent.
     """
     blocks = [block for gathered in contents for block in gathered.blocks]
-    carried = {block.rewritten[0].symbol: block for block in blocks if block.kind == "class"}
+    carried = {block.symbol: block for block in blocks if block.kind == "class"}
     kept: dict[Symbol, str] = {}
     for symbol in carried:
-        declaration = builder.naming.plan.declaration(symbol)
+        declaration = builder.plan.declaration(symbol)
         if declaration is None or not declaration.is_merged:
             continue
         for parent in declaration.parents:

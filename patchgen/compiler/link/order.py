@@ -198,9 +198,9 @@ class _Placing:
         pair = [self._blocks[block_id], self._blocks[needed]]
         reported = choose_reported_block(pair)
         (other,) = (block for block in pair if block is not reported)
-        there = other.rewritten[0].at(1, 0)
+        there = other.place
         names = " and ".join(block.name or "a statement" for block in reversed(pair))
         what = f"{names} need each other when the module is imported (the other: {there})"
         hint = "move what is evaluated at import (a base, a decorator, a default) into a function"
-        at = reported.rewritten[0].at(1, 0)
+        at = reported.place
         raise PatchgenError("PG403", at, what, hint)

@@ -42,7 +42,7 @@ _OR_EXPORT = "delete it, or list it in __all__ if others import it"
 
 def find_unused(blocks: Sequence[FlatBlock], builder: Builder) -> Iterator[Problem]:
     """What nothing uses: functions and values, then classes and their methods."""
-    plan = builder.naming.plan
+    plan = builder.plan
     outputs = _Outputs(blocks, builder)
     refusals = [*_refuse_variant_of_nothing(outputs)]
     yield from refusals
@@ -81,14 +81,14 @@ class _Outputs:
     @cached_property
     def own(self) -> tuple[Declaration, ...]:
         """The classes of the modular file itself."""
-        plan = self.builder.naming.plan
+        plan = self.builder.plan
         module = plan.modular.source.module
         return tuple(each for each in plan.declarations if each.symbol.module == module)
 
     @cached_property
     def exported(self) -> frozenset[str]:
         """What the author exports is for others to use."""
-        layers = self.builder.naming.plan.layers
+        layers = self.builder.plan.layers
         return frozenset(name for layer in layers for name in layer.exports or ())
 
     @cached_property
@@ -143,7 +143,7 @@ def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Proble
         is_near = is_misspelt(name, (place.name, parent.name))
         near = f"did you mean {place.name}? " if is_near else ""
         hint = f"only a class of the name {place.name} takes its place; "
-        stays = any(block.rewritten[0].symbol == parent for block in outputs.blocks)
+        stays = any(block.symbol == parent for block in outputs.blocks)
         if stays:
             what += f", and {place.name} stays as it is"
     has_model = naming.plan.bases or any(map(outputs.is_for_users, outputs.own))
@@ -159,7 +159,7 @@ def _check_name(block: Block, outputs: _Outputs) -> Iterator[Problem]:
     is_read = not name or block.text.startswith("@") or name.startswith("__")
     if is_read or name in outputs.exported or outputs.names(name, outputs.definition(name)):
         return
-    plan = outputs.builder.naming.plan
+    plan = outputs.builder.plan
     alike: set[str] = set()
     for module in plan.parents:
         index = outputs.builder.index(module)
@@ -242,7 +242,7 @@ def _warn_of_member(
     outputs: _Outputs,
 ) -> Problem:
     """The warning that a member of a class has a name that nothing knows."""
-    modular = outputs.builder.naming.plan.modular
+    modular = outputs.builder.plan.modular
     name = declaration.symbol.name
     block = modular.definition(name)
     assert block is not None
@@ -270,7 +270,7 @@ def _is_named(node: Function, block: Block, outputs: _Outputs) -> bool:
 
 def _refuse_variant_of_nothing(outputs: _Outputs) -> Iterator[Problem]:
     """The error of a file that is named after a parent's model, and has no model in it."""
-    plan = outputs.builder.naming.plan
+    plan = outputs.builder.plan
     if plan.bases or any(
         outputs.is_for_users(declaration) or declaration.symbol.name in outputs.exported
         for declaration in outputs.own

@@ -21,7 +21,7 @@ from patchgen.compiler.merge.members import ClassBody, Statement
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.facts.bases import FIELD_BASES
 from patchgen.facts.decorators import FIELD_DECORATORS
-from patchgen.syntax.errors import PatchgenError, Problem
+from patchgen.syntax.errors import Problem
 
 # What `@dataclass` looks for in the class that it decorates, and what it will not replace there.
 _LOOKED_FOR = frozenset({"__post_init__", "__match_args__", "__hash__", "__eq__", "__setattr__"})
@@ -89,7 +89,7 @@ def find_field_problems(bodies: Sequence[ClassBody], fields: Fields) -> Iterator
         if is_unhashable and any("__hash__" in other.names for other in behind):
             what = f"{body.own_name} has __eq__ without __hash__, which its parent has"
             at = body.at(body.binders("__eq__")[0])
-            yield PatchgenError("PG224", at, what, "write __hash__ too").problem
+            yield Problem(at, "PG224", what, "write __hash__ too")
     # Without a merge, or without fields, nothing else changes.
     if len(bodies) == 1 or not fields.flat:
         return
@@ -119,7 +119,7 @@ def _find_unlike(
             what = f"{name} is {verb} in {body.own_name}"
             what += f", which is not decorated as {unlike[0].own_name} is"
             hint = "decorate both alike, so that it is a field in both or in none"
-            yield PatchgenError("PG223", body.at(statement), what, hint).problem
+            yield Problem(body.at(statement), "PG223", what, hint)
             return
 
 
@@ -136,7 +136,7 @@ def _find_hidden(level: int, bodies: Sequence[ClassBody], fields: Fields) -> Ite
             hidden = other.binders(name)[0]
             at = other.at(hidden)
             hint = f"write {name} in {bodies[0].own_name}"
-            yield PatchgenError("PG224", at, what, hint).problem
+            yield Problem(at, "PG224", what, hint)
 
 
 def _find_bare_override(
@@ -156,5 +156,5 @@ def _find_bare_override(
                 annotation = ast.unparse(field.annotation)
                 what = f"{name} does not change the default of the field {name} of {owner.own_name}"
                 hint = f"write {name}: {annotation} = ..."
-                yield PatchgenError("PG223", body.at(statement), what, hint).problem
+                yield Problem(body.at(statement), "PG223", what, hint)
                 return

@@ -19,7 +19,7 @@ from patchgen.compiler.merge.members import ClassBody, Decorator, Statement
 from patchgen.compiler.merge.uses import calls_inherited, first_parameter
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.facts.decorators import RULES, SET_BY_EXPERTS, Rule
-from patchgen.syntax.errors import PatchgenError, Problem
+from patchgen.syntax.errors import Problem
 from patchgen.syntax.trees import Function, walk
 
 
@@ -82,7 +82,7 @@ class _Chosen:
                 why, hint = refusal
                 what = f"{self.bodies[level].own_name} is decorated with {decorator.name}, {why}"
                 at = self.bodies[level].block.at(decorator.line, 0)
-                self.problems.append(PatchgenError("PG225", at, what, hint).problem)
+                self.problems.append(Problem(at, "PG225", what, hint))
             elif not is_restated and "forward" in changed:
                 self._drop(decorator, level, because)
             elif not is_restated:

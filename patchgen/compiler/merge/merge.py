@@ -121,12 +121,12 @@ def _mark_removals(bodies: Sequence[ClassBody]) -> tuple[tuple[ClassBody, ...], 
             if any(len(binder.names) > 1 for binder in itertools.chain(*binders)):
                 what = f"{name} cannot be removed alone: it is bound together with something else"
                 hint = "override what is bound with it"
-                problems.append(PatchgenError("PG230", at, what, hint).problem)
+                problems.append(Problem(at, "PG230", what, hint))
             # A part may remove what only some models have.
             if name not in behind and level == 0 and len(bodies) > 1:
                 what = f"{name} is removed, but no class that {body.own_name} is merged with has it"
                 hint = did_you_mean(name, behind) or "what a base outside has cannot be removed"
-                problems.append(PatchgenError("PG230", at, what, hint).problem)
+                problems.append(Problem(at, "PG230", what, hint))
         marked.insert(0, replace(body, statements=tuple(statements)))
         behind |= body.names
     return tuple(marked), problems
@@ -180,7 +180,7 @@ def _find_changed_reads(
                     new = f"{bodies[now.origin].own_name}'s {name}"
                 what = f"{body.own_name} reads {old} in its class body and would read {new}"
                 hint = "give one of them another name, or write the value out"
-                yield PatchgenError("PG201", body.at(statement), what, hint).problem
+                yield Problem(body.at(statement), "PG201", what, hint)
         # Only now: a statement does not read what it binds itself.
         bound.update(dict.fromkeys(statement.names, statement))
 
@@ -204,7 +204,7 @@ def _find_lost(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> Itera
                 name = statement.names[0]
                 what = f"{name} of {body.own_name} is overridden, and may change {changed[0]}"
                 hint = "give the other one another name"
-                yield PatchgenError("PG201", body.at(statement), what, hint).problem
+                yield Problem(body.at(statement), "PG201", what, hint)
 
 
 # Notes
