@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.population.upgrades import KINDS, Judge, upgrades
+from patchgen.author.rebase.releases import Tree
+from patchgen.syntax.locate import make_environment
+from tests.population.upgrades import KINDS, Judge, modules_of, pairs_in, upgrades
+from tests.population.wrappers import FORMS, state_of
 
 RELEASES = ("5.2.0", "5.9.0", "5.17.0", "5.23.0", "5.24.0")
 SAMPLE = ("5.9.0", "5.23.0")
@@ -56,3 +59,25 @@ def test_a_sample_of_upgrades(tmp_path: Path) -> None:
 def test_five_hundred_upgrades(tmp_path: Path) -> None:
     counts = judged(fetched(RELEASES, tmp_path), SEED + 1, 500)
     assert counts["equal"] >= 0.9 * (500 - counts["unmade"]) > 400
+
+
+def wrapped(old: Path, new: Path, step: int) -> Counter[str]:
+    """How many overrides that call their parents have each state."""
+    trees = Tree(make_environment(old, old, ())), Tree(make_environment(new, new, ()))
+    shared = sorted({*modules_of(old)} & {*modules_of(new)})
+    pairs = [pair for module in shared for pair in pairs_in(old, new, module)]
+    counts = Counter[str]()
+    for number, pair in enumerate(pairs[step // 2 :: step]):
+        state = state_of(pair, FORMS[number % len(FORMS)], old, new, trees)
+        assert state in ("followed", "asked", "unmade"), (state, pair.module, pair.owner)
+        counts[state] += 1
+    return counts
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", RELEASES[:3])
+def test_overrides_that_call_their_parents(first: str, tmp_path: Path) -> None:
+    old, new = fetched((first, RELEASES[-1]), tmp_path)
+    counts = wrapped(old, new, 15)
+    assert counts["followed"] >= 0.8 * (counts.total() - counts["unmade"]) > 25, counts

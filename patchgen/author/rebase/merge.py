@@ -145,19 +145,19 @@ def _by_one_name(three: Three) -> tuple[Three, Renames]:
     if three.functions is None:
         return three, Renames()
     base, ours, theirs = three.functions
-    upstream = _renames(base, theirs, ours)
+    upstream = renames_of(base, theirs, ours)
     followed = replace(three, base=upstream.made_in(three.base), ours=upstream.made_in(three.ours))
     assert followed.functions is not None
     base, ours, theirs = followed.functions
     # What the declaration calls an attribute otherwise, it means otherwise.
-    mine = replace(_renames(base, ours, theirs), attributes={}, others={})
+    mine = replace(renames_of(base, ours, theirs), attributes={}, others={})
     named = replace(
         followed, base=mine.made_in(followed.base), theirs=mine.made_in(followed.theirs)
     )
     return named, upstream
 
 
-def _renames(base: Function, side: Function, other: Function) -> Renames:
+def renames_of(base: Function, side: Function, other: Function) -> Renames:
     """What `side` calls otherwise than `base`; `other` is the version that would have to follow."""
     before = {*_count(_KEYWORD, base)}
     after = {*_count(_KEYWORD, side)}
@@ -284,12 +284,14 @@ class Merge:
     """The merged member, or what is in doubt of it.
 
     `three` are the versions by one name for each variable, `renames` those of upstream.
+    `wrapper` is an override that calls its parent, as it should read now.
     """
 
     three: Three
     code: Code | None = None
     clashes: tuple[Clash, ...] = ()
     renames: Renames = field(default_factory=Renames)
+    wrapper: Code | None = None
 
 
 def merge(three: Three) -> Merge:

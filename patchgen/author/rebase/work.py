@@ -20,11 +20,12 @@ from pathlib import Path
 
 from patchgen.author.align.file import File, read_file
 from patchgen.author.rebase import releases
-from patchgen.author.rebase.code import Clash, Code, Three
+from patchgen.author.rebase.code import Clash, Code, Three, cut_out
 from patchgen.author.rebase.head import with_parameters
 from patchgen.author.rebase.imports import follow_imports
 from patchgen.author.rebase.meaning import changed_uses, doubts_of
 from patchgen.author.rebase.merge import Merge, merge
+from patchgen.author.rebase.wrapper import follow
 from patchgen.author.rebase.write import OUT, Rewritten, Writer, replaced, without_comments
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals
@@ -90,8 +91,10 @@ class Result:
         assert self.merge is not None
         is_edit = self.change.kind == "edit"
         self.state = State.CONFLICT if is_edit or doubts else State.STALE
-        moved = Clash("upstream changed what `with old:` matches")
-        self.clashes = doubts or self.merge.clashes or (moved,)
+        told = "upstream changed what `with old:` matches"
+        if not is_edit:
+            told = "it does not convert on the new release, as it is or written anew"
+        self.clashes = doubts or self.merge.clashes or (Clash(told),)
 
     def told(self) -> Iterator[str]:
         """What a person has to know to decide it, as comments in the modular file."""
@@ -213,8 +216,17 @@ class Rebase:
         elif not is_same and self._is_of_declaration(change, ours):
             result.merge = Merge(three, ours)
         elif not is_same:
-            result.merge = merge(three)
+            result.merge = self._wrapped(change, three) or merge(three)
         return result
+
+    def _wrapped(self, change: releases.Declared, three: Three) -> Merge | None:
+        """An override that calls its parent, made to fit; None for any other change."""
+        if change.kind != "override" or change.is_whole:
+            return None
+        return follow(self._written(change), three)
+
+    def _written(self, change: releases.Declared) -> Code:
+        return cut_out(self.modular, change.nodes)
 
     def _is_of_declaration(self, change: releases.Declared, ours: Code) -> bool:
         """Whether the declaration calls a method that upstream has and does not call any more."""
@@ -255,6 +267,10 @@ class Rebase:
         """
         writer = Writer(self.modular, self.prover.settings, self.trees[0])
         texts = {r.change: _stand_in(r, writer) for r in results if _is_left_out(r)}
+        for result in results:
+            wrapper = result.merge.wrapper if result.merge is not None else None
+            if wrapper is not None and wrapper.text != self._written(result.change).text:
+                texts[result.change] = writer.wrapper(result.change, wrapper)
         waiting = {r: _ways(r, writer) for r in results if r.merge is not None}
         while True:
             text = follow_imports(replaced(self.modular, texts), self.trees)
@@ -335,6 +351,8 @@ def _doubts(
     merged = result.merge
     if member is None or merged is None:
         return ()
+    if merged.wrapper is not None:  # it converts, and calls the new method
+        return None
     if merged.code is not None and member.says == merged.code.says:
         return None
     if result.change.kind != "edit" or (rewritten is not None and rewritten.is_anew):

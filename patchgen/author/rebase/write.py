@@ -69,6 +69,10 @@ class Writer:
             return None
         return replace(self._formatted(lines, None, change.owner), is_anew=False)
 
+    def wrapper(self, change: Declared, override: Code) -> Rewritten:
+        """An override that calls its parent, as it reads now."""
+        return self._formatted(override.member.split("\n"), None, change.owner)
+
     def override(self, change: Declared, merged: Code, parent: Parent) -> Rewritten:
         """A member as an override."""
         words, new = self._words(change, merged, parent)

@@ -1,0 +1,168 @@
+"""An override that calls its parent's method: it depends on what that takes and returns, alone.
+
+def forward(self, x, mask=None, layer=None):     upstream: mask is attention_mask, layer is gone
+    return super().forward(x, mask, layer) * 2
+
+    ->  def forward(self, x, attention_mask=None):
+            return super().forward(x, attention_mask) * 2
+
+Whatever else upstream changed in the method, the call brings it along.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Mapping
+
+from patchgen.author.align.file import Cut, replacing
+from patchgen.author.rebase.code import Clash, Code, Three
+from patchgen.author.rebase.merge import Merge, Renames, renames_of
+from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import Function
+
+
+def follow(override: Code, three: Three) -> Merge | None:
+    """The override as the new parent's parameters ask for it, or what is in doubt of it.
+
+    None for what does not call its parent.
+    """
+    if three.functions is None or override.function is None or not parent_calls(override.function):
+        return None
+    base, ours, theirs = three.functions
+    variables = renames_of(base, theirs, ours).variables
+    renames = Renames({old: new for old, new in variables.items() if old in parameters(base)})
+    doubt = _other_values(base, theirs)
+    wrapper = doubt or _mapped(override, base, theirs, renames.variables)
+    if isinstance(wrapper, Clash):
+        return Merge(three, None, (wrapper,), renames)
+    return Merge(three, None, (), renames, wrapper)
+
+
+def parent_calls(function: Function) -> list[ast.Call]:
+    """The calls of `super()` for the method itself."""
+    calls = []
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(func=ast.Attribute(ast.Call(ast.Name("super")), name)):
+                if name == function.name:
+                    calls.append(node)
+    return calls
+
+
+def _other_values(base: Function, theirs: Function) -> Clash | None:
+    """How many values the method returns, if that changed."""
+    before = _counts_of_values(base)
+    now = _counts_of_values(theirs)
+    if before == now:
+        return None
+    return Clash(f"upstream returns {_in_words(now)} where it returned {_in_words(before)}")
+
+
+def _counts_of_values(function: Function) -> set[int]:
+    counts = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None:
+            counts.add(len(node.value.elts) if isinstance(node.value, ast.Tuple) else 1)
+    return counts
+
+
+def _in_words(counts: set[int]) -> str:
+    return f"{' or '.join(map(str, sorted(counts))) or 'no'} values"
+
+
+def _mapped(
+    override: Code, base: Function, theirs: Function, renamed: Mapping[str, str]
+) -> Code | Clash:
+    """The override by upstream's names, without the parameters that upstream took out."""
+    before = [renamed.get(each.arg, each.arg) for each in base.args.args[1:]]
+    now = [each.arg for each in theirs.args.args[1:]]
+    old_names = {*parameters(base)} - {*parameters(theirs)}
+    named = Renames(renamed).made_in(override)
+    function = named.function
+    assert function is not None
+    gone = (old_names - renamed.keys()) & {*parameters(function)}
+    cuts = []
+    reads = Counter(node.id for node in ast.walk(function) if isinstance(node, ast.Name))
+    for call in parent_calls(function):
+        arguments = _arguments(call, before, renamed)
+        if arguments is None:
+            if before != now[: len(before)]:
+                return Clash(f"upstream takes ({', '.join(now)}) by position now")
+            continue
+        kept = []
+        for name, value in arguments:
+            if isinstance(value, ast.Name) and value.id == name and name in gone:
+                reads[name] -= 1
+            elif name in old_names and theirs.args.kwarg is None:
+                return Clash(f"it gives {name}, which upstream does not take any more")
+            else:
+                kept.append((name, value))
+        new = _call_with(call, kept, now)
+        if ast.dump(new) != ast.dump(call):
+            cuts.append(replacing(call, ast.unparse(new)))
+    for node in ast.walk(function):
+        if isinstance(node, ast.Constant) and node.value in old_names:
+            return Clash(f"it reads {node.value!r}, which upstream does not take any more")
+    for name in sorted(gone):
+        if reads[name] > 0:
+            return Clash(f"it reads {name}, which upstream does not take any more")
+    if gone:
+        cuts.append(_without_parameters(function, gone))
+    return named.changed(cuts)
+
+
+def _arguments(
+    call: ast.Call, names: list[str], renamed: Mapping[str, str]
+) -> list[tuple[str, ast.expr]] | None:
+    """The arguments with the names of their parameters; `**kwargs` has none.
+
+    None where `*args` hides which they are.
+    """
+    if any(isinstance(value, ast.Starred) for value in call.args) or len(call.args) > len(names):
+        return None
+    arguments = list(zip(names, call.args, strict=False))
+    for keyword in call.keywords:
+        name = keyword.arg or ""
+        arguments.append((renamed.get(name, name), keyword.value))
+    return arguments
+
+
+def _call_with(call: ast.Call, arguments: list[tuple[str, ast.expr]], names: list[str]) -> ast.Call:
+    """The call with other arguments: by position where they were, as far as the order allows."""
+    by_position = {id(value) for value in call.args}
+    positional: list[ast.expr] = []
+    keywords: list[ast.keyword] = []
+    for name, value in arguments:
+        place = len(positional)
+        is_next = not keywords and names[place : place + 1] == [name]
+        if id(value) in by_position and is_next:
+            positional.append(value)
+        else:
+            keywords.append(ast.keyword(name or None, value))
+    return ast.Call(call.func, positional, keywords)
+
+
+def _without_parameters(function: Function, gone: set[str]) -> Cut:
+    """The cut that takes parameters out of a head."""
+    arguments = function.args
+    first = len(arguments.args) - len(arguments.defaults)
+    defaults: list[ast.expr | None] = [None] * first
+    defaults += arguments.defaults
+    pairs = zip(arguments.args, defaults, strict=True)
+    kept = [(each, default) for each, default in pairs if each.arg not in gone]
+    by_name = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    kept_by_name = [(each, default) for each, default in by_name if each.arg not in gone]
+    new = ast.arguments(
+        posonlyargs=arguments.posonlyargs,
+        args=[each for each, _ in kept],
+        vararg=arguments.vararg,
+        kwonlyargs=[each for each, _ in kept_by_name],
+        kw_defaults=[default for _, default in kept_by_name],
+        kwarg=arguments.kwarg,
+        defaults=[default for _, default in kept if default is not None],
+    )
+    places = [node for node in ast.walk(arguments) if isinstance(node, ast.arg | ast.expr)]
+    start = min((node.lineno, node.col_offset) for node in places)
+    end = max((node.end_lineno or 0, node.end_col_offset or 0) for node in places)
+    return Cut(start, end, ast.unparse(new))
