@@ -54,7 +54,8 @@ def flatten_text(
         environment = make_environment(home, root, roots)
         flat = flatten(path, environment, settings)
     texts = {file.name: file.text for file in flat.files}
-    return texts, tuple(flat.problems)
+    problems = tuple(flat.problems)
+    return texts, problems
 
 
 def output_name(modular_file: str) -> str:

@@ -137,7 +137,9 @@ def prove(draft: Draft, home: Path) -> Proof:
 def _trials(variant: Variant, draft: Draft, text: str) -> Iterator[_Trial]:
     heads = [name for name in variant.heads if f"\nclass {name}(" in text]
     if all(PARTS[name].of_heads for name in draft.parts):
-        yield from (_of_head(variant, head, draft) for head in heads if head in draft.declared)
+        for head in heads:
+            if head in draft.declared:
+                yield _of_head(variant, head, draft)
         return
     bases = [name for name in heads if name.endswith("Model") and "LMHead" not in name]
     bases.sort(key=lambda name: name not in draft.declared)
@@ -154,7 +156,8 @@ def _trials(variant: Variant, draft: Draft, text: str) -> Iterator[_Trial]:
     tried: list[str] = []
     for head in (*heads, *find_towers(text)):
         trial = _of_head(variant, head, draft)
-        tried += [head] if trial.runs_the_part else []
+        if trial.runs_the_part:
+            tried.append(head)
         yield trial
         if not trial.missing:
             # A decoder's head on an encoder's layers says nothing of the encoder.
@@ -333,9 +336,11 @@ def _classes_of_parts(modular: str) -> dict[str, list[str]]:
         match node:
             case ast.ImportFrom(module=str(module)) if module.startswith(CODE):
                 part = module.removeprefix(CODE).partition(".")[0]
-                part_of.update((alias.name, part) for alias in node.names)
+                for alias in node.names:
+                    part_of[alias.name] = part
             case ast.ClassDef():
-                for part in {part_of[name] for name in names(node) & part_of.keys()}:
+                parts = {part_of[name] for name in names(node) & part_of.keys()}
+                for part in parts:
                     classes[part].append(node.name)
     return classes
 

@@ -19,11 +19,13 @@ def as_sarif(findings: Sequence[Problem], base: str) -> str:
     known = catalogue()
     rules = []
     for code in sorted({finding.code for finding in findings}):
-        rules.append({"id": code, "shortDescription": {"text": known[code].title}})
+        title = {"text": known[code].title}
+        rules.append({"id": code, "shortDescription": title})
     tool = {"name": "patchgen", "version": patchgen.__version__, "rules": rules}
     results = [_result_of(finding, base) for finding in findings]
     run = {"tool": {"driver": tool}, "columnKind": "unicodeCodePoints", "results": results}
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2) + "\n"
 
 
 def _result_of(finding: Problem, base: str) -> dict[str, Any]:

@@ -102,15 +102,21 @@ def _forget() -> None:
 
 def _diagnose(problem: Problem, path: str, lines: Sequence[str]) -> types.Diagnostic:
     # What is wrong with another file is shown at the top of this one.
-    line, column = 0, 0
+    line = 0
+    column = 0
     if problem.at.path == path:
-        line, column = max(problem.at.line - 1, 0), max(problem.at.column - 1, 0)
+        line = max(problem.at.line - 1, 0)
+        column = max(problem.at.column - 1, 0)
     text = lines[line].rstrip("\n") if line < len(lines) else ""
-    is_warning = problem.severity == "warning"
+    width = len(text)
+    begin = types.Position(line, min(column, width))
+    severity = types.DiagnosticSeverity.Error
+    if problem.severity == "warning":
+        severity = types.DiagnosticSeverity.Warning
     return types.Diagnostic(
-        types.Range(types.Position(line, min(column, len(text))), types.Position(line, len(text))),
+        types.Range(begin, types.Position(line, width)),
         shown(f"{problem.message}\n{problem.hint}".rstrip()),
-        types.DiagnosticSeverity.Warning if is_warning else types.DiagnosticSeverity.Error,
+        severity,
         problem.code,
         source="patchgen",
     )
@@ -139,6 +145,9 @@ def _go_to_origin(path: Path, line: int) -> types.Location | None:
     return None
 
 
+_Definition = tuple[types.Location, str]  # where something stands, and its text
+
+
 def _at(path: Path, line: int) -> types.Location:
     start = types.Position(line - 1, 0)
     return types.Location(uris.from_fs_path(str(path)) or "", types.Range(start, start))
@@ -155,17 +164,18 @@ def show_parent(ls: LanguageServer, params: types.HoverParams) -> types.Hover | 
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
 
 
-def _find_parent(document: TextDocument, line: int) -> tuple[types.Location, str] | None:
+def _find_parent(document: TextDocument, line: int) -> _Definition | None:
     """What the class or method at `line` changes: where it stands, and its text."""
     steps = _link(Path(document.path), document.source)
     for node in _classes(document.source):
-        if steps and node.lineno <= line <= (node.end_lineno or 0):
-            for method in node.body:
-                is_here = first_line(method) <= line <= (method.end_lineno or 0)
-                if isinstance(method, Function) and is_here:
-                    found = _find_in_parents(steps, node.name, _overridden(method))
-                    return found or _find_in_parents(steps, node.name)
-            return _find_in_parents(steps, node.name)
+        if not node.lineno <= line <= (node.end_lineno or 0):
+            continue
+        for method in node.body:
+            is_here = first_line(method) <= line <= (method.end_lineno or 0)
+            if isinstance(method, Function) and is_here:
+                member = _find_in_parents(steps, node.name, _overridden(method))
+                return member or _find_in_parents(steps, node.name)
+        return _find_in_parents(steps, node.name)
     return None
 
 
@@ -186,16 +196,18 @@ def _overridden(method: Function) -> str:
     return method.name
 
 
-def _find_in_parents(
-    steps: Steps | None, owner: str, member: str = ""
-) -> tuple[types.Location, str] | None:
+def _find_in_parents(steps: Steps | None, owner: str, member: str = "") -> _Definition | None:
     """Where the nearest parent of the class `owner` defines `member`, or stands itself."""
     for path, block in _find_classes(steps, owner):
         whole = parse_class(block.text)
-        for node in whole.body if member else [whole]:
-            if not member or getattr(node, "name", "") == member:
-                lines = block.text.split("\n")[first_line(node) - 1 : node.end_lineno]
-                return _at(path, block.first + node.lineno - 1), dedent("\n".join(lines))
+        nodes = whole.body if member else [whole]
+        for node in nodes:
+            if member and getattr(node, "name", "") != member:
+                continue
+            first = first_line(node) - 1
+            lines = block.text.split("\n")[first : node.end_lineno]
+            place = _at(path, block.first + node.lineno - 1)
+            return place, dedent("\n".join(lines))
     return None
 
 
@@ -203,11 +215,14 @@ def _find_classes(steps: Steps | None, owner: str) -> Iterator[tuple[Path, Block
     """The parents of the class `owner`, the nearest first."""
     if steps is None:
         return
-    plan = steps.builder.plan
+    builder = steps.builder
+    plan = builder.plan
     declaration = plan.declaration(Symbol(plan.modular.source.module, owner))
-    for symbol in find_ancestors(declaration, steps.builder) if declaration else ():
-        block = steps.builder.index(symbol.module).definition(symbol.name)
-        path = steps.builder.bindings.env.path(symbol.module)
+    if not declaration:
+        return
+    for symbol in find_ancestors(declaration, builder):
+        block = builder.index(symbol.module).definition(symbol.name)
+        path = builder.bindings.env.path(symbol.module)
         if block and path and block.kind == "class":
             yield path, block
 

@@ -167,7 +167,8 @@ def _summary(result: Written, findings: Sequence[Problem]) -> str:
     if not errors:
         return done
     files = {problem.at.path for problem in errors}
-    failed = f"{plural(len(errors), 'error')} in {plural(len(files), 'file')}"
+    places = plural(len(files), "file")
+    failed = f"{plural(len(errors), 'error')} in {places}"
     if result.written or result.removed:
         return f"{done}; {failed}"
     # Records may have been brought up to date, which has been printed above.

@@ -99,13 +99,15 @@ class Session:
 
     def _changes(self, base: Base) -> tuple[Change, ...]:
         """How the tree differs from `base` in what the check goes by."""
-        changes = list(base.changes(self.project.home))
+        home = self.project.home
+        changes = list(base.changes(home))
         paths = [Path.cwd() / path for path in self.request.paths]
         config = _config_of(paths, self.project.package_root, resolver())
-        if config.home != self.project.home:
-            before = self.project.home.relative_to(base.top).as_posix()
+        if config.home != home:
+            before = home.relative_to(base.top).as_posix()
             now = config.home.relative_to(base.top).as_posix()
-            changes.append(Change(FILE, "the folder of the configuration", before, now))
+            change = Change(FILE, "the folder of the configuration", before, now)
+            changes.append(change)
         return tuple(changes)
 
     def _examine(self) -> Report:
@@ -168,8 +170,11 @@ def open_session(request: Request) -> Session:
 
     Raises PatchgenError if the configuration is wrong, and PG916 for a name of nothing.
     """
+    here = Path.cwd()
     resolve = resolver()
-    base = None if request.base is None else open_base(request.base, Path.cwd().resolve())
+    base = None
+    if request.base is not None:
+        base = open_base(request.base, here.resolve())
     existing = tuple(path for path in request.paths if Path(path).exists())
     if existing != request.paths:
         # Those that exist say which project it is about.
@@ -177,7 +182,7 @@ def open_session(request: Request) -> Session:
         paths = find_variants(project, request.paths)
         request = replace(request, paths=tuple(map(str, paths)))
     project = open_project(request, resolve, base)
-    paths_here = [Path.cwd() / path for path in request.paths]
+    paths_here = [here / path for path in request.paths]
     selection = discover(project, paths_here, resolve)
     return Session(request, project, selection, base)
 

@@ -78,10 +78,13 @@ def _sources(hunk: Hunk, links: Sequence[Link]) -> tuple[Lines, ...]:
 def _join_lines(sources: Iterable[Lines]) -> tuple[Lines, ...]:
     """`sources` by file and line, with those joined that touch or overlap."""
     joined: list[Lines] = []
-    for lines in sorted(set(sources), key=lambda lines: (lines.path, lines.first)):
+    ordered = sorted({*sources}, key=lambda lines: (lines.path, lines.first))
+    for lines in ordered:
         above = joined[-1] if joined else Lines("", 0, 0)
-        if lines.path == above.path and lines.first <= above.last + 1:
+        touches = lines.first <= above.last + 1
+        if touches and lines.path == above.path:
             joined.pop()
-            lines = Lines(lines.path, above.first, max(above.last, lines.last))
+            last = max(above.last, lines.last)
+            lines = Lines(lines.path, above.first, last)
         joined.append(lines)
     return tuple(joined)

@@ -70,15 +70,17 @@ def link_lines(
     `alike` are the lines that the parent has too, by the number in the output.
     """
     lines = file.text.split("\n")[:-1]
-    links: dict[int, Link] = {
-        number: Link("blank") for number, line in enumerate(lines, 1) if not line.strip()
-    }
+    links: dict[int, Link] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            links[number] = Link("blank")
     for origin in file.lines:  # the compiler's map
+        kind = sources.kind(origin.path)
         for number in range(origin.first, origin.last + 1):
-            line = origin.line + number - origin.first
+            at_line = origin.line + number - origin.first
             if lines[number - 1].strip():
-                at = Lines(origin.path, line, line)
-                links[number] = Link(sources.kind(at.path), (at,))
+                at = Lines(origin.path, at_line, at_line)
+                links[number] = Link(kind, (at,))
     for number, at in alike.items():
         links.setdefault(number, Link("parent", (at,)))
     _link_words(file.text, sources, links)
@@ -121,13 +123,15 @@ def _link_hunks(hunks: Sequence[Hunk], links: dict[int, Link]) -> None:
     for hunk in hunks:
         before = (hunk.before,) if hunk.replaces else ()
         new = tuple(edit.new for edit in hunk.edits)
-        unlinked = Link("rewritten" if before else "declaration", (*new, *before))
-        for number in range(hunk.lines.first, hunk.lines.last + 1):
-            if number not in links and unlinked.sources:
-                links[number] = unlinked
-            elif number in links and links[number].kind == "declaration":
-                sources = links[number].sources
-                links[number] = Link("declaration", (*sources, *before))
+        both = (*new, *before)
+        kind = "rewritten" if before else "declaration"
+        lines = hunk.lines
+        for number in range(lines.first, lines.last + 1):
+            link = links.get(number)
+            if link is None and both:
+                links[number] = Link(kind, both)
+            elif link is not None and link.kind == "declaration":
+                links[number] = Link("declaration", (*link.sources, *before))
 
 
 def _link_classes(text: str, sources: Sources, links: dict[int, Link]) -> None:
@@ -191,8 +195,11 @@ def compare(
             continue
         replaced = [in_parent[number] for number in known]
         # Where nothing is replaced, the place is below what stands above.
-        above = max((line for number, line in in_parent.items() if number <= start), default=0)
-        before = Lines(path, min(replaced, default=above + 1), max(replaced, default=above))
+        lines_above = [line for number, line in in_parent.items() if number <= start]
+        above = max(lines_above, default=0)
+        top = min(replaced, default=above + 1)
+        bottom = max(replaced, default=above)
+        before = Lines(path, top, bottom)
         matches = _edits_at(before, edits, definitions)
         hunks.append(Hunk(Lines(file.name, first + 1, last), before, matches))
     return tuple(hunks), alike

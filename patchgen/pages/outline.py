@@ -38,9 +38,11 @@ class Outline:
 def read_outline(text: str) -> Outline:
     """The outline of `text`, which is Python."""
     tree = ast.parse(text)
-    says: dict[int, tuple[str, ...]] = {
-        n: (line.strip(),) for n, line in enumerate(text.split("\n"), 1) if line.strip()
-    }
+    says: dict[int, tuple[str, ...]] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        said = line.strip()
+        if said:
+            says[number] = (said,)
     owners: dict[int, str] = {}
     definitions = []
 
@@ -79,10 +81,14 @@ def _note_imports(node: ast.Import | ast.ImportFrom, says: dict[int, tuple[str, 
     """The first and the last line of an import in brackets belong to its first and last name."""
     names: dict[int, list[str]] = defaultdict(list)
     for alias in node.names:
-        first = node.lineno if alias is node.names[0] else alias.lineno
-        end_of = node if alias is node.names[-1] else alias
-        last = end_of.end_lineno or first
+        first = alias.lineno
+        last = alias.end_lineno or first
+        if alias is node.names[0]:
+            first = node.lineno
+        if alias is node.names[-1]:
+            last = node.end_lineno or first
+        bound = alias.asname or alias.name
         for number in range(first, last + 1):
-            names[number].append(f"import {alias.asname or alias.name}")
-    for number, bound in names.items():
-        says[number] = tuple(bound)
+            names[number].append(f"import {bound}")
+    for number, imports in names.items():
+        says[number] = tuple(imports)

@@ -68,7 +68,7 @@ def _make_panes(variant: Variant) -> list[dict[str, Any]]:
     marks = _find_marks(variant)
     texts = variant.texts.items()
     outputs = [(output.file.name, output.file.text) for output in variant.outputs]
-    panes: list[dict[str, Any]] = []
+    panes = []
     number = 0
     for name, title, files in (
         ("declaration", "Declaration", [f for f in texts if f[0] not in variant.parents]),
@@ -87,7 +87,7 @@ def _make_panes(variant: Variant) -> list[dict[str, Any]]:
 
 def _find_marks(variant: Variant) -> dict[tuple[str, int], str]:
     """The class of each line that is not simply the parent's: new lines and replaced ones."""
-    marks: dict[tuple[str, int], str] = {}
+    marks = {}
     for output in variant.outputs:
         kept: set[tuple[str, int]] = set()
         for number, link in enumerate(output.links, 1):
@@ -152,23 +152,28 @@ def _page_data(
 def _make_runs(links: Sequence[Link], numbers: Mapping[str, int]) -> list[list[Any]]:
     """The links with neighbours joined: those with equal sources, and those that go along."""
 
-    def key(numbered: tuple[int, Link]) -> tuple[Any, ...]:
+    def key(numbered: tuple[int, Link]) -> tuple[str, bool, object]:
         number, link = numbered
         steps = all(source.first == source.last for source in link.sources)
         if not steps:
             return link.kind, steps, link.sources
         # The distance stays the same where both sides go on by one line.
-        places = tuple((source.path, source.first - number) for source in link.sources)
+        places = []
+        for source in link.sources:
+            places.append((source.path, source.first - number))
         return link.kind, steps, places
 
-    runs: list[list[Any]] = []
-    for (kind, steps, _), group in groupby(enumerate(links, 1), key):
+    runs = []
+    groups = groupby(enumerate(links, 1), key)
+    for (kind, steps, _), group in groups:
         (first, link), *others = group
         last = first + len(others)
         references = []
         for source in link.sources:
-            references.append([numbers[source.path], source.first, source.last])
-        runs.append([first, last, KINDS.index(kind), references, int(steps)])
+            reference = [numbers[source.path], source.first, source.last]
+            references.append(reference)
+        of_kind = KINDS.index(kind)
+        runs.append([first, last, of_kind, references, int(steps)])
     return runs
 
 

@@ -158,7 +158,7 @@ def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[st
     """What the fork calls classes of the parent, by their names or code, that have no pair."""
     there = {*pairs.values(), *fork.definitions}
     lines_of = {name: _lines(parent, name) for name in parent.classes if name not in there}
-    renamed: dict[str, str] = {}
+    renamed = {}
     for name in fork.classes:
         if name in pairs or not lines_of:
             continue

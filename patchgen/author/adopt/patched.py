@@ -81,7 +81,7 @@ class PatchNames:
     @cached_property
     def assigned(self) -> dict[tuple[str, str], Assignment]:
         """The assignments by the name in the parent's module, and the attribute of that class."""
-        effective: dict[tuple[str, str], Assignment] = {}
+        effective = {}
         dead: list[tuple[Location, str]] = []
         for change in self.patch.assignments:
             module, names = resolver_of(self.root).locate(change.path)
@@ -152,7 +152,7 @@ class PatchNames:
     @cached_property
     def methods(self) -> dict[tuple[str, str], Function]:
         """The functions that are assigned to classes."""
-        methods: dict[tuple[str, str], Function] = {}
+        methods = {}
         for (name, attr), change in self.assigned.items():
             match change.value:
                 case Defined(node=ast.FunctionDef() | ast.AsyncFunctionDef() as node) if attr:
@@ -168,7 +168,7 @@ class PatchNames:
                 waiting.append(change.value.node.name)
         for method in self.methods.values():
             waiting += [read.name for read in reads_of([method])]
-        needed: dict[str, tuple[ast.stmt, ...]] = {}
+        needed = {}
         body = self.file.tree.body
         while waiting:
             name = waiting.pop()
@@ -510,19 +510,21 @@ def _renamed(names: PatchNames, file: File, renamings: Iterable[_Renaming]) -> l
     # From the end, so that the columns before stay true.
     backwards = sorted(renamings, key=lambda renaming: renaming[0].position, reverse=True)
     for read, (called, taken) in backwards:
+        name = read.name
         number = read.line - 1
         end_line = read.line
-        end_column = read.column + len(read.name.encode())
+        end_column = read.column + len(name.encode())
         if taken:
             end_line, end_column = read.ends[taken - 1]
-        is_renamed = called != read.name
+        is_renamed = called != name
         is_hidden = is_renamed and called in read.hidden
         if is_hidden or end_line != read.line:
             at = file.source.at(read.line, read.column)
             names.refuse(at, f"cannot become {called} on this line", "write it as one other name")
         if is_renamed or taken:
-            before = lines[number][: read.column]
-            behind = lines[number][end_column:]
+            line = lines[number]
+            before = line[: read.column]
+            behind = line[end_column:]
             lines[number] = before + called.encode() + behind
     return [line.decode() for line in lines]
 
@@ -587,19 +589,21 @@ def _added(names: PatchNames) -> Cut:
 def _written(names: PatchNames, nodes: Sequence[ast.stmt], name: str, indent: int) -> list[str]:
     """The lines of a piece in the names of the fork, `name` being what it is called there."""
     file = names.file
-    written: list[str] = []
+    written = []
     lines = _renamed(names, file, [(read, names.name_of(read)) for read in reads_of(nodes)])
     for node in nodes:
         _check(names, node, indent)
         bound = {*defined_names(node)}
-        bound.update(guarded for guarded in file.guarded if file.guarded[guarded] is node)
+        for guarded, statement in file.guarded.items():
+            if statement is node:
+                bound.add(guarded)
         if name not in bound:
             if not isinstance(node, Function | ast.ClassDef | ast.Assign | ast.AnnAssign):
                 what = f"binds what the model's file calls {name.removesuffix('_patched')}"
                 names.refuse(file.source.at_node(node), what, "give it another name")
             pattern = r"^(class\s+|(?:async\s+)?def\s+|)\w+"
-            line = lines[node.lineno - 1]
-            lines[node.lineno - 1] = re.sub(pattern, rf"\g<1>{name}", line, count=1)
+            at = node.lineno - 1
+            lines[at] = re.sub(pattern, rf"\g<1>{name}", lines[at], count=1)
         first = first_line(node)
         last = node.end_lineno or 0
         while first > 2 and lines[first - 2].startswith("#"):

@@ -56,19 +56,22 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
     constants = {name for name in renamed if fork.definitions[name].kind == "assign"}
     # Where only some classes have other names, what says one of those is not the parent's.
     foreign: set[str] = set()
-    if any(name in forked.pairs and name not in renamed for name in fork.classes):
+    same = forked.pairs.keys() - renamed
+    if not same.isdisjoint(fork.classes):
         foreign = renamed - forked.alone
     read = _read_by_code(fork)
     theirs: set[str] = set()
     for node in forked.parent.tree.body:
         bound = {*bound_names([node])}
         # What follows the parent has its statements; a model of its own has those that it reads.
-        is_followed = forked.follows or not bound or not bound.isdisjoint(read)
-        is_renamed = not bound.isdisjoint(constants)
+        is_read = not bound or not bound.isdisjoint(read)
+        if not is_read and not forked.follows:
+            continue
         is_foreign = not foreign.isdisjoint(names_in([node]))
-        if is_followed and not is_renamed and not is_foreign:
+        if bound.isdisjoint(constants) and not is_foreign:
             theirs.add(plain_text(node))
-    return [node for node in _statements(fork, read) if plain_text(node) not in theirs]
+    statements = _statements(fork, read)
+    return [node for node in statements if plain_text(node) not in theirs]
 
 
 def _statements(fork: File, read: set[str]) -> list[ast.stmt]:

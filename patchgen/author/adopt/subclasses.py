@@ -47,18 +47,20 @@ def adopt_subclasses(
     written = read_file(make_source(text, fork.source.path))
     tried: list[tuple[Adopted, Release]] = []
     for release in reversed(releases):
+        root = release.root()
         there = dict(modeling_files(release))
-        bases = _bases(written, there, release.root())
+        bases = _bases(written, there, root)
         homes = Counter(module for module, _ in bases.values())
         if len(bases) * 2 < len(fork.classes) or not homes:
             continue
         module, _ = homes.most_common(1)[0]
         parent = read_file(read_source(there[module], module))
         pairs = {new: old for new, (home, old) in bases.items() if home == module}
+        renamed = [new for new, old in pairs.items() if new != old]
         # A class that the parent has itself was copied.
-        if any(new != old and new in parent.classes for new, old in pairs.items()):
+        if any(new in parent.classes for new in renamed):
             return None
-        forked = ForkedModel(parent, fork, module, pairs, root=release.root())
+        forked = ForkedModel(parent, fork, module, pairs, root=root)
         proof = _proved(text, written, forked, name, settings)
         states = []
         for definition in fork.definitions:

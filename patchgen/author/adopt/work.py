@@ -180,9 +180,11 @@ def _differing(adopted: Adopted, name: str) -> frozenset[str]:
     mine = output.definitions.get(name, theirs)
     if not mine.kind == theirs.kind == "class":
         return frozenset()
-    differing = mine.members.keys() ^ theirs.members.keys()
-    for member in mine.members.keys() & theirs.members.keys():
-        if mine.members[member].says != theirs.members[member].says:
+    written = mine.members
+    wanted = theirs.members
+    differing = written.keys() ^ wanted.keys()
+    for member in written.keys() & wanted.keys():
+        if written[member].says != wanted[member].says:
             differing.add(member)
     return frozenset(differing)
 

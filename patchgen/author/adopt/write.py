@@ -192,7 +192,9 @@ class _Writer:
         forked = self.forked
         fork = forked.fork
         parent = forked.parent
+        module = forked.module
         used = {reference.name for reference in fork.reads}
+        defined = {*fork.guarded, *fork.definitions}
         own = {name for name, (node, _) in fork.imports.items() if forked.is_own(node)}
         lines: dict[str, None] = {}
         kept: dict[str, list[str]] = defaultdict(list)  # imports of the fork's own package
@@ -205,11 +207,12 @@ class _Writer:
                 package = "." * node.level + (node.module or "")
                 kept[package].append(ast.unparse(alias))
             elif name in fork.imports:
-                lines[import_of(*fork.imports[name], forked.module)] = None
-            elif name in parent.imports and name not in {*fork.guarded, *fork.definitions}:
-                lines[import_of(*parent.imports[name], forked.module)] = None
+                lines[import_of(*fork.imports[name], module)] = None
+            elif name in parent.imports and name not in defined:
+                lines[import_of(*parent.imports[name], module)] = None
         for package, names in kept.items():
-            lines[f"from {package} import {', '.join(names)}  {KEPT}"] = None
+            listed = ", ".join(names)
+            lines[f"from {package} import {listed}  {KEPT}"] = None
         return list(lines)
 
 

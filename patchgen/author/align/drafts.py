@@ -16,6 +16,7 @@ from patchgen.author.align.suites import (
     Pair,
     Row,
     Rows,
+    Statements,
     align_methods,
     differing,
     key,
@@ -42,17 +43,17 @@ class Draft:
     Nodes can be made up, with `...` in them.
     """
 
-    old: tuple[ast.stmt, ...] | ast.expr
-    new: tuple[ast.stmt, ...] | ast.expr
+    old: Statements | ast.expr
+    new: Statements | ast.expr
     word: str = "new"
 
     @property
-    def body(self) -> tuple[ast.stmt, ...]:
+    def body(self) -> Statements:
         """What stands under `with old:`."""
         return self.old if isinstance(self.old, tuple) else (ast.Expr(self.old),)
 
     @property
-    def code(self) -> tuple[ast.stmt, ...]:
+    def code(self) -> Statements:
         """What stands under `with new:`."""
         return self.new if isinstance(self.new, tuple) else (ast.Expr(self.new),)
 
@@ -142,15 +143,16 @@ def _by_name(old: ast.expr, new: ast.expr) -> Pair | None:
     """Two calls of the same with `...` for all but the keywords of which only one has the like."""
     if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
         return None
-    before = [key(node) for node in (old.func, *old.args)]
-    after = [key(node) for node in (new.func, *new.args)]
-    if before != after:
+    before = (old.func, *old.args)
+    after = (new.func, *new.args)
+    is_same = [*map(key, before)] == [*map(key, after)]
+    if not is_same:
         return None
-    dots = ast.Constant(...)
+    dots: list[ast.expr] = [ast.Constant(...)]
     gone = _differing(old.keywords, new.keywords)
     added = _differing(new.keywords, old.keywords)
-    without = ast.Call(old.func, [dots], gone)
-    with_added = ast.Call(new.func, [dots], added)
+    without = ast.Call(old.func, dots, gone)
+    with_added = ast.Call(new.func, dots, added)
     return without, with_added
 
 
@@ -311,7 +313,7 @@ class _Work:  # the method that is edited, and another one that has its places
             return Draft(pattern, rows[-1].new, "after")
         return Draft(pattern, tuple(new))
 
-    def _brief(self, old: tuple[ast.stmt, ...]) -> tuple[ast.stmt, ...]:
+    def _brief(self, old: Statements) -> Statements:
         """`old` with `...` for everything that is not needed to find it."""
         length = _lines(old)
         is_expression = len(old) == 1 and isinstance(old[0], ast.Expr)
@@ -326,7 +328,7 @@ class _Work:  # the method that is edited, and another one that has its places
                 return choice
         return old
 
-    def _finds(self, pattern: tuple[ast.stmt, ...], run: tuple[ast.stmt, ...]) -> bool:
+    def _finds(self, pattern: Statements, run: Statements) -> bool:
         """Whether a pattern is found once in each method, and in the edited one at `run`."""
         found = []
         for match in find(pattern, self.methods[0].method):

@@ -79,6 +79,10 @@ class Definition:
         return tuple(loose)
 
 
+# An import, and what of it binds a name.
+Imported = tuple[ast.Import | ast.ImportFrom, ast.alias]
+
+
 @dataclass(frozen=True)
 class File:
     """A source with its tree, and what stands at its top level.
@@ -111,9 +115,9 @@ class File:
         return tuple(d.name for d in self.definitions.values() if d.kind == "class")
 
     @cached_property
-    def imports(self) -> Mapping[str, tuple[ast.Import | ast.ImportFrom, ast.alias]]:
+    def imports(self) -> Mapping[str, Imported]:
         """What plain imports at the top bind, by name."""
-        bound: dict[str, tuple[ast.Import | ast.ImportFrom, ast.alias]] = {}
+        bound = {}
         for node in self.tree.body:
             if not isinstance(node, ast.Import | ast.ImportFrom):
                 continue
@@ -177,7 +181,7 @@ def absolute_module(node: ast.ImportFrom, module: str) -> str:
 
 def imports_in(tree: ast.AST, module: str) -> dict[str, tuple[str, str]]:
     """What imports anywhere in the file of `module` bind: a module, and a name in it or ""."""
-    bound: dict[str, tuple[str, str]] = {}
+    bound = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             source = absolute_module(node, module)

@@ -26,6 +26,7 @@ _ALIKE = 0.45
 _NO_PLACE = (ast.Slice, ast.Starred, ast.JoinedStr, ast.FormattedValue)
 _Node = TypeVar("_Node", bound=ast.AST)
 Places = tuple[tuple[int, int], ...]
+Statements = tuple[ast.stmt, ...]
 Pair = tuple[ast.expr, ast.expr]  # an expression, and what the other version has there
 
 
@@ -40,8 +41,8 @@ class Row:
     """
 
     state: Literal["same", "opened", "changed"]
-    old: tuple[ast.stmt, ...]
-    new: tuple[ast.stmt, ...]
+    old: Statements
+    new: Statements
     inside: tuple[Rows, ...] = ()
     heads: tuple[Pair, ...] = ()
 
@@ -154,7 +155,7 @@ def heads_of(node: ast.stmt) -> list[ast.AST]:
     """The nodes of a compound statement that are not in its suites."""
     if isinstance(node, ast.Try):
         return [h.type for h in node.handlers if h.type is not None]
-    heads: list[ast.AST] = []
+    heads = []
     for name, value in ast.iter_fields(node):
         parts = value if isinstance(value, list) else [value]
         if name not in _SUITES:

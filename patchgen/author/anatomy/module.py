@@ -133,7 +133,8 @@ def _created(value: ast.expr, local: Mapping[str, list[str]]) -> Iterator[str]:
         case ast.IfExp(body=ast.Name(id=body), orelse=ast.Name(id=orelse)):  # one of two classes
             yield from (body, orelse)
         case ast.IfExp(body=body, orelse=orelse):
-            yield from (*_created(body, local), *_created(orelse, local))
+            yield from _created(body, local)
+            yield from _created(orelse, local)
         case ast.Call() if last(called(value)) not in (*LISTS, "ModuleDict"):
             yield last(called(value))
         case ast.Call(args=m) | ast.List(elts=m) | ast.Tuple(elts=m) | ast.Dict(values=m):
@@ -202,9 +203,10 @@ class Module:
             if not isinstance(value, ast.Dict):
                 continue
             tables[name] = {}
-            for key, item in zip(value.keys, map(dotted, value.values), strict=True):
-                if item in self.classes:
-                    tables[name][str(constant(key))] = item
+            for key, item in zip(value.keys, value.values, strict=True):
+                path = dotted(item)
+                if path in self.classes:
+                    tables[name][str(constant(key))] = path
         return tables
 
     @property

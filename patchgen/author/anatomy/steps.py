@@ -32,6 +32,7 @@ from patchgen.syntax.trees import dotted
 
 CHECKS = (ast.Raise, ast.Assert)
 BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+Suite = list[ast.stmt]
 AS = ("expand_as", "reshape_as", "type_as")  # they read no more of an argument than its form
 
 
@@ -85,13 +86,13 @@ class Chain:
 
     owner: Class
     method: ast.FunctionDef
-    suite: list[ast.stmt]
+    suite: Suite
     first: int
     last: int
     scores: Scores
     value: ast.expr
     product: ast.expr
-    kept: list[ast.stmt]
+    kept: Suite
     weights: list[str]
 
 
@@ -157,7 +158,7 @@ def chains(owner: Class) -> tuple[list[Chain], list[Missed]]:
     return written_out, missed
 
 
-def _in_suite(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> list[Chain]:
+def _in_suite(owner: Class, method: ast.FunctionDef, suite: Suite) -> list[Chain]:
     """The attentions whose product with the values is a statement of `suite`."""
     walked = Walk(owner, method)
     for index, statement in enumerate(suite):
@@ -172,7 +173,7 @@ def _in_suite(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> l
     return [_chain(walked, suite, context) for context in walked.contexts]
 
 
-def _chain(walked: Walk, suite: list[ast.stmt], context: Context) -> Chain:
+def _chain(walked: Walk, suite: Suite, context: Context) -> Chain:
     """The chain whose last statement has the product `context`.  Raises Unfit if it is none."""
     scores = context.scores
     first, last = scores.statement, context.statement
@@ -183,7 +184,7 @@ def _chain(walked: Walk, suite: list[ast.stmt], context: Context) -> Chain:
             raise why
     bound = {*stored(suite[:first]), *parameters(walked.method)}
     states = names([scores.query, scores.key]) & bound
-    kept: list[ast.stmt] = []
+    kept: Suite = []
     for index, statement in walked.kept:
         if not first <= index < last:
             continue
@@ -257,7 +258,7 @@ class Walk:
     condition: ast.expr | None = None
     otherwise: bool = False  # in the second branch of a condition
 
-    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+    def statement(self, node: ast.stmt) -> Suite:
         """The part of `node` that does not compute an attention."""
         if isinstance(node, CHECKS):
             return []
@@ -285,7 +286,7 @@ class Walk:
                 self.use(node)
         return self._rest(node)
 
-    def _bind(self, name: str, value: ast.expr, node: ast.stmt) -> list[ast.stmt]:
+    def _bind(self, name: str, value: ast.expr, node: ast.stmt) -> Suite:
         if (scores := self.value(value)) is not None:
             self.env[name] = scores
             return []
@@ -293,29 +294,30 @@ class Walk:
             return []  # in one branch there are no weights
         return self._rest(node)
 
-    def _rest(self, node: ast.stmt) -> list[ast.stmt]:
+    def _rest(self, node: ast.stmt) -> Suite:
         for name in stored(node):
             self.env.pop(name, None)
         return [node]
 
-    def _branch(self, node: ast.If) -> list[ast.stmt]:
+    def _branch(self, node: ast.If) -> Suite:
         """Both branches, one after the other: a term or factor has the condition of its branch."""
-        self.value(node.test)
-        negated = ast.UnaryOp(ast.Not(), node.test)
-        otherwise = ast.copy_location(negated, node.test)
-        body = self._under(node.test, node.body, otherwise=False)
+        test = node.test
+        self.value(test)
+        negated = ast.UnaryOp(ast.Not(), test)
+        otherwise = ast.copy_location(negated, test)
+        body = self._under(test, node.body, otherwise=False)
         orelse = self._under(otherwise, node.orelse, otherwise=True)
         if not body and not orelse:
             return []
-        kept = ast.If(node.test, body or [ast.Pass()], orelse)
+        kept = ast.If(test, body or [ast.Pass()], orelse)
         return [ast.copy_location(kept, node)]
 
-    def _under(self, test: ast.expr, suite: list[ast.stmt], *, otherwise: bool) -> list[ast.stmt]:
+    def _under(self, test: ast.expr, suite: Suite, *, otherwise: bool) -> Suite:
         """What of a branch computes no attention."""
         outer = self.condition
         self.condition = test if outer is None else ast.BoolOp(ast.And(), [outer, test])
         self.otherwise = otherwise
-        kept: list[ast.stmt] = []
+        kept = []
         for statement in suite:
             kept += self.statement(statement)
         self.condition = outer
@@ -407,7 +409,8 @@ class Walk:
     def _baddbmm(self, holes: Mapping[str, ast.expr]) -> Scores:
         """added * beta + (left @ right) * alpha."""
         product = self._scores(holes["left"], holes["right"])
-        scores = replace(product, factors=(Factor("*", holes["alpha"]),))
+        factor = Factor("*", holes["alpha"])
+        scores = replace(product, factors=(factor,))
         beta = constant(holes["beta"])
         makers = {last(called(value)) for value in self._assigned(holes["added"])}
         is_blank = bool(makers) and makers <= {"zeros", "empty"}

@@ -215,8 +215,11 @@ def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()
         if not suites:
             stores = set(bound_names([node]))
         elif isinstance(node, ast.Try):
-            stores.update(handler.name for handler in node.handlers if handler.name)
-        text = f"{type(node).__name__} {' '.join(map(plain_text, heads))}"
+            for handler in node.handlers:
+                if handler.name:
+                    stores.add(handler.name)
+        texts = " ".join(map(plain_text, heads))
+        text = f"{type(node).__name__} {texts}"
         yield Spot(node, tuple(heads), text, frozenset(reads), frozenset(stores), branches)
         for number, inner_suite in enumerate(suites):
             inner_branches = branches

@@ -26,7 +26,8 @@ _NEAR = 0.8  # of the words of a definition that upstream renamed
 def follow_imports(text: str, trees: tuple[Tree, Tree]) -> str:
     """A modular file with the imports that it needs on the second release."""
     cuts: list[Cut] = []
-    for node in read_file(make_source(text, "modular.py")).tree.body:
+    modular = read_file(make_source(text, "modular.py"))
+    for node in modular.tree.body:
         if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
             continue
         if node.module.partition(".")[0] != "transformers":
@@ -41,7 +42,8 @@ def follow_imports(text: str, trees: tuple[Tree, Tree]) -> str:
             statements[module].append(ast.alias(name, asname))
         if is_moved:
             imports = [ast.ImportFrom(module, names, 0) for module, names in statements.items()]
-            cuts.append(replacing(node, "\n".join(map(ast.unparse, imports))))
+            lines = "\n".join(map(ast.unparse, imports))
+            cuts.append(replacing(node, lines))
     return with_cuts(text, cuts)
 
 

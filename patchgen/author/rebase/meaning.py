@@ -107,12 +107,16 @@ def _own_reads(spot: Spot, old: Flow) -> set[str]:
         node = waiting.pop()
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             names.add(node.id)
-        if isinstance(node, ast.Call) and plain_text(node) not in texts:
-            shared = arguments.get(plain_text(node.func), [])
-            waiting.append(node.func)
-            waiting += [n for n in (*node.args, *node.keywords) if plain_text(n) not in shared]
-        elif not isinstance(node, ast.expr) or plain_text(node) not in texts:
+        if isinstance(node, ast.expr) and plain_text(node) in texts:
+            continue
+        if not isinstance(node, ast.Call):
             waiting += ast.iter_child_nodes(node)
+            continue
+        shared = arguments.get(plain_text(node.func), [])
+        waiting.append(node.func)
+        for argument in (*node.args, *node.keywords):
+            if plain_text(argument) not in shared:
+                waiting.append(argument)
     return names & spot.reads
 
 
@@ -267,10 +271,11 @@ def _own_setters(definition: Definition) -> dict[str, ast.stmt]:
     for name, member in definition.members.items():
         inside = ast.walk(member.method) if member.method is not None else ()
         for node in inside:
-            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                for attribute in _attributes_of_self(targets):
-                    setters.setdefault(attribute, node)
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+                continue
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for attribute in _attributes_of_self(targets):
+                setters.setdefault(attribute, node)
         setters.setdefault(name, member.nodes[-1])
     return setters
 

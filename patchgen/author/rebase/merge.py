@@ -57,6 +57,7 @@ _WORD = re.compile(f"{_ATTRIBUTE}|{_VARIABLE}|{_KEYWORD}")
 _OTHER = re.compile(r"(?<=;)\.\w+(?=;)|(?<=S:)'\w+(?=';)")
 _KINDS = ("attribute", "variable", "keyword")
 _Masked = tuple[str, list[tuple[str, str]]]
+_Renamed = tuple[str, str, str]  # the kind of a name, the name, and the new one
 _LeftAndCame = tuple[Collection[str], Collection[str]]
 
 
@@ -115,10 +116,14 @@ class Renames:
                 yield _beginning(node, name, self.keywords[name])
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in self.attributes:
                 yield replacing(node, f"self.{self.attributes[name]}")
-            case ast.Attribute(attr=name) if f".{name}" in self.others:
-                yield _ending(node, f".{name}", self.others[f".{name}"])
-            case ast.Constant(value=str(text)) if f"'{text}" in self.others:
-                yield replacing(node, self.others[f"'{text}"] + "'")
+            case ast.Attribute(attr=name):
+                ending = f".{name}"
+                if ending in self.others:
+                    yield _ending(node, ending, self.others[ending])
+            case ast.Constant(value=str(text)):
+                beginning = f"'{text}"
+                if beginning in self.others:
+                    yield replacing(node, self.others[beginning] + "'")
 
     def _in_field(self, field: re.Match[str]) -> str:
         return _PLAIN.sub(lambda name: self.variables.get(name[0], name[0]), field[0])
@@ -189,18 +194,20 @@ def renames_of(base: Function, side: Function, other: Function) -> Renames:
     return replace(named, others=others)
 
 
-def _paired(before: Sequence[_Masked], after: Sequence[_Masked]) -> Iterator[tuple[str, str, str]]:
+def _paired(before: Sequence[_Masked], after: Sequence[_Masked]) -> Iterator[_Renamed]:
     """The names at the same places of statements that are equal but for names."""
     texts = [text for text, _ in before]
     others = [text for text, _ in after]
     matcher = difflib.SequenceMatcher(None, texts, others, autojunk=False)
-    for i, j, count in matcher.get_matching_blocks():
+    blocks = matcher.get_matching_blocks()
+    for i, j, count in blocks:
         for number in range(count):
             _, olds = before[i + number]
             _, news = after[j + number]
             for old, new in zip(olds, news, strict=True):
                 kind, name = old
-                yield kind, name, new[1]
+                _, new_name = new
+                yield kind, name, new_name
 
 
 def _changed_variables(base: Function, side: Function, other: Function) -> _LeftAndCame:
@@ -242,7 +249,7 @@ def _masked(text: str, names_of: Sequence[Collection[str]]) -> _Masked:
 
 def _renamed_parameters(
     base: Function, side: Function, gone: Collection[str], new: Collection[str]
-) -> Iterator[tuple[str, str, str]]:
+) -> Iterator[_Renamed]:
     """The parameters that stand in the place of others, where nothing else of them changed."""
     if len(base.args.args) != len(side.args.args):
         return
@@ -255,7 +262,7 @@ def _renamed_parameters(
             yield "variable", name, other
 
 
-def _elected(votes: Mapping[tuple[str, str, str], int], wanted: str) -> dict[str, str]:
+def _elected(votes: Mapping[_Renamed, int], wanted: str) -> dict[str, str]:
     """The names that most places agree on; where two became one, that with the most places."""
     of_old: dict[str, Counter[str]] = defaultdict(Counter)
     of_new: dict[str, Counter[str]] = defaultdict(Counter)
@@ -264,14 +271,15 @@ def _elected(votes: Mapping[tuple[str, str, str], int], wanted: str) -> dict[str
         of_new[new][old] += count
         if kind == wanted:
             of_old[old][new] = count
-    best: dict[str, str] = {}
+    best = {}
     for old, counts in of_old.items():
         name = max(sorted(counts), key=counts.__getitem__)
         most = counts[name]
         rivals = Counter(of_new[name])
         del rivals[old]
         next_most = max(rivals.values(), default=0)
-        if most * 2 > counts.total() and most > next_most:
+        total = counts.total()
+        if most * 2 > total and most > next_most:
             best[old] = name
     return best
 
@@ -348,7 +356,8 @@ def _made(three: Three, changes: Sequence[Draft], decorators: Sequence[str]) -> 
     margin = "" if theirs.col_offset else "    "
     method = parse_fragment(textwrap.indent(three.theirs.member, margin))
     function = method.nodes[0]
-    withs = [node for node in getattr(edit.nodes[0], "body", ()) if isinstance(node, ast.With)]
+    body = getattr(edit.nodes[0], "body", ())
+    withs = [node for node in body if isinstance(node, ast.With)]
     places: list[Replacement] = []
     replaced: list[ast.AST] = []
     for part, draft in zip(withs, changes, strict=True):
@@ -358,13 +367,16 @@ def _made(three: Three, changes: Sequence[Draft], decorators: Sequence[str]) -> 
         match = find(draft.body, function)[0]
         places.append(Replacement(match, edit, part, draft.word))
         for node in match.nodes:
-            replaced += [n for n in ast.walk(node) if isinstance(n, ast.stmt | ast.expr)]
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.stmt | ast.expr):
+                    replaced.append(inner)
     is_overlapping = len({*replaced}) < len(replaced)
     result = replace_matches(method, places, Changes(), Location("", 1, 1))
     if result is None or is_overlapping or find_syntax_error(result.text):
         return Clash("the two changes cannot stand together")
     for draft in changes:
-        if doubt := _misplaced(draft, base, function):
+        doubt = _misplaced(draft, base, function)
+        if doubt:
             return doubt
     above = "".join(f"    {decorator}\n" for decorator in decorators)
     text = [line.removeprefix(margin) for line in f"{above}{result.text}".split("\n")]
@@ -465,7 +477,10 @@ def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, there: Collection[
         written = "\n".join(map(ast.unparse, nodes)) or "pass"
         return textwrap.indent(written, margin)
     last_line = nodes[-1].end_lineno or 0
-    lines = [line for line in code.comments(first) if line.strip() not in there]
+    lines = []
+    for line in code.comments(first):
+        if line.strip() not in there:
+            lines.append(line)
     lines += code.lines(first_line(first), last_line)
-    text = "\n".join(lines)
-    return textwrap.indent(textwrap.dedent(text), margin)
+    text = textwrap.dedent("\n".join(lines))
+    return textwrap.indent(text, margin)

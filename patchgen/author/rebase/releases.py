@@ -73,7 +73,8 @@ def declared_changes(modular: File, tree: Tree) -> Iterator[Declared]:
     parents: dict[str, tuple[str, str] | None] = {}
     for name, definition in modular.definitions.items():
         parents[name] = None
-        for base in reversed(getattr(definition.node, "bases", ())):
+        bases = getattr(definition.node, "bases", ())
+        for base in reversed(bases):
             meaning = tree.names.meaning(modular, base)
             if meaning is not None and meaning[0].startswith(f"{MODELS}."):
                 parents[name] = meaning
@@ -81,7 +82,11 @@ def declared_changes(modular: File, tree: Tree) -> Iterator[Declared]:
     most_named = max(modules, key=modules.count, default="")
     for name, parent in parents.items():
         node = modular.definitions[name].node
-        module, base = parent or (most_named or tree.names.replaced_in(modular, name), name)
+        if parent is not None:
+            module, base = parent
+        else:
+            module = most_named or tree.names.replaced_in(modular, name)
+            base = name
         if not module:
             continue
         if isinstance(node, Function):

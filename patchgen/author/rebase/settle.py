@@ -110,14 +110,16 @@ def _changes(rows: Rows) -> Iterator[Change]:
 def _parts(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Change]:
     """A change in parts: the first pair of statements for the same thing, and what is around it."""
     for i, node in enumerate(old):
+        target = _target(node)
         for j, other in enumerate(new):
-            if _target(node) and _target(node) == _target(other):
-                if i:
-                    yield Change((*old[:i],), (*new[:j],))
-                if key(node) != key(other):
-                    yield Change((node,), (other,))
-                yield from _parts(old[i + 1 :], new[j + 1 :])
-                return
+            if not target or _target(other) != target:
+                continue
+            if i:
+                yield Change((*old[:i],), (*new[:j],))
+            if key(node) != key(other):
+                yield Change((node,), (other,))
+            yield from _parts(old[i + 1 :], new[j + 1 :])
+            return
     if old:
         yield Change((*old,), (*new,))
 

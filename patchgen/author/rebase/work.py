@@ -169,7 +169,10 @@ class Rebase:
             result = self._result(change, given)
             if result is not None:
                 results.append(result)
-        whole = {change.owner: change for change in changes if change.is_whole and change.owner}
+        whole = {}
+        for change in changes:
+            if change.is_whole and change.owner:
+                whole[change.owner] = change
         for change in whole.values():
             result = self._added_to(change)
             if result is not None:
@@ -316,11 +319,14 @@ def _stand_in(result: Result, writer: Writer) -> Rewritten:
 
     Others may give arguments to it that the declaration added, so these stay.
     """
-    if not result.is_open or result.three is None or result.three.functions is None:
+    three = result.three
+    if not result.is_open or three is None or three.functions is None:
         return OUT
-    base, ours, theirs = result.three.functions
-    headed = with_parameters(result.three.theirs, base, ours)
-    if headed is None or result.parent is None or headed.says == result.three.theirs.says:
+    base, ours, theirs = three.functions
+    headed = with_parameters(three.theirs, base, ours)
+    if headed is None or result.parent is None:
+        return OUT
+    if headed.says == three.theirs.says:
         return OUT
     return writer.override(result.change, headed, result.parent)
 

@@ -95,9 +95,10 @@ class Writer:
         docstring = first.body[0]
         if is_docstring(docstring):
             text = self.modular.source.slice(docstring.lineno, docstring.end_lineno or 0)
+            described = text.rstrip("\n").split("\n")
             heads = [line for line in lines if "def " in line and line[4] != "@"]
             top = lines.index(heads[0]) + 1
-            lines[top:top] = text.rstrip("\n").split("\n")
+            lines[top:top] = described
         return self._formatted(lines, words, change.owner)
 
     def _formatted(self, lines: Sequence[str], words: Words | None, owner: str) -> Rewritten:
@@ -118,8 +119,10 @@ class Writer:
         first = first_line(nodes[0])
         last = nodes[-1].end_lineno or 0
         lines = merged.member.rstrip("\n").split("\n")
-        with_member = with_cuts(file.source.text, [of_lines(first, last, lines)])
-        fork = read_file(make_source(with_member, file.source.path, module))
+        cut = of_lines(first, last, lines)
+        with_member = with_cuts(file.source.text, [cut])
+        source = make_source(with_member, file.source.path, module)
+        fork = read_file(source)
         pairs = {name: name for name in file.definitions}
         pairs.update(parent.forked.pairs)
         forked = replace(parent.forked, fork=fork, pairs=pairs, alone=frozenset())
@@ -143,6 +146,7 @@ class Writer:
         """Imports of what new code reads and the modular file does not have."""
         modular = self.modular
         forked = words.names.forked
+        parent = forked.parent
         alias = words.names.alias
         if alias not in modular.imports and f"{alias}." in text:
             package, _, module = forked.module.rpartition(".")
@@ -152,8 +156,8 @@ class Writer:
                 yield f"from patchgen.edits import {word}"
         known = {*modular.imports, *modular.definitions, *modular.guarded}
         for name in sorted(words.read - known):
-            if name in forked.parent.imports and words.names.of_fork(name) == name:
-                yield import_of(*forked.parent.imports[name], forked.module)
+            if name in parent.imports and words.names.of_fork(name) == name:
+                yield import_of(*parent.imports[name], forked.module)
 
 
 # The file

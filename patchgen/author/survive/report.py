@@ -76,7 +76,9 @@ def breaks_of(survey: Survey, modular: Modular) -> Iterator[Break]:
         if good is newer:
             texts = texts[::-1]
         heads = (f"{definition} (older)", f"{definition} (newer)")
-        diff = unified(*texts, *heads) if any(texts) else ""
+        diff = ""
+        if any(texts):
+            diff = unified(*texts, *heads)
         what = f"{problem.code} {problem.what}"
         yield Break(older.version, newer.version, good.version, what, definition, diff)
 
@@ -99,7 +101,8 @@ def _changed_definition(
             continue
         named = []
         for name in here | there:
-            if here.get(name) != there.get(name) and words.issuperset(name.split(".")):
+            differs = here.get(name) != there.get(name)
+            if differs and words.issuperset(name.split(".")):
                 named.append(name)
         if named:
             name = max(named, key=lambda candidate: candidate.count("."))

@@ -127,7 +127,7 @@ def digests_of(outcome: Outcome) -> dict[str, str]:
 
 def states_of(outcomes: Mapping[str, Outcome], versions: Sequence[str]) -> dict[str, State]:
     """The state for each release."""
-    states: dict[str, State] = {}
+    states = {}
     before: Outcome | None = None
     for version in versions:
         outcome = outcomes.get(version)

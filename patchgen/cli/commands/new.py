@@ -135,9 +135,11 @@ def _copy_from_gallery(project: Project, name: str, force: bool) -> int:
     if name not in paths:
         hint = did_you_mean(name, paths) or f"there are: {', '.join(paths)}"
         raise click.UsageError(f"the gallery has no {name}; {hint}")
+    path = paths[name]
     sources = project.config.sources or ("modular",)
-    copy = project.config.home / sources[0] / paths[name].relative_to(SOURCES)
-    _write(project, copy, disk.text_of(paths[name]), force, [])
+    folder = project.config.home / sources[0]
+    copy = folder / path.relative_to(SOURCES)
+    _write(project, copy, disk.text_of(path), force, [])
     return 0
 
 

@@ -81,6 +81,9 @@ def _table(variants: Sequence[Variant]) -> str:
         kinds = variant.counts.values()
         counts[variant.name] = [sum(kinds), *kinds]
     counts["total"] = [sum(column) for column in zip(*counts.values(), strict=True)]
-    rows = [(name, *(f"{count:,}" for count in row)) for name, row in counts.items()]
+    rows = []
+    for name, row in counts.items():
+        cells = [f"{count:,}" for count in row]
+        rows.append((name, *cells))
     heads = ("variant", "lines", "parent's", "declared", "rewritten", "patchgen's", "blank")
     return table(heads, rows)

@@ -31,9 +31,10 @@ def unpatch(
     """
     settings = open_project(Request()).config.settings
     report = unpatch_command(command, folder, settings, verify=not no_verify, force=force)
+    exit_code = int(not report.is_complete)
     if form == "json":
         print_json("unpatch", report.data())
-        return int(not report.is_complete)
+        return exit_code
     if folder is None:
         for model in report.models:
             terminal.write_code(model.text)
@@ -41,4 +42,4 @@ def unpatch(
     for model in report.models:
         if folder is not None and (model.flat or force):
             terminal.say(f"wrote {folder}/{model.name}")
-    return int(not report.is_complete)
+    return exit_code

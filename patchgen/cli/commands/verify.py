@@ -238,8 +238,9 @@ class _Progress:
             return
         seconds = time.monotonic() - self.began_at
         failures = sum(result.status == "FAIL" for result in self.results)
-        failed = f", {failures} FAIL" if failures else ""
-        count = f"{done} of {todo} cases{failed}"
+        count = f"{done} of {todo} cases"
+        if failures:
+            count += f", {failures} FAIL"
         terminal.write_status(f"{variant}: {count}, {seconds:.0f} s; {case}")
 
     def write_report(self, results: Sequence[Result]) -> None:
@@ -312,7 +313,9 @@ def _table(chosen: Sequence[Variant], results: Sequence[Result]) -> str:
         mine = [result for result in results if result.variant == variant.name]
         statuses = [str(count) for count in counts(mine).values()]
         shares = [_largest_share(mine, dtype) for dtype in DTYPES]
-        rows.append((variant.name, *statuses, *shares, format_lines(mine), format_mutants(mine)))
+        lines = format_lines(mine)
+        mutants = format_mutants(mine)
+        rows.append((variant.name, *statuses, *shares, lines, mutants))
     heads = ("PASS", "WARN", "FAIL", "NONE", *DTYPES, "lines run", "mutants seen")
     return table(("variant", *heads), rows)
 
