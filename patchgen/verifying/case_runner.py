@@ -310,7 +310,7 @@ def _say_how_to_declare(of_class: str, pair: Pair) -> str:
 def _record_calls(model: PreTrainedModel, run: Run) -> dict[tuple[str, int], _Call]:
     """The calls of each module, by its name and their number, in the order in which they end."""
     begun: dict[str, list[_Call]] = {}
-    ended: dict[tuple[str, int], _Call] = {}
+    ended = {}
 
     def begin(name: str, module: nn.Module, given: Any, named: Any) -> None:
         form = inspect.signature(module.forward)
@@ -343,7 +343,7 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
     What is hidden in a mask with a bias is no number: it would be the largest one.
     """
     leaves, _ = tree_flatten_with_path(values)
-    flat: dict[str, Any] = {}
+    flat = {}
     for path, value in leaves:
         if _is_floating(value):
             is_mask = value.dim() == 4 and value.shape[1] == 1

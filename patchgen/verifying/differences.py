@@ -39,6 +39,8 @@ class Bound:
         return self.noises if coarsest in NARROW else self.roundings * torch.finfo(coarsest).eps
 
 
+# What one side gives, by name.
+Observed = Mapping[str, Tensor]
 NARROW = frozenset({torch.bfloat16, torch.float16})
 
 # Both paths run the same operations in the same order: nothing may differ, in any dtype.
@@ -80,9 +82,11 @@ class Difference:
         return f"{self.name}: max {self.largest:.2e} at {self.where}"
 
 
-def differences(
-    reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
-) -> tuple[Difference, ...]:
+# Of two sides, the largest first.
+Gaps = tuple[Difference, ...]
+
+
+def differences(reference: Observed, candidate: Observed) -> Gaps:
     """One difference for each name of either side, the largest first."""
     gradients = [tensor for name, tensor in reference.items() if _is_gradient(name)]
     top = max(map(_top, gradients), default=0.0)
@@ -91,11 +95,13 @@ def differences(
     gaps = []
     for name in {**reference, **candidate}:
         floors = of_gradients if _is_gradient(name) else (0.0, 0.0)
-        gaps.append(_difference(name, reference.get(name), candidate.get(name), floors))
+        expected = reference.get(name)
+        measured = candidate.get(name)
+        gaps.append(_difference(name, expected, measured, floors))
     return _sorted(gaps)
 
 
-def _sorted(gaps: Iterable[Difference]) -> tuple[Difference, ...]:
+def _sorted(gaps: Iterable[Difference]) -> Gaps:
     return tuple(sorted(gaps, key=lambda difference: -difference.largest))
 
 
@@ -104,9 +110,7 @@ def worst(gaps: Iterable[Difference]) -> float:
     return max((difference.largest for difference in gaps), default=math.inf)
 
 
-def find_other_dtypes(
-    reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
-) -> tuple[Difference, ...]:
+def find_other_dtypes(reference: Observed, candidate: Observed) -> Gaps:
     """An infinite difference for each tensor of another dtype, which values do not show."""
     dtypes = {name: candidate[name].dtype for name in reference if name in candidate}
     return tuple(
@@ -116,9 +120,7 @@ def find_other_dtypes(
     )
 
 
-def measure_in_noise(
-    gaps: Iterable[Difference], *noises: Iterable[Difference]
-) -> tuple[Difference, ...]:
+def measure_in_noise(gaps: Iterable[Difference], *noises: Iterable[Difference]) -> Gaps:
     """The same differences with `largest` in units of each tensor's noise, the largest first.
 
     Each of `noises` holds a reference's differences between two dtypes.  Of several, the larger
@@ -146,7 +148,8 @@ def measure_in_noise(
         size = max(own.get(gap.name, 0.0), least)
         if gap.name in vanishing and gap.size:
             weight = f"{gap.name.removesuffix('bias')}weight"
-            size = max(size, absolute.get(weight, 0.0) / gap.size)
+            noise = absolute.get(weight, 0.0) / gap.size
+            size = max(size, noise)
         # Without noise, or if the reference is not a number, nothing may differ.
         times = math.inf if gap.rms else 0.0
         if size and math.isfinite(size):
@@ -155,13 +158,13 @@ def measure_in_noise(
     return _sorted(measured)
 
 
-def nearer(gaps: Iterable[Difference], other: Iterable[Difference]) -> tuple[Difference, ...]:
+def nearer(gaps: Iterable[Difference], other: Iterable[Difference]) -> Gaps:
     """Of each name the smaller of both, the largest first; what `other` lacks stays as found."""
     beside = {gap.name: gap for gap in other}
     return _sorted(min(gap, beside.get(gap.name, gap), key=lambda gap: gap.largest) for gap in gaps)
 
 
-def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:
+def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> Gaps:
     """`own` noise, but at least the median over all draws: some tensors have little in one."""
     drawn: dict[str, list[float]] = {}
     for draw in others:

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from patchgen.verifying.differences import (
     NARROW,
-    Difference,
+    Gaps,
     differences,
     find_other_dtypes,
     measure_in_noise,
@@ -120,7 +120,7 @@ class View:
         except CannotBuild:
             return replace(plain, dtype=torch.float32).parent(seed)
 
-    def noise(self, *seeds: int) -> tuple[Difference, ...]:
+    def noise(self, *seeds: int) -> Gaps:
         draws = [differences(self.exact(seed), self.parent(seed)) for seed in seeds]
         return usual(draws[0], *draws[1:])
 
@@ -147,9 +147,7 @@ class View:
         own = max(filter(math.isfinite, sizes), default=0.0) / torch.finfo(torch.float32).eps
         return max(self.allowed, replace(bound, roundings=REORDERING * own).at(self.dtype))
 
-    def compare(
-        self, observed: Observation, *, enough: float = 0.0, seed: int = 0
-    ) -> tuple[Difference, ...]:
+    def compare(self, observed: Observation, *, enough: float = 0.0, seed: int = 0) -> Gaps:
         """The differences between the parent's observation and `observed`, the largest first.
 
         In a narrow dtype they are in units of noise, and each tensor is compared with the nearer of
@@ -171,7 +169,7 @@ class View:
         others = () if own_dtypes else find_other_dtypes(reference, ours)
         of_truth = differences(self.exact(seed), ours)
 
-        def measured(*noises: tuple[Difference, ...]) -> tuple[Difference, ...]:
+        def measured(*noises: Gaps) -> Gaps:
             near = measure_in_noise(found, *noises), measure_in_noise(of_truth, *noises)
             return (*others, *nearer(*near))
 
@@ -214,9 +212,7 @@ class CheckContext:
         return self.inputs(Scenario(rows=rows, labels=labels)).given
 
 
-def decide(
-    context: CheckContext, found: tuple[Difference, ...], route: Route, against: str = ""
-) -> Verdict:
+def decide(context: CheckContext, found: Gaps, route: Route, against: str = "") -> Verdict:
     """PASS if the largest of `found`, which is the first, is within the route's bound.
 
     `against`: what was compared with, if not the parent under the route.

@@ -25,7 +25,7 @@ from patchgen.verifying.checks.context import (
     require_scenario,
 )
 from patchgen.verifying.checks.itself import generate
-from patchgen.verifying.differences import EQUAL, REORDERED, Difference, differences
+from patchgen.verifying.differences import EQUAL, REORDERED, Gaps, differences
 from patchgen.verifying.inputs.arguments import Inputs, takes
 from patchgen.verifying.models.build import (
     flash_reference,
@@ -247,7 +247,7 @@ def _pieces_for(
 
 def _in_chunks(
     model: PreTrainedModel, inputs: Inputs, pieces: tuple[int, ...], *, static: bool
-) -> tuple[Difference, ...] | None:
+) -> Gaps | None:
     """How far logits of the pieces are from those of the whole; None without a cache."""
     given = dict(inputs.given)
     real = inputs.real[-1]

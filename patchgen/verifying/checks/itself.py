@@ -28,8 +28,8 @@ from patchgen.verifying.checks.context import (
     judge,
     require_scenario,
 )
-from patchgen.verifying.checks.saved import SAVED, Both, Observed, Way, of_both
-from patchgen.verifying.differences import EQUAL, REORDERED, Bound, differences
+from patchgen.verifying.checks.saved import SAVED, Both, Way, of_both
+from patchgen.verifying.differences import EQUAL, REORDERED, Bound, Observed, differences
 from patchgen.verifying.inputs.arguments import LENGTH, CannotBuild, Inputs, takes
 from patchgen.verifying.models.build import silence_progress
 from patchgen.verifying.observe.recorder import compute_in_float64

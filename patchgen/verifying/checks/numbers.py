@@ -22,7 +22,7 @@ from patchgen.verifying.checks.context import (
     judge,
     require_scenario,
 )
-from patchgen.verifying.differences import MARGIN, REORDERED, Difference, differences
+from patchgen.verifying.differences import MARGIN, REORDERED, Gaps, differences
 from patchgen.verifying.inputs.arguments import CannotBuild
 from patchgen.verifying.models.pair import Pair
 from patchgen.verifying.observe.recorder import Args, Given, Listener, listening
@@ -56,9 +56,7 @@ def check_numbers(context: CheckContext) -> Verdict:
     return decide(context, gaps, view.route)
 
 
-def _of_other_draws(
-    context: CheckContext, gaps: tuple[Difference, ...], view: View
-) -> tuple[Difference, ...]:
+def _of_other_draws(context: CheckContext, gaps: Gaps, view: View) -> Gaps:
     """What rounding makes, as a token at another expert, is of one draw, an error is in all."""
     for seed in DRAWS[1:]:
         worst = gaps[0]
@@ -73,9 +71,7 @@ def _of_other_draws(
     return gaps
 
 
-def _beside_eager(
-    context: CheckContext, gaps: tuple[Difference, ...], view: View
-) -> tuple[tuple[Difference, ...], View]:
+def _beside_eager(context: CheckContext, gaps: Gaps, view: View) -> tuple[Gaps, View]:
     """Beside the parent's eager attention, where that is as far from the parent as the variant is.
 
     At a query that sees nothing, which padding at the left makes, SDPA gives zeros and eager

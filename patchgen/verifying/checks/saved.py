@@ -18,13 +18,12 @@ from transformers import PreTrainedModel, set_seed
 
 from patchgen import disk
 from patchgen.verifying.checks.context import CheckContext, NothingToCompare, Verdict, judge
-from patchgen.verifying.differences import EQUAL, REORDERED, Bound
+from patchgen.verifying.differences import EQUAL, REORDERED, Bound, Observed
 from patchgen.verifying.models.build import draw_weights, silence_progress
 from patchgen.verifying.observe.step import run
 from patchgen.verifying.parts import part_check
 from patchgen.verifying.parts.part_check import load_strictly, nan_where_not_drawn, reload
 
-Observed = Mapping[str, Tensor]
 Both = tuple[Observed, Observed]
 Way = Callable[[CheckContext], Both | Verdict]
 SHARD = "20KB"

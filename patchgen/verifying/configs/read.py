@@ -134,7 +134,7 @@ def _numbers_in(function: ast.FunctionDef) -> set[int]:
 
 
 def find_defaults(text: str) -> dict[str, Any]:
-    defaults: dict[str, Any] = {}
+    defaults = {}
     for node in ast.parse(text).body:
         if not isinstance(node, ast.ClassDef):
             continue
@@ -168,7 +168,7 @@ Flags = Mapping[str, tuple[str, Any]]
 
 def _flags_of(node: ast.AST) -> dict[str, tuple[str, Any]]:
     """Attributes and local names that are one value of the configuration."""
-    flags: dict[str, tuple[str, Any]] = {}
+    flags = {}
     for each in ast.walk(node):
         if not isinstance(each, ast.Assign):
             continue

@@ -25,6 +25,10 @@ LARGEST = 5_000_000  # parameters
 FIRST_WORD = 3  # tokens below are special
 
 
+# By the names of a forward's arguments.
+Tensors = dict[str, Tensor]
+
+
 class CannotBuild(Exception):
     """A model or its inputs cannot be made here; the message says why."""
 
@@ -33,7 +37,7 @@ class CannotBuild(Exception):
 class Inputs:
     """Arguments of a forward, and a mask of real tokens for each sequence length."""
 
-    given: dict[str, Tensor]
+    given: Tensors
     real: tuple[Tensor, ...] = ()  # bool, (rows, length)
     options: Mapping[str, Any] = field(default_factory=dict)  # further ones, which are no tensors
 
@@ -72,7 +76,7 @@ class Batch:
     labels: Tensor
     real: Tensor  # bool
 
-    def inputs(self) -> dict[str, Tensor]:
+    def inputs(self) -> Tensors:
         """The arguments of a model's forward; no mask where nothing is padded."""
         mask = {} if self.attention_mask is None else {"attention_mask": self.attention_mask}
         return {"input_ids": self.input_ids, **mask, "labels": self.labels}
@@ -222,7 +226,7 @@ def _of_text(way: str, drawn: Inputs, config: PreTrainedConfig) -> Inputs:
     ids = given["input_ids"]
     rows, length = ids.shape
     place = torch.arange(length)
-    new: dict[str, Tensor] = {}
+    new: Tensors = {}
     if way == "types of tokens":  # the rest of each text is of another, in each row from elsewhere
         kinds = getattr(config, "type_vocab_size", SIZES["vocab_size"])
         if kinds < 2:

@@ -25,6 +25,7 @@ from patchgen.verifying.inputs.arguments import (
     Batch,
     CannotBuild,
     Inputs,
+    Tensors,
     apply_argument_styles,
     batch,
     takes,
@@ -34,7 +35,7 @@ from patchgen.verifying.inputs.placed import (
     draw_normal,
     first_that_runs,
     given_with,
-    has_features,
+    has_images,
     place_all,
 )
 from patchgen.verifying.inputs.sounds import sound_forms
@@ -200,7 +201,7 @@ def _kinds_in(
     asked = tuple(way for way in scenario.ways if way in PLACED)
     pixels = inspect.signature(model_class.forward).parameters.get("pixel_values")
     is_needed = pixels is not None and pixels.default is inspect.Parameter.empty
-    if not asked and is_needed and has_features("images", model_class, config):
+    if not asked and is_needed and has_images(model_class, config):
         return ("images",)
     return asked
 
@@ -285,16 +286,16 @@ def _speech(
     return Inputs(given, tuple(real))
 
 
-_heard: dict[Any, dict[str, Tensor]] = {}
+_heard: dict[Any, Tensors] = {}
 
 
 def _answered(
-    sounds: Iterator[dict[str, Tensor]],
+    sounds: Iterator[Tensors],
     names: frozenset[str],
     config: PreTrainedConfig,
     *,
     labels: bool,
-) -> Iterator[dict[str, Tensor]]:
+) -> Iterator[Tensors]:
     """Each of `sounds` with the text of a decoder, where the forward takes one."""
     answer = batch("none", rows=ROWS, length=ANSWER, seed=1).input_ids
     for given in sounds:
@@ -316,7 +317,7 @@ def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, label
         lengths["future"] = next(length for length in after if length)
     channels = getattr(config, "num_input_channels", 1)
     shape = (channels,) if channels > 1 else ()
-    given: dict[str, Tensor] = {}
+    given: Tensors = {}
     for draw, (time, length) in enumerate(lengths.items(), seed):
         given[f"{time}_values"] = draw_normal(draw, ROWS, length, *shape)
         features = f"{time}_time_features"

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verifying.inputs.arguments import LENGTH, ROWS, batch, takes
+from patchgen.verifying.inputs.arguments import LENGTH, ROWS, Tensors, batch, takes
 from patchgen.verifying.inputs.placed import draw_normal
 
 # Pixels each way where a configuration does not say how many; above a backbone.
@@ -31,9 +31,7 @@ SEVERAL = "perceiver_embeddings"  # Idefics
 SEEN_BY = ("cross_attention_mask", SEVERAL, "image_embeds_position_mask")
 
 
-def images(
-    model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int
-) -> dict[str, Tensor]:
+def images(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Tensors:
     """Pixels, and what the forward of `model_class` takes beside them."""
     names = takes(model_class)
     owner = _owner_of(config)
@@ -66,15 +64,13 @@ def images(
     return given
 
 
-def seen_by_words(
-    names: frozenset[str], given: dict[str, Tensor], config: PreTrainedConfig
-) -> dict[str, Tensor]:
+def seen_by_words(names: frozenset[str], given: Tensors, config: PreTrainedConfig) -> Tensors:
     """Which words of `given` see which of its images: later ones, in each row from elsewhere."""
     rows, length = given["input_ids"].shape[:2]
     place = torch.arange(length)
     first = 1 + torch.arange(rows)[:, None, None]
     sees = (place[None, :, None] >= first + 3 * torch.arange(MEDIA)).long()  # (rows, words, images)
-    found: dict[str, Tensor] = {}
+    found = {}
     if "cross_attention_mask" in names:
         found["cross_attention_mask"] = sees[..., None] * given["aspect_ratio_mask"][:, None]
     if SEVERAL in names:
@@ -129,7 +125,7 @@ def _values_of(owner: PreTrainedConfig) -> list[int]:
     return [(*channels, 3)[0], owner.patch_size, owner.patch_size]
 
 
-def _with_grids(names: frozenset[str], owner: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
+def _with_grids(names: frozenset[str], owner: PreTrainedConfig, seed: int) -> Tensors:
     """The patches of all images, one after the other, and how many each image has."""
     shape = _values_of(owner)
     if owner.model_type != "kimi_k25_vision":  # else they are not flattened
@@ -144,7 +140,7 @@ def _with_grids(names: frozenset[str], owner: PreTrainedConfig, seed: int) -> di
     return given
 
 
-def _with_shapes(names: frozenset[str], owner: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
+def _with_shapes(names: frozenset[str], owner: PreTrainedConfig, seed: int) -> Tensors:
     shapes = torch.tensor(SHAPES)
     counts = shapes.prod(-1)
     most = int(counts.max())
@@ -156,14 +152,14 @@ def _with_shapes(names: frozenset[str], owner: PreTrainedConfig, seed: int) -> d
     return {name: tensor for name, tensor in given.items() if name in names}
 
 
-def _with_places(name: str, owner: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
+def _with_places(name: str, owner: PreTrainedConfig, seed: int) -> Tensors:
     side = torch.arange(2 * getattr(owner, "pooling_kernel_size", 2))
     places = torch.cartesian_prod(side, side)
     pixels = draw_normal(seed, ROWS, len(places), math.prod(_values_of(owner)))
     return {"pixel_values": pixels, name: places.expand(ROWS, -1, -1).clone()}
 
 
-def _in_tiles(owner: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
+def _in_tiles(owner: PreTrainedConfig, seed: int) -> Tensors:
     """Images of one tile to as many as there may be."""
     ratios = owner.supported_aspect_ratios
     chosen = torch.arange(ROWS * MEDIA).view(ROWS, MEDIA) % len(ratios)

@@ -28,6 +28,7 @@ from patchgen.verifying.inputs.arguments import (
     ROWS,
     Batch,
     CannotBuild,
+    Tensors,
     batch,
     takes,
 )
@@ -51,7 +52,7 @@ MANY = 128  # placeholders in a row
 class Form:
     """What a method that gives features takes, and the row of each image in it."""
 
-    given: dict[str, Tensor]
+    given: Tensors
     rows: Sequence[int] = ROWS_OF
 
 
@@ -69,7 +70,7 @@ class Block:
 class Placed:
     """The arguments of a forward, and where their features go in its text."""
 
-    given: dict[str, Tensor] = field(default_factory=dict)
+    given: Tensors = field(default_factory=dict)
     blocks: tuple[Block, ...] = ()
 
     @property
@@ -90,16 +91,15 @@ def place_all(
     return Placed(given, tuple(block for each in every for block in each.blocks))
 
 
-def has_features(kind: str, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
-    name = PLACED[kind]
-    has_token = _find_token(config, name) is not None
-    return has_token and hasattr(model_class, f"get_{name}_features")
+def has_images(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
+    has_token = _find_token(config, "image") is not None
+    return has_token and hasattr(model_class, "get_image_features")
 
 
 # --- the text
 
 
-def put_into(text: Batch, placed: Placed, config: PreTrainedConfig) -> dict[str, Tensor]:
+def put_into(text: Batch, placed: Placed, config: PreTrainedConfig) -> Tensors:
     """`text` with a block of placeholders for each image behind its first real token."""
     ids = text.input_ids.clone()
     for token in special_tokens(config):
@@ -194,8 +194,8 @@ def _find_form(
 def first_that_runs(
     model_class: type[PreTrainedModel],
     config: PreTrainedConfig,
-    forms: Iterator[dict[str, Tensor]],
-) -> dict[str, Tensor]:
+    forms: Iterator[Tensors],
+) -> Tensors:
     """The first arguments that a tiny model takes.  Raises CannotBuild."""
     model = model_class(config).eval()
     refusals = []
@@ -237,7 +237,7 @@ def _placements(
 
 def given_with(
     text: Batch, placed: Placed, model_class: type[PreTrainedModel], config: PreTrainedConfig
-) -> dict[str, Tensor]:
+) -> Tensors:
     """The arguments of a forward for `text` with what is placed in it."""
     found = put_into(text, placed, config)
     names = takes(model_class)

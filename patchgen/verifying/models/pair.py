@@ -184,12 +184,13 @@ class Pair:
         if key not in self._models:
             self._models[key] = self.built(route, dtype, dropout)
             self._states[key] = [state_of(model) for model in self._models[key]]
-        for model, state in zip(self._models[key], self._states[key], strict=True):
+        both = self._models[key]
+        for model, state in zip(both, self._states[key], strict=True):
             take_back(model, state)
         if not fresh:
-            return self._models[key]
+            return both
         try:
-            return copy.deepcopy(self._models[key])
+            return copy.deepcopy(both)
         except RuntimeError:  # LeViT keeps biases that it has computed, which cannot be copied
             return self.built(route, dtype, dropout)
 

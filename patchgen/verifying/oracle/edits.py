@@ -35,6 +35,7 @@ from patchgen.syntax.trees import Function
 
 # The names of a module as its own text means them.
 Originals = Callable[[str], Mapping[str, Any]]
+_Suite = list[ast.stmt]
 _NUMBERS = itertools.count()
 _METHODS: dict[tuple[type, str], Method] = {}
 _PLACES = ("new", "before", "after")
@@ -191,7 +192,7 @@ class _Edit:
                 break
             above.append(self.carried(decorator))
         method.decorator_list[:0] = above
-        replacements: list[tuple[Match, str, list[ast.stmt]]] = []
+        replacements: list[tuple[Match, str, _Suite]] = []
         for old, place, new in self.pairs(self.declared.body):
             is_whole = place != "new" or not _alone(new)
             matches = list(self.matches(method, old, is_whole))
@@ -218,9 +219,9 @@ class _Edit:
                     case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
                         self.variables.add(name)
 
-    def pairs(self, body: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], str, list[ast.stmt]]]:
+    def pairs(self, body: _Suite) -> Iterator[tuple[_Suite, str, _Suite]]:
         """Each `with old:` with what follows it; they may stand under `while ...:`."""
-        old: list[ast.stmt] = []
+        old: _Suite = []
         for node in body:
             match node:
                 case ast.While(ast.Constant(value)) if value is ...:
@@ -265,9 +266,7 @@ class _Edit:
 
     # --- matching
 
-    def matches(
-        self, method: ast.FunctionDef, old: list[ast.stmt], is_whole: bool
-    ) -> Iterator[Match]:
+    def matches(self, method: ast.FunctionDef, old: _Suite, is_whole: bool) -> Iterator[Match]:
         """Every place of `method` that `old` matches."""
         if _alone(old) and not is_whole:
             pattern: Any = old[0]
@@ -290,8 +289,8 @@ class _Edit:
 
     def fits_run(
         self,
-        old: list[ast.stmt],
-        given: list[ast.stmt],
+        old: _Suite,
+        given: _Suite,
         at: int,
         match: Match,
         is_open: bool = False,
@@ -391,11 +390,11 @@ class Match:
     """A place that an edit matches: an expression, or statements of a body."""
 
     node: ast.AST | None
-    body: list[ast.stmt]
-    statements: list[ast.stmt] = field(default_factory=list)
+    body: _Suite
+    statements: _Suite = field(default_factory=list)
     holes: dict[str, ast.expr] = field(default_factory=dict)
     arguments: tuple[list[ast.expr], list[ast.keyword]] = field(default_factory=lambda: ([], []))
-    run: list[ast.stmt] = field(default_factory=list)
+    run: _Suite = field(default_factory=list)
 
     def copied(self) -> Match:
         return replace(self, holes=dict(self.holes))
@@ -403,7 +402,7 @@ class Match:
     def take(self, other: Match) -> None:
         self.holes, self.arguments, self.run = other.holes, other.arguments, other.run
 
-    def replace(self, method: ast.FunctionDef, place: str, code: list[ast.stmt]) -> None:
+    def replace(self, method: ast.FunctionDef, place: str, code: _Suite) -> None:
         if self.node is not None:
             (new,) = code
             assert isinstance(new, ast.Expr)
@@ -525,12 +524,12 @@ def _is_dots(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value is ...
 
 
-def _alone(body: list[ast.stmt]) -> bool:
+def _alone(body: _Suite) -> bool:
     """Whether it is one expression."""
     return len(body) == 1 and isinstance(body[0], ast.Expr) and not _is_dots(body[0])
 
 
-def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
+def _bodies(node: ast.AST) -> Iterator[_Suite]:
     """Every list of statements below `node`."""
     for child in ast.iter_child_nodes(node):
         yield from _bodies(child)

@@ -359,12 +359,13 @@ class Copy(Running):
             self.prepare(node)
         # A table that the parent's statement fills is the parent's.
         filled = {name: self.originals[name] for name in _filled(node) if name in self.originals}
-        replaced = {name: vars(self.module)[name] for name in filled}
-        before = dict(vars(self.module))
-        vars(self.module).update(filled)
+        values = vars(self.module)
+        replaced = {name: values[name] for name in filled}
+        before = dict(values)
+        values.update(filled)
         self.execute(node)
-        vars(self.module).update(replaced)
-        for name, value in list(vars(self.module).items()):
+        values.update(replaced)
+        for name, value in list(values.items()):
             if name not in before or before[name] is not value:
                 self.originals[name] = value
                 if self.is_followed and not name.startswith("__"):
