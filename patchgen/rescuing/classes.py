@@ -65,7 +65,8 @@ class Classes:
         for node in m.findall(tree, m.ClassDef()):
             assert isinstance(node, cst.ClassDef)
             name = node.name.value
-            self.bases[name] = tuple(last_name(base.value) for base in node.bases)
+            bases = [last_name(base.value) for base in node.bases]
+            self.bases[name] = tuple(bases)
             self.values[name] = dict(_values_of(node))
             methods = self.methods[name] = {}
             for method in node.body.body:

@@ -65,7 +65,7 @@ def compare(folder: Path) -> dict[str, str]:
     file = folder / "before.pt"
     recorded = torch.load(file, weights_only=False) if file.exists() else {}
     before = recorded.get("seen", {})
-    verdicts: dict[str, str] = {}
+    verdicts = {}
     for what in ("missing", "unexpected"):
         keys: list[str] = []
         for side in (recorded, after):

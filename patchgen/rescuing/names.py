@@ -93,7 +93,8 @@ class Resolver:
         self, names: Names, module: str, name: str, bound: str, defined: set[str]
     ) -> str | None:
         """The import line for `bound`, or None where it is copied or goes."""
-        line = f"from {module} import {aliased(name, bound)}"
+        imported = f"import {aliased(name, bound)}"
+        line = f"from {module} {imported}"
         at = self.old.find(module, name)
         home = at[0].name if module == PACKAGE and at is not None else module
         is_code = all(part not in home for part in (".auto", ".tokenization_", "processing_"))
@@ -105,17 +106,18 @@ class Resolver:
             if is_there(module, name):
                 return line
             if moved := self.new.general_module(name):
-                return f"from {moved} import {aliased(name, bound)}"
+                return f"from {moved} {imported}"
         if at is None:
             names.left.append(f"`{name}` of {module}: neither release has it")
             return line
-        last = at[0].name.rpartition(".")[2]
+        old = at[0]
+        last = old.name.rpartition(".")[2]
         if last.startswith("configuration_") and is_model:
-            names.configurations[at[0].name] = None
-            return f"from .{last} import {aliased(name, bound)}"
-        self.copy(names, self.support if name in self.support.bindings else at[0], name, defined)
+            names.configurations[old.name] = None
+            return f"from .{last} {imported}"
+        self.copy(names, self.support if name in self.support.bindings else old, name, defined)
         if bound != name:
-            names.copied.setdefault(bound, Copied(bound, at[0].name, f"{bound} = {name}\n"))
+            names.copied.setdefault(bound, Copied(bound, old.name, f"{bound} = {name}\n"))
         return None
 
     def copy(self, names: Names, module: Module, name: str, defined: set[str]) -> None:
@@ -138,13 +140,15 @@ class Resolver:
         """Copy or import what a copied text reads of its module."""
         for read in sorted(names_read(tree) - imported_names(tree)):
             is_bound = read in module.bindings
-            if is_bound and read in self.own_code and read != "logger":
-                if self.own_code[read] != plain_text(module.bindings[read]):
+            is_logger = read == "logger"
+            if is_bound and read in self.own_code and not is_logger:
+                code = plain_text(module.bindings[read])
+                if self.own_code[read] != code:
                     what = f"copied code of {module.name} reads the file's own `{read}`"
                     names.left.append(f"{what}, another one")
             if read in names.copied or read in defined:
                 continue
-            if (is_bound and module is self.support) or read == "logger":
+            if (is_bound and module is self.support) or is_logger:
                 self.copy(names, module, read, defined)
             elif is_bound or read in module.imports:
                 line = self.line(names, module, read, read, defined)
@@ -189,8 +193,10 @@ def absolute(module: Module, text: str) -> str:
     """The text of a definition of `module`, with the imports in it by absolute names."""
     cuts = []
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            named = ast.ImportFrom(module.absolute(node), node.names, 0)
-            line = " " * node.col_offset + ast.unparse(named)
-            cuts.append(of_lines(node.lineno, node.end_lineno or 0, [line]))
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        named = ast.ImportFrom(module.absolute(node), node.names, 0)
+        line = " " * node.col_offset + ast.unparse(named)
+        last = node.end_lineno or 0
+        cuts.append(of_lines(node.lineno, last, [line]))
     return with_cuts(text, cuts)

@@ -46,7 +46,7 @@ def port(
 ) -> dict[str, Ported]:
     """The files by name, ported; `settings` are those of config.json."""
     pending = dict(texts)
-    ported: dict[str, Ported] = {}
+    ported = {}
     while pending:
         everything = {**texts, **pending}
         file, text = pending.popitem()
@@ -77,19 +77,25 @@ def _port(text: str, texts: Mapping[str, str], resolver: Resolver, names: Names)
     module = cst.parse_module(changed)
     if resolver.defaults:
         lost = ", ".join(resolver.defaults)
+        members = "\n".join(resolver.defaults)
         for name in sorted(defined & classes.bases.keys()):
             # A configuration that derives from one of transformers.
-            if classes.is_config(name) and not CONFIGS.isdisjoint(classes.bases[name]):
-                module = _with_members(module, name, "\n".join(resolver.defaults), first=True)
-                names.notes.append(Note(0, name, f"configurations lost: {lost}"))
+            is_derived = not CONFIGS.isdisjoint(classes.bases[name])
+            if is_derived and classes.is_config(name):
+                module = _with_members(module, name, members, first=True)
+                note = Note(0, name, f"configurations lost: {lost}")
+                names.notes.append(note)
     text = _with_imports(module.code, resolver, names, defined)
     tree = ast.parse(text)
-    resolver.need(names, tree, defined | imported_names(tree))
+    bound_names = defined | imported_names(tree)
+    resolver.need(names, tree, bound_names)
     for copied in [*names.copied.values()]:
         resolver.need(names, ast.parse(copied.text), defined)
     text = _assembled(text, names, resolver.old)
     text = _with_lost_methods(text, resolver, names)
-    copies = [(definition.name, definition.module) for definition in names.copied.values()]
+    copies = []
+    for copied in names.copied.values():
+        copies.append((copied.name, copied.module))
     return Ported(text, [*notes, *names.notes], names.left, copies)
 
 
@@ -249,10 +255,12 @@ def _with_imports(text: str, resolver: Resolver, names: Names, defined: set[str]
         new = "".join(f"{line}\n" for line in _joined(kept))
         if not new and node.col_offset:
             new = "pass\n"
-        before = "".join(lines[node.lineno - 1 : node.end_lineno])
-        if ast.dump(ast.parse(before.strip())) != ast.dump(ast.parse(new)):
+        first = node.lineno - 1
+        before = "".join(lines[first : node.end_lineno])
+        is_same = ast.dump(ast.parse(before.strip())) == ast.dump(ast.parse(new))
+        if not is_same:
             changed = textwrap.indent(new, " " * node.col_offset)
-            lines[node.lineno - 1 : node.end_lineno] = [changed]
+            lines[first : node.end_lineno] = [changed]
     return "".join(lines)
 
 

@@ -180,8 +180,9 @@ def auto_map_of(
     places: dict[str, str] = {}
     for file, text in sorted(texts.items()):
         classes.read(cst.parse_module(text))
+        module = file.removesuffix(".py")
         for name in _classes_in(text):
-            places[name] = f"{file.removesuffix('.py')}.{name}"
+            places[name] = f"{module}.{name}"
     models: dict[str, list[str]] = defaultdict(list)  # by auto class
     for text in given_texts.values():
         for name in _classes_in(text):
@@ -192,7 +193,7 @@ def auto_map_of(
     for auto in AUTO.values():
         configs += [classes.value(name, "config_class") for name in models.get(auto, ())]
     configs += [name for name in places if classes.is_config(name) and "Onnx" not in name]
-    auto_map: dict[str, str] = {}
+    auto_map = {}
     config = next((name for name in configs if name in places), None)
     if config is not None:
         auto_map["AutoConfig"] = places[config]

@@ -196,42 +196,45 @@ class Rewriter(cst.CSTTransformer):
         self.functions.pop()
         if not self.inside or self.functions:
             return new
-        owner, name = self.inside[-1], new.name.value
+        owner = self.inside[-1]
+        name = new.name.value
+        at = f"{owner}.{name}"
         taken = [param.name.value for param in (*new.params.params, *new.params.kwonly_params)]
         is_model = self.classes.is_model(owner)
         is_head = is_model and "PreTrainedModel" not in owner
         if name == "__init__" and is_head and ".post_init(" not in code(new.body):
-            self.note(old, f"{owner}.__init__", "`post_init` registers what transformers 5 reads")
+            self.note(old, at, "`post_init` registers what transformers 5 reads")
             new = with_lines(new, "self.post_init()")
         if name == "__init__" and self._has_passing_buffers(owner):
-            what = f"{owner}.__init__"
-            self.note(old, what, "buffers that no checkpoint has are empty after loading")
+            self.note(old, at, "buffers that no checkpoint has are empty after loading")
             decorator = cst.Decorator(cst.Name("keeps_arguments"))
             return new.with_changes(decorators=[decorator, *new.decorators])
-        if name == "__init__" and self._is_config() and (kept := sorted(SETTINGS & {*taken})):
-            self.note(old, f"{owner}.__init__", "what `generate` takes has to be declared")
-            return with_lines(new, "".join(f"self.{k} = {k}\n" for k in kept), first=True)
+        settings = sorted(SETTINGS & {*taken})
+        if name == "__init__" and settings and self._is_config():
+            self.note(old, at, "what `generate` takes has to be declared")
+            lines = "".join(f"self.{setting} = {setting}\n" for setting in settings)
+            return with_lines(new, lines, first=True)
         is_called = name == "tie_weights" and is_model or name == "validate" and self._is_config()
         if is_called and new.params.star_kwarg is None:
-            self.note(old, f"{owner}.{name}", "is called with arguments now")
+            self.note(old, at, "is called with arguments now")
             params = new.params.with_changes(star_kwarg=cst.Param(cst.Name("kwargs")))
             return new.with_changes(params=params)
         if not is_model:
             return new
         if name == "_set_gradient_checkpointing" and "value" in taken:
-            self.note(old, f"{owner}.{name}", "transformers sets the flag by itself, dropped")
+            self.note(old, at, "transformers sets the flag by itself, dropped")
             return cst.RemoveFromParent()
         if name == "_init_weights":
             return with_lines(new, f"compute_buffers({taken[-1]})", first=True)  # of copies, too
         if name == "_reorder_cache" and not self.keeps_tuples:
-            self.note(old, f"{owner}.{name}", "a cache orders its layers by itself, dropped")
+            self.note(old, at, "a cache orders its layers by itself, dropped")
             return cst.RemoveFromParent()
         before: list[str] = []
         cache = next((param for param in taken if param in ("past_key_values", "past")), None)
         if name == "prepare_inputs_for_generation":
             before += self._prepared(old, new, taken)
         if self.keeps_tuples and cache and name in ("forward", "prepare_inputs_for_generation"):
-            self.note(old, f"{owner}.{name}", "the model keeps tuples; `generate` passes a Cache")
+            self.note(old, at, "the model keeps tuples; `generate` passes a Cache")
             before = [f"{cache} = as_tuples({cache})", *before]
             if name == "forward":
                 new = cst.ensure_type(m.replace(new, OUTPUT, _with_cache), cst.FunctionDef)
@@ -343,7 +346,8 @@ def _with_cache(node: cst.CSTNode, _: object) -> cst.CSTNode:
         return cst.Call(cst.Name("as_cache"), [cst.Arg(value)])
 
     if isinstance(node, cst.Return):
-        return node.with_changes(value=wrapped(node.value) if node.value else None)
+        value = wrapped(node.value) if node.value else None
+        return node.with_changes(value=value)
     arguments: list[cst.Arg] = []
     for argument in cst.ensure_type(node, cst.Call).args:
         if m.matches(argument, m.Arg(keyword=m.Name("past_key_values"))):

@@ -18,6 +18,8 @@ from patchgen.runtime.release import warn_of_another_release
 from patchgen.runtime.variants import Variant
 
 ModelClass: TypeAlias = "type[PreTrainedModel]"
+# By auto class, then by class of the configuration.
+Entries: TypeAlias = "dict[Any, dict[Any, tuple[ModelClass, ...]]]"
 
 
 def module_of(variant: Variant) -> ModuleType:
@@ -103,7 +105,7 @@ def auto_classes() -> tuple[Any, ...]:
     return tuple(autos)
 
 
-def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]]]:
+def auto_entries(variant: Variant) -> Entries:
     """For each auto class, by configuration class, the variant's models for the parent's."""
     # By name: another variant may be registered in place of the parent.
     models: dict[str, ModelClass] = {}
@@ -111,7 +113,7 @@ def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]
     for model, parent in pairs(variant):
         models[parent.__name__] = model
         configurations[parent.config_class] = model.config_class
-    entries: dict[Any, dict[Any, tuple[ModelClass, ...]]] = {}
+    entries: Entries = {}
     for auto in auto_classes():
         for theirs, ours in configurations.items():
             parents = auto._model_mapping.get(theirs, ())

@@ -72,7 +72,8 @@ def grouped_gemm(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
     if torch.is_autocast_enabled(device) and x_PD.dtype != torch.float64:
         # Autocast does not know torch's grouped GEMM.
         dtype = torch.get_autocast_dtype(device)
-        x_PD, weight_EDF = x_PD.to(dtype), weight_EDF.to(dtype)
+        x_PD = x_PD.to(dtype)
+        weight_EDF = weight_EDF.to(dtype)
     if GROUPED_MM is not None and can_group(x_PD, weight_EDF):
         return GROUPED_MM(x_PD, weight_EDF, offs=ends_E)
     fallback = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
@@ -80,7 +81,8 @@ def grouped_gemm(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
         return fallback(x_PD, weight_EDF, ends_E)
     starts = [0, *ends_E.tolist()]
     groups = zip(itertools.pairwise(starts), weight_EDF, strict=True)
-    return torch.cat([x_PD[first:last] @ weight for (first, last), weight in groups])
+    products = [x_PD[first:last] @ weight for (first, last), weight in groups]
+    return torch.cat(products)
 
 
 def grouped_outer(out_PF: Tensor, x_PD: Tensor, weight_EFD: Tensor, ends_E: Tensor) -> Tensor:

@@ -120,20 +120,25 @@ class LeanExperts(torch.autograd.Function):
         pairs = Pairs(expert_P, order_P, ends_E, ctx.k)
         with torch.enable_grad():
             gate_up_PG = gate_up_PG.detach().requires_grad_()
-            weights_P = weights_TK.detach().reshape(-1)[pairs.order_P].requires_grad_()
+            weights_P = weights_TK.detach().reshape(-1)[order_P]
+            weights_P.requires_grad_()
             # Weighted before the product with `down_proj`: its gradients are those that are wanted.
-            inner_PF = (ctx.gate(gate_up_PG) * weights_P[:, None]).to(gate_up_PG.dtype)
+            inner_PF = ctx.gate(gate_up_PG) * weights_P[:, None]
+            inner_PF = inner_PF.to(gate_up_PG.dtype)
         # The router's weights, and with them the gradient, may be in float32.
-        grad_PD = pairs.permute(grad_TD.to(down_EDF.dtype))
-        grad_PF = grouped_gemm(grad_PD, down_EDF, pairs.ends_E)
+        grad_TD = grad_TD.to(down_EDF.dtype)
+        grad_PD = pairs.permute(grad_TD)
+        grad_PF = grouped_gemm(grad_PD, down_EDF, ends_E)
         grad_PG, grad_weights_P = torch.autograd.grad(inner_PF, (gate_up_PG, weights_P), grad_PF)
-        grad_x = pairs.unpermute(grouped_gemm(grad_PG, up_EGD, pairs.ends_E)).sum(1)
+        grad_x = pairs.unpermute(grouped_gemm(grad_PG, up_EGD, ends_E))
+        grad_x = grad_x.sum(1)
         grad_weights = pairs.unpermute(grad_weights_P[:, None]).squeeze(-1)
-        grad_up = grad_down = None
+        grad_up = None
+        grad_down = None
         if ctx.needs_input_grad[2]:
-            grad_up = grouped_outer(grad_PG, pairs.permute(x_TD), up_EGD, pairs.ends_E)
+            grad_up = grouped_outer(grad_PG, pairs.permute(x_TD), up_EGD, ends_E)
         if ctx.needs_input_grad[3]:
-            grad_down = grouped_outer(grad_PD, inner_PF.detach(), down_EDF, pairs.ends_E)
+            grad_down = grouped_outer(grad_PD, inner_PF.detach(), down_EDF, ends_E)
         return grad_x, grad_weights, grad_up, grad_down, None, None
 
 

@@ -71,10 +71,11 @@ def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str
 def unfit_parameter(style: str, owner: nn.Module, name: str) -> str:
     size = tuple(owner.get_parameter(name).shape)
     experts = getattr(owner, "num_experts", None)
-    if style == "grouped_gemm" and experts is not None and size[0] != experts:
+    of_experts = experts is not None
+    if style == "grouped_gemm" and of_experts and size[0] != experts:
         return f"its first axis, {size[0]}, is not that of the {experts} experts"
     by_columns = style in ("packed_colwise", *COLUMNS)
-    if by_columns and len(size) == 2 and experts is not None:
+    if by_columns and of_experts and len(size) == 2:
         return f"{style} would split a matrix {size} of experts by expert"
     if style == "packed_colwise" and len(size) > 1 and size[-2] % 2:
         return f"{size[-2]} rows are not two halves"
@@ -131,7 +132,8 @@ def find_plan_faults(model: Any) -> tuple[Finding, ...]:
     for path, module in model.named_modules():
         modules.setdefault(generic(path), []).append(module)
         for name, _ in module.named_parameters(recurse=False):
-            owners.setdefault(generic(f"{path}.{name}".lstrip(".")), []).append((module, name))
+            parameter = generic(f"{path}.{name}".lstrip("."))
+            owners.setdefault(parameter, []).append((module, name))
     faults = list[Finding]()
     try:
         from transformers.distributed.parallel_utils import ALL_PARALLEL_STYLES as styles
@@ -150,7 +152,9 @@ def find_plan_faults(model: Any) -> tuple[Finding, ...]:
                 inner = {path.removeprefix(f"{rule}."): plan[path] for path in paths}
                 unfit = [unfit_module(style, each, inner) for each in modules.get(rule, ())]
                 unfit += [unfit_parameter(style, *each) for each in owners.get(rule, ())]
-                faults += [Finding(kind, rule, "PG841", what) for what in unfit if what][:1]
+                what = next(filter(None, unfit), "")
+                if what:
+                    faults.append(Finding(kind, rule, "PG841", what))
     classes = {type(module).__name__ for module in model.modules()}
     for name in sorted({*_undivided(model)} - classes):
         faults.append(Finding("no_split", name, "PG844", "no module is of this class"))

@@ -14,7 +14,7 @@ from typing import Any
 from transformers import CONFIG_MAPPING
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING
 
-from patchgen.runtime.classes import auto_entries, has_own_configuration, pairs
+from patchgen.runtime.classes import Entries, auto_entries, has_own_configuration, pairs
 from patchgen.runtime.variants import Variant, find_variant
 
 _ABSENT = object()
@@ -90,15 +90,16 @@ def register(variant: str) -> Registration:
     return entry
 
 
-def _put_all(entry: Registration, entries: dict[Any, dict[Any, tuple[Any, ...]]]) -> None:
+def _put_all(entry: Registration, entries: Entries) -> None:
     for new, parents in _own_types(entry.variant).items():
         entry._put(CONFIG_MAPPING, new.model_type, new)
         if parents in TOKENIZER_MAPPING:
             entry._put(TOKENIZER_MAPPING, new, TOKENIZER_MAPPING[parents])
     for auto, by_config in entries.items():
+        mapping = auto._model_mapping
         for configuration, models in by_config.items():
             value = models[0] if len(models) == 1 else models
-            entry._put(auto._model_mapping, configuration, value)
+            entry._put(mapping, configuration, value)
 
 
 def _own_types(variant: Variant) -> dict[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 from collections.abc import Iterator
@@ -51,9 +52,13 @@ def tiny_config(
     if default.is_encoder_decoder:
         # Checkpoints set what a decoder starts from; configurations do not.
         tiny = {"decoder_start_token_id": SIZES["pad_token_id"], **tiny}
-    inner = {name: value for name, value in changes.items() if "." in name}
-    outer = {name: value for name, value in changes.items() if "." not in name}
-    for name in [name for name in outer if not _has(default, name)]:
+    inner: Changes = {}
+    outer: Changes = {}
+    for name, value in changes.items():
+        side = inner if "." in name else outer
+        side[name] = value
+    unknown = [name for name in outer if not _has(default, name)]
+    for name in unknown:
         # A class that is given a configuration inside it calls that `config` too.
         owners = [part for part in default.sub_configs if _has(getattr(default, part), name)]
         if len(owners) == 1:
@@ -65,7 +70,8 @@ def tiny_config(
     config = _build_accepted(default, tiny, outer)
     for name, value in inner.items():  # of a configuration inside it: "ffn_config.moe_top_k"
         path, _, last = name.rpartition(".")
-        setattr(operator.attrgetter(path)(config), last, value)
+        owner = operator.attrgetter(path)(config)
+        setattr(owner, last, value)
     return config
 
 
@@ -108,14 +114,16 @@ def _mix_kinds(default: PreTrainedConfig, config: PreTrainedConfig) -> Changes:
 
 def _with_all_kinds(every: list[Any], few: list[Any]) -> list[Any]:
     """`few` entries of a list with one entry a layer; all kinds in turn, if some are lost."""
-    if not all(isinstance(kind, str) for kind in every) and not all(
-        kind in (0, 1) for kind in every
-    ):
+    are_words = all(isinstance(kind, str) for kind in every)
+    are_flags = all(kind in (0, 1) for kind in every)
+    if not are_words and not are_flags:
         return few
+    layers = len(few)
     kinds = [*dict.fromkeys(every)]
-    if len(kinds) > len(few) or {*kinds} <= {*few}:
+    if len(kinds) > layers or {*kinds} <= {*few}:
         return few
-    return [kinds[place % len(kinds)] for place in range(len(few))]
+    in_turn = itertools.cycle(kinds)
+    return [*itertools.islice(in_turn, layers)]
 
 
 def _find_name(config: PreTrainedConfig, name: str, value: Any) -> Changes:
@@ -156,11 +164,12 @@ def _find_features(default: PreTrainedConfig, features: list[Any] | None) -> Cha
     places = [str(name).removeprefix("stage") for name in features or []]
     if not places or not all(map(str.isdigit, places)):
         return {}
-    number = max(SIZES["num_hidden_layers"], len(places))
+    stages = len(places)
+    number = max(SIZES["num_hidden_layers"], stages)
     changes = _find_name(default, "num_hidden_layers", number)
     if not changes or max(map(int, places)) <= number:
         return {}
-    last = range(number - len(places) + 1, number + 1)
+    last = range(number - stages + 1, number + 1)
     changes["out_features"] = [f"stage{place}" for place in last]
     changes["out_indices"] = [*last]
     return changes

@@ -101,7 +101,10 @@ class VariantCallback(TrainerCallback):
             with torch.random.fork_rng(devices):  # what is drawn here must not change the run
                 self.rates = measure_rates(self.trainer, self.device)
         reset_peak_memory(self.device)
-        self.seconds, self.tokens, self.warm, self.logged = 0.0, 0, WARM, (0.0, 0)
+        self.seconds = 0.0
+        self.tokens = 0
+        self.warm = WARM
+        self.logged = (0.0, 0)
         self._resume_clock(state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:

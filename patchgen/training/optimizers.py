@@ -60,7 +60,9 @@ class MuonWithAdamW(torch.optim.Optimizer):
         head = getattr(model, "get_output_embeddings", lambda: None)()
         if head is not None:
             outside.append(head)
-        words = {id(weight) for module in outside for weight in module.parameters()}
+        words: set[int] = set()
+        for module in outside:
+            words.update(map(id, module.parameters()))
         trained = [weight for weight in model.parameters() if weight.requires_grad]
         matrices: list[nn.Parameter] = []
         rest: list[nn.Parameter] = []

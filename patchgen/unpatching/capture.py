@@ -184,10 +184,11 @@ def _of_torch(classes: set[type]) -> Iterator[Difference]:
     """Classes of somebody else in `torch.nn`, and functions in what computes the model."""
     why = f"{_OUTSIDE}it changes torch for everybody"
     for key, value in vars(nn).items():
-        if isinstance(value, type):
-            package = value.__module__.partition(".")[0]
-            if package != "torch":
-                yield _difference(f"nn.{key}", "torch", "class", value, why)
+        if not isinstance(value, type):
+            continue
+        package = value.__module__.partition(".")[0]
+        if package != "torch":
+            yield _difference(f"nn.{key}", "torch", "class", value, why)
     layers = [owner for owner in classes if owner.__module__.startswith("torch.")]
     layers.sort(key=lambda owner: owner.__qualname__)
     for owner in (torch.nn.functional, *layers):
@@ -229,7 +230,9 @@ def _of_instances(model: nn.Module) -> Iterator[Difference]:
     for owner, instances in by_class.items():
         keys: dict[str, None] = {}
         for part in instances.values():
-            keys |= dict.fromkeys(key for key in vars(part) if _replaces(owner, key))
+            for key in vars(part):
+                if _replaces(owner, key):
+                    keys[key] = None
         for key in keys:
             having = {path: part for path, part in instances.items() if _is_set(part, key)}
             if having:

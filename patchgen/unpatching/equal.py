@@ -48,7 +48,7 @@ def observe_patched(
         if isinstance(value, type) and issubclass(value, PreTrainedModel)
         if not value.__name__.endswith("PreTrainedModel")
     ]
-    missing: dict[str, str] = {}
+    missing = {}
     with _as_built(model, differences):
         for head in dict.fromkeys([usual, *heads]):
             try:

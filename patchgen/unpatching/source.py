@@ -210,8 +210,9 @@ def _definition(text: str, name: str) -> str:
     node = ast.parse(text).body[0]
     if isinstance(node, ast.FunctionDef):
         for decorator in node.decorator_list:
+            function_name = ast.unparse(called_function(decorator))
             # It copies names and documentation alone, and what it copies from is not there.
-            if ast.unparse(called_function(decorator)) in ("functools.wraps", "wraps"):
+            if function_name in ("functools.wraps", "wraps"):
                 line = f"@{ast.get_source_segment(text, decorator)}\n"
                 text = text.replace(line, "", 1)
         return re.sub(rf"(?m)^def\s+{node.name}\b", f"def {name}", text, count=1)
@@ -229,10 +230,14 @@ def _calling_super(text: str, patch: Difference, values: Mapping[str, Any]) -> s
     The text stays as it is where the old method is more than called with the same object.
     """
     owner, _, attr = patch.target.partition(".")
-    old = getattr(getattr(fresh_module(patch.module), owner, None), attr, None)
+    patched_class = getattr(fresh_module(patch.module), owner, None)
+    old = getattr(patched_class, attr, None)
     node = ast.parse(text).body[0]
     assert isinstance(node, ast.FunctionDef)
-    reads = [read.name for read in references([node]) if is_same(old, values.get(read.name))]
+    reads = []
+    for read in references([node]):
+        if is_same(old, values.get(read.name)):
+            reads.append(read.name)
     if old is None or not reads:
         return text
     changed = text

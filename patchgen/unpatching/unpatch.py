@@ -47,7 +47,9 @@ class Report:
             return True
         measured = [head["largest"] for head in self.equal.values() if "largest" in head]
         is_compared = "largest" in self.equal.get(self.model, {})
-        return is_compared and all(largest <= BOUND for largest in measured)
+        if not is_compared:
+            return False
+        return all(largest <= BOUND for largest in measured)
 
     def left(self) -> Iterator[Mapping[str, Any]]:
         """What has, or may have, an effect and is not written."""
@@ -226,9 +228,11 @@ def _compare(
     done = children.run(command, folder, SECONDS)
     if done.returncode:
         errors = done.stderr.strip().splitlines() or ["it ended without a word"]
-        return {first: {"error": f"the flat file does not import: {errors[-1]}"}}
+        why = f"the flat file does not import: {errors[-1]}"
+        return {first: {"error": why}}
     printed = done.stdout.strip().splitlines()
     equal = {name: {"error": why} for name, why in not_observed.items()}
-    equal |= json.loads(printed[-1])
+    compared = json.loads(printed[-1])
+    equal |= compared
     names = sorted(equal, key=lambda name: (name != first, name))
     return {name: equal[name] for name in names}

@@ -214,11 +214,13 @@ class Machine:
                 made.slots[tensor] = [None]
         if name in CONTAINERS:
             modules = call.get(0, "modules")
-            if name == "Sequential" and not any(isinstance(each, dict) for each in modules):
+            has_names = any(isinstance(each, dict) for each in modules)
+            if name == "Sequential" and not has_names:
                 modules = [numbered(call.args)]
             self._add_elements(made, modules)
         if name == "MultiheadAttention":
-            made.slots["out_proj"] = [self.make(Outside("torch.nn.Linear"), Call(made.line))]
+            linear = self.make(Outside("torch.nn.Linear"), Call(made.line))
+            made.slots["out_proj"] = [linear]
 
     def _norm_weight(self, made: Object, home: str) -> None:
         """Give an object the tensors from which `weight_norm` computes its weight.
@@ -503,7 +505,8 @@ class Machine:
     # Calls
 
     def _call(self, node: ast.Call, frame: Frame) -> Values:
-        if isinstance(node.func, ast.Name) and node.func.id == "super":
+        function = node.func
+        if isinstance(function, ast.Name) and function.id == "super":
             if not frame.receiver or not frame.owner:
                 return [UNKNOWN]
             return [Super(frame.receiver, frame.owner)]
@@ -515,8 +518,9 @@ class Machine:
                 is_open = True
             keywords[keyword.arg or ""] = self._evaluate(keyword.value, frame)
         call = Call(frame.line(node), node, args, keywords, is_open)
-        callees = self._evaluate(node.func, frame)
-        return distinct(join(self.apply(callee, call) for callee in callees))
+        callees = self._evaluate(function, frame)
+        values = [self.apply(callee, call) for callee in callees]
+        return distinct(join(values))
 
     def apply(self, callee: Any, call: Call) -> Values:
         match callee:

@@ -113,12 +113,16 @@ def _may_leave_unset(text: str, base: str, env: Environment) -> bool:
     made = _count_making(own) - _count_making(gone)
     # The heads that a file takes from there are written out where its models differ.
     if made and env.path(GENERIC_HEADS) is not None:
-        made -= _count_making(env.source(GENERIC_HEADS, Location("")).text)
+        heads = env.source(GENERIC_HEADS, Location(""))
+        made -= _count_making(heads.text)
     return any("._from_config(" not in line for line in made)
 
 
 def _count_making(text: str) -> Counter[str]:
     return Counter(_MAKING.findall(_FORWARD.sub("", text)))
+
+
+_Unset = dict[tuple[int, Kind], dict[str, Tensor]]  # by line and class, then by place
 
 
 def _collect_unset(
@@ -127,12 +131,12 @@ def _collect_unset(
     origins: Origins,
     is_own: Callable[[int], bool],
     machine: Machine,
-) -> dict[tuple[int, Kind], dict[str, Tensor]]:
+) -> _Unset:
     """The unset tensors of all models of a text, by their line and the class that has them."""
     home = Home("", index(make_source(text, "")))
     theirs = None if base is None else Home("", index(make_source(base, "")))
     checkpoints = _Checkpoints(theirs, origins, machine)
-    unset: dict[tuple[int, Kind], dict[str, Tensor]] = defaultdict(dict)
+    unset: _Unset = defaultdict(dict)
     for name in _select_roots(home, theirs, machine):
         for root in _make_model(home, name, machine):
             known = set(checkpoints.list_places(root))

@@ -99,10 +99,10 @@ def _variant(name: str) -> Variant | None:
     """Return the variant of that name; None for a model type or what may be a checkpoint."""
     try:
         return find_variant(name)
-    except ImportError as error:  # of the gallery, and does not fit the installed transformers
-        raise PatchgenError("PG811", Location(name), str(error)) from error
-    except ValueError as error:
-        if "several variants" in str(error):
+    except (ImportError, ValueError) as error:
+        # Of the gallery, and does not fit the installed transformers.
+        is_unfit = isinstance(error, ImportError)
+        if is_unfit or "several variants" in str(error):
             raise PatchgenError("PG811", Location(name), str(error)) from error
     if not (name in CONFIG_MAPPING or os.path.exists(name) or "/" in name):
         names = {variant.name for variant in known_variants(Path.cwd())} | set(CONFIG_MAPPING)
@@ -151,7 +151,7 @@ def configuration(source: Source, options: Options, data: TrainingData) -> Any:
 
 def _changes(options: Options, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `--config key=value` changes; a value is JSON, or else text."""
-    changes: dict[str, Any] = {}
+    changes = {}
     for text in options.config:
         name, equals, value = text.partition("=")
         if not equals:
@@ -299,16 +299,19 @@ def check_isolation(model: Any, vocabulary: int) -> None:
     The model computes two documents of random tokens in both ways.
     """
     draw = torch.Generator().manual_seed(0)
-    first, second = (torch.randint(vocabulary, (1, length), generator=draw) for length in (7, 9))
+    first = torch.randint(vocabulary, (1, 7), generator=draw)
+    second = torch.randint(vocabulary, (1, 9), generator=draw)
+    row = torch.cat([first, second], 1)
     place = torch.cat([torch.arange(7), torch.arange(9)])[None]
     was_training = model.training
     model.eval()
     with torch.no_grad():
-        packed = model(input_ids=torch.cat([first, second], 1), position_ids=place).logits[:, 7:]
+        packed = model(input_ids=row, position_ids=place).logits[:, 7:]
         alone = model(input_ids=second, position_ids=place[:, 7:]).logits
     model.train(was_training)
     difference = (packed - alone).abs().max() / alone.abs().max()
-    if not difference < (1e-3 if model.dtype == torch.float32 else 5e-2):
+    bound = 1e-3 if model.dtype == torch.float32 else 5e-2
+    if not difference < bound:
         what = "in this model the documents of a packed row see each other"
         hint = "take --packing concatenated, or a variant that isolates documents"
         raise PatchgenError("PG812", Location("--packing isolated"), what, hint)

@@ -479,7 +479,8 @@ def _best_first(trials: Sequence[Any], study: Any, objective: str) -> list[dict[
 
 def _draw_settings(trial: Any, rate: float, batch: int) -> dict[str, Any]:
     """What a trial of Optuna tries, around the given learning rate and batch."""
-    batches = sorted({max(1, batch // 2), batch, 2 * batch})
+    half = max(1, batch // 2)
+    batches = sorted({half, batch, 2 * batch})
     trial.suggest_float("learning_rate", rate / AROUND, rate * AROUND, log=True)
     trial.suggest_float("weight_decay", 0.0, 0.1)
     trial.suggest_float("warmup_steps", 0.0, 0.2)

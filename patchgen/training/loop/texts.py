@@ -420,13 +420,14 @@ class Collate:
 
     def _padded(self, rows: Sequence[Row]) -> dict[str, Any]:
         fill = {"input_ids": self.tokenizer.pad_token_id, "labels": IGNORED, "position_ids": 0}
-        batch: dict[str, Any] = {}
+        batch = {}
         for name, first in rows[0].items():
+            values = [row[name] for row in rows]
             if numpy.ndim(first) == 0:
-                batch[name] = torch.tensor([row[name] for row in rows])
+                batch[name] = torch.tensor(values)
                 continue
-            values = [torch.as_tensor(row[name]) for row in rows]
-            batch[name] = pad_sequence(values, batch_first=True, padding_value=fill[name])
+            tensors = [*map(torch.as_tensor, values)]
+            batch[name] = pad_sequence(tensors, batch_first=True, padding_value=fill[name])
         if "position_ids" not in batch:  # with positions, those say what sees what
             real = [torch.ones(_size(row), dtype=torch.int64) for row in rows]
             batch["attention_mask"] = pad_sequence(real, batch_first=True)

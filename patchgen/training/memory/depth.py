@@ -64,16 +64,21 @@ def _are_alike(before: _Fields, after: _Fields, place: int) -> bool:
     return True
 
 
+_PLAIN = (bool, int, float, str, tuple)
+
+
 def _fields_of(layer: nn.Module) -> _Fields:
     """Classes, shapes and plain attributes of all that a layer has."""
     fields: _Fields = []
     for path, module in layer.named_modules():
         fields.append((path, type(module)))
         for name, value in sorted(vars(module).items()):
-            if value is None or isinstance(value, bool | int | float | str | tuple):
+            if value is None or isinstance(value, _PLAIN):
                 fields.append((f"{path}.{name}", value))
-    for name, tensor in (*layer.named_parameters(), *layer.named_buffers()):
-        fields.append((name, (tensor.shape, tensor.dtype, tensor.requires_grad)))
+    tensors = (*layer.named_parameters(), *layer.named_buffers())
+    for name, tensor in tensors:
+        kind = (tensor.shape, tensor.dtype, tensor.requires_grad)
+        fields.append((name, kind))
     return fields
 
 

@@ -165,13 +165,15 @@ def group_activations(trace: StepTrace) -> tuple[Kind, ...]:
     places: dict[str, set[str]] = defaultdict(set)
     for allocation in saved_allocations(trace.allocations, trace.starts):
         place = _place(allocation.path)
-        path = ".".join("*" if name.isdigit() else name for name in place)
+        names = ["*" if name.isdigit() else name for name in place]
+        path = ".".join(names)
         sizes[path] += allocation.bytes
         places[path].add(".".join(place))
     kinds = []
     for path, size in sizes.items():
-        class_name = trace.classes.get(min(places[path]), "")
-        kinds.append(Kind(path, class_name, len(places[path]), size))
+        of_kind = places[path]
+        class_name = trace.classes.get(min(of_kind), "")
+        kinds.append(Kind(path, class_name, len(of_kind), size))
     return tuple(kinds)
 
 
@@ -221,7 +223,8 @@ def _peaks(trace: StepTrace) -> dict[str, int]:
     held = 0
     changes = deque(_changes(trace.allocations))
     ends = [start for start, _ in trace.starts[1:]]
-    for (_, phase), end in zip(trace.starts, [*ends, trace.end], strict=True):
+    ends.append(trace.end)
+    for (_, phase), end in zip(trace.starts, ends, strict=True):
         most[phase] = max(most[phase], held)
         while changes and changes[0][0] < end:
             _, change = changes.popleft()

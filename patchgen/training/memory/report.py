@@ -125,11 +125,13 @@ def _error(predicted: int, measured: int) -> str:
 
 
 def _at_peak(peak: Peak) -> Table:
-    where = f" in {peak.path}" if peak.path else ""
-    head = f"at the peak: {peak.phase}, {peak.maker}{where}"
+    head = f"at the peak: {peak.phase}, {peak.maker}"
+    if peak.path:
+        head += f" in {peak.path}"
     table: Table = [(head, "size", "share")]
     for role, size in peak.roles.items():
-        table.append((ROLES[role], format_size(size), f"{size / peak.bytes:.1%}"))
+        share = f"{size / peak.bytes:.1%}"
+        table.append((ROLES[role], format_size(size), share))
     table.append(("in total", format_size(peak.bytes), "100.0%"))
     return table
 

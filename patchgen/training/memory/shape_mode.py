@@ -47,7 +47,8 @@ class Known(TorchDispatchMode):
         if func is aten.embedding.default:
             self._check_rows(*args[:2])
         if func is aten.index.Tensor:
-            args = (args[0], self._as_integers(args[1]))
+            places = self._as_integers(args[1])
+            args = (args[0], places)
         elif func is aten.masked_select.default:
             return self._selected(*args)
         elif func is aten._grouped_mm.default:
@@ -57,7 +58,8 @@ class Known(TorchDispatchMode):
         out = func(*args, **kwargs)
         if func is aten.native_batch_norm.default and self.device == "cpu":
             # torch's shape rule keeps the strides of the input, and the kernel does not.
-            out = (torch.empty_like(args[0], memory_format=torch.contiguous_format), *out[1:])
+            laid_out = torch.empty_like(args[0], memory_format=torch.contiguous_format)
+            out = (laid_out, *out[1:])
         self.values.learn(func, args, kwargs, out)
         if func is aten._is_all_true.default and self.values.of(out) is None:
             self.values.fill(out, 1)  # only checks ask for it, and raise where it is false
@@ -85,17 +87,19 @@ class Known(TorchDispatchMode):
         raise _unknowable("asks for a number that depends on weights")
 
     def _of_unknown_shape(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        tensors = (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor))
+        leaves = tree_leaves((args, kwargs))
+        tensors = (leaf for leaf in leaves if isinstance(leaf, Tensor))
         device = next(tensors).device
         computed = self.values.compute(func, args, kwargs)
         if computed is NOT_KNOWN:
             operation = func.overloadpacket
-            raise _unknowable(f"gives a tensor whose shape depends on weights ({operation})")
+            what = f"gives a tensor whose shape depends on weights ({operation})"
+            raise _unknowable(what)
         return tree_map_only(Tensor, lambda value: self._made(value, device), computed)
 
     def _as_integers(self, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
         """Return masks among the indices as positions, whose number is then known."""
-        places: list[Tensor | None] = []
+        places = []
         for index in indices:
             if index is None or index.dtype not in (torch.bool, torch.uint8):
                 places.append(index)

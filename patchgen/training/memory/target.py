@@ -249,10 +249,12 @@ def pad(given: Mapping[str, Tensor], model_class: type[PreTrainedModel]) -> dict
 
     Raises ValueError where the class takes no text or no mask.
     """
-    if "input_ids" not in given or "attention_mask" not in takes(model_class):
+    takes_mask = "attention_mask" in takes(model_class)
+    if not takes_mask or "input_ids" not in given:
         raise ValueError(f"{model_class.__name__} takes no padded text")
     rows, length = given["input_ids"].shape
-    ends = torch.arange(1, rows + 1) * length // rows
+    number = torch.arange(1, rows + 1)
+    ends = number * length // rows
     is_real = torch.arange(length) < ends[:, None]
     padded = dict(given)
     padded["attention_mask"] = is_real.long()

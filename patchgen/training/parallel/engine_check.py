@@ -33,7 +33,9 @@ def check_engine(model: Any, wrapped: Any, engine: Engine) -> dict[str, Any]:
     bytes that the optimizer of each process updates.
     """
     joined = distributed.is_available() and distributed.is_initialized()
-    world = distributed.get_world_size() if joined else 1
+    world = 1
+    if joined:
+        world = distributed.get_world_size()
     if world != engine.launch.world:
         _fell_back(engine, f"{world} processes have met, not {engine.launch.world}")
     for problem in _problems(model, wrapped, engine):

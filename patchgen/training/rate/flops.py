@@ -151,7 +151,8 @@ class _Counter(Listener):
 
 def _operations(func: Any, args: Args, kwargs: Given, out: Any) -> float:
     """Return the FLOPs of one operation; 0 where it is no product."""
-    if "scaled_dot_product" in func._opname and "backward" not in func._opname:
+    name = func._opname
+    if "scaled_dot_product" in name and "backward" not in name:
         query, key, value = args[:3]
         queries = query.shape[:-1].numel()
         keys = key.shape[-2]

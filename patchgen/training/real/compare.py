@@ -225,8 +225,9 @@ class Comparison:
         drifting = [layer for layer in layers if not layer.noises <= self.allowed]
         if drifting:
             where = cause = f"first drifts behind {drifting[0].behind}"
-        note = f"KL {_mean_divergence(places)} nats a token, "
-        note += f"{_mean_divergence(own)} of the parent's own rounding"
+        divergence = _mean_divergence(places)
+        own_divergence = _mean_divergence(own)
+        note = f"KL {divergence} nats a token, {own_divergence} of the parent's own rounding"
         self.tell("logits", noises["logits"], self.allowed, "noises", note, cause)
         self.tell("states", most.noises, self.allowed, "noises", where, cause)
 
@@ -255,16 +256,21 @@ class Comparison:
         ours = self.train(self.ours)
         steps: list[Step] = []
         for parent, own in zip(theirs, ours, strict=True):
+            number = len(steps) + 1
             losses = parent["loss"], own["loss"]
             norms = parent["grad_norm"], own["grad_norm"]
-            steps.append(Step(len(steps) + 1, *losses, *norms))
+            steps.append(Step(number, *losses, *norms))
         self.say(figures={"steps": steps})
         loss_error = _most(step.loss / step.parent_loss - 1 for step in steps)
         norm_error = _most(step.norm / step.parent_norm - 1 for step in steps)
-        note = f"{len(steps)} steps, the loss from {steps[0].loss:.4f} to {steps[-1].loss:.4f}"
+        first = steps[0].loss
+        last = steps[-1].loss
+        note = f"{len(steps)} steps, the loss from {first:.4f} to {last:.4f}"
         bound = CURVE[self.run.dtype]
         self.tell("losses", loss_error, bound, "relative", note)
-        self.tell("gradients", norm_error, 10 * bound, "relative", "the norm of all, at each step")
+        norm_bound = 10 * bound
+        note = "the norm of all, at each step"
+        self.tell("gradients", norm_error, norm_bound, "relative", note)
 
     def train(self, job: Job) -> list[dict[str, float]]:
         """Return what Trainer logs of each step."""

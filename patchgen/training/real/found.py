@@ -132,10 +132,13 @@ def as_page(every: Sequence[Found], origin: RunDescription, picture: str = "") -
     for found in every:
         paragraphs += [f"## {found.title}", f"{found.about}."]
         for heads, *rows in found.tables():
-            lines = table_lines(heads, rows, numbers={*heads}.difference(TEXT))
+            numbers = {*heads}.difference(TEXT)
+            lines = table_lines(heads, rows, numbers=numbers)
             paragraphs.append("\n".join(lines))
-        paragraphs.append("\n".join(f"    {text!r}" for text in found.texts))
-    return "\n\n".join(filter(None, paragraphs)) + "\n"
+        texts = [f"    {text!r}" for text in found.texts]
+        paragraphs.append("\n".join(texts))
+    page = "\n\n".join(filter(None, paragraphs))
+    return f"{page}\n"
 
 
 def write_real(folder: Path, every: Sequence[Found], origin: RunDescription) -> str:

@@ -63,7 +63,9 @@ def find_layers(stock: Seen, seen: Seen, noises: Mapping[str, float]) -> list[La
     layers = []
     for number, name in enumerate(states):
         behind = f"layer {number - 1}" if number else "the embeddings"
-        layers.append(Layer(behind, drifts[name], noises[name]))
+        drift = drifts[name]
+        noise = noises[name]
+        layers.append(Layer(behind, drift, noise))
     return layers
 
 
@@ -81,7 +83,9 @@ def find_places(parent: Tensor, ours: Tensor, positions: Tensor) -> list[Place]:
         is_here = positions // size == begin // size
         divergences, largest = apart[:, is_here]
         name = f"{begin} to {begin + size - 1}"
-        places.append(Place(name, float(divergences.mean()), float(largest.max())))
+        mean = float(divergences.mean())
+        worst = float(largest.max())
+        places.append(Place(name, mean, worst))
     return places
 
 
