@@ -66,10 +66,10 @@ def print_checked(
     project: Project,
     report: Report,
     style: Style,
-    drifts: tuple[Drift, ...] = (),
-    linted: Sequence[Outcome] = (),
+    drifts: tuple[Drift, ...],
+    linted: Sequence[Outcome],
     *,
-    with_diff: bool = False,
+    with_diff: bool,
 ) -> int:
     """Print the report of the gate, and whether variants still fit another release.
 

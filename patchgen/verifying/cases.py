@@ -121,7 +121,8 @@ def select_cases(
     selection = _Selection(variant, checks, plan or Plan())
     left_out: list[str] = []
     for check in checks:
-        left_out += (f" {name}" for name in check.without)
+        for name in check.without:
+            left_out.append(f" {name}")
     endings = tuple(left_out)
     selected = [case for case in selection.whole() if not case.name.endswith(endings)]
     if not all(check.works_with_hidden_states for check in checks):  # one case alone asks for them
@@ -537,9 +538,20 @@ class _Selection:
 
 # What a case of each kind costs, in steps of a tiny model.
 COSTS: Mapping[str, float] = {
-    **{"weights": 1.2, "cache": 2, "effect": 2, "choices": 3, "operators": 3},
-    **{"work": 2, "loss beside logits": 2, "attention": 3},
-    **{"generated": 4, "checkpoints": 4, "fresh": 3, "drops": 2, "compiled": 60, "itself": 3},
+    "weights": 1.2,
+    "cache": 2,
+    "effect": 2,
+    "choices": 3,
+    "operators": 3,
+    "work": 2,
+    "loss beside logits": 2,
+    "attention": 3,
+    "generated": 4,
+    "checkpoints": 4,
+    "fresh": 3,
+    "drops": 2,
+    "compiled": 60,
+    "itself": 3,
 }
 # What a trait counts more than another setting: the first case of a kind, of a head and of what it
 # sees shows what no other can.

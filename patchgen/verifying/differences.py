@@ -31,11 +31,10 @@ class Bound:
     roundings: float
     noises: float
     name: str
-    computes_in: torch.dtype = torch.float64  # the widest dtype in which the part computes
 
     def at(self, *dtypes: torch.dtype) -> float:
         """The bound if the two sides compute in `dtypes`, as a relative difference or in noises."""
-        coarsest = max((*dtypes, self.computes_in), key=lambda dtype: torch.finfo(dtype).eps)
+        coarsest = max(dtypes, key=lambda dtype: torch.finfo(dtype).eps)
         return self.noises if coarsest in NARROW else self.roundings * torch.finfo(coarsest).eps
 
 
@@ -50,8 +49,6 @@ EQUAL = Bound(0, 0, "bit-equal")
 REORDERED = Bound(ROUNDINGS, 2, "reordered")
 # Another formula for the same function, such as a mean over experts.
 REFORMULATED = Bound(4 * ROUNDINGS, 3, "reformulated")
-# Kernels that compute in float32, also in a float64 model.
-IN_FLOAT32 = Bound(4 * ROUNDINGS, 3, "reformulated in float32", torch.float32)
 
 
 # A gradient far below the largest may be only rounding.  A bias on the keys has no gradient, for

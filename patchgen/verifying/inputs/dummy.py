@@ -274,7 +274,7 @@ def _speech(
     key = model_class, config.to_json_string(), padded, labels, seed
     if key not in _heard:
         sounds = sound_forms(names, config, ROWS, padded=padded, seed=seed)
-        forms = _answered(sounds, names, config, labels=labels)
+        forms = _answered(sounds, names, labels=labels)
         _heard[key] = first_that_runs(model_class, config, forms)
     heard = _heard[key]
     given = {name: tensor.clone() for name, tensor in heard.items()}
@@ -290,11 +290,7 @@ _heard: dict[Any, Tensors] = {}
 
 
 def _answered(
-    sounds: Iterator[Tensors],
-    names: frozenset[str],
-    config: PreTrainedConfig,
-    *,
-    labels: bool,
+    sounds: Iterator[Tensors], names: frozenset[str], *, labels: bool
 ) -> Iterator[Tensors]:
     """Each of `sounds` with the text of a decoder, where the forward takes one."""
     answer = batch("none", rows=ROWS, length=ANSWER, seed=1).input_ids
