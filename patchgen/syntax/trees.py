@@ -32,7 +32,7 @@ Positioned = ast.expr | ast.stmt | ast.arg | ast.keyword | ast.excepthandler
 Position = tuple[int, int]  # line and byte column of a node, as `ast` counts them
 
 
-def position_of(node: ast.expr | ast.stmt | ast.arg) -> Position:
+def position_of(node: Positioned) -> Position:
     """Where `node` begins: nodes of two parses of one text are the same if this is the same."""
     return (node.lineno, node.col_offset)
 

@@ -200,9 +200,8 @@ def _without_self(call: ast.Call) -> list[_Edit]:
         case [ast.Name("self") as receiver, *others]:
             # The position of `**kwargs` is that of its stars.
             nodes: list[ast.expr | ast.keyword] = [*others, *call.keywords]
-            following = [(node.lineno, node.col_offset) for node in nodes]
             end = (receiver.end_lineno or 0, receiver.end_col_offset or 0)
-            end = min(following, default=end)
+            end = min(map(position_of, nodes), default=end)
             start = position_of(receiver)
             return [(*start, *end, "")]
     return []

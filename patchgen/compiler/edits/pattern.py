@@ -78,7 +78,7 @@ def has_dots(node: object) -> TypeGuard[ast.Call]:
 def arguments(call: ast.Call) -> list[Argument]:
     """The arguments of `call` in the order of the text."""
     every: list[Argument] = [*call.args, *call.keywords]
-    return sorted(every, key=lambda argument: (argument.lineno, argument.col_offset))
+    return sorted(every, key=position_of)
 
 
 def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
