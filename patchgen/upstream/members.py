@@ -132,14 +132,14 @@ def cut_class(text: str) -> Members:
     """The parts of the class whose text is `text`."""
     # The decorators stand above the class line.
     decorated = 0 if text.startswith("class ") else text.index("\nclass ") + 1
-    named = decorated
+    after = decorated
     arguments: tuple[tokens.Item, ...] = ()
     span = tokens.bracket_span(text, decorated)
     if span:
         start, end = span
-        named = end + 1
+        after = end + 1
         arguments = tokens.items(text[start + 1 : end])
-    colon = tokens.colon_after(text, named)
+    colon = tokens.colon_after(text, after)
     docstring: Member | None = None
     attributes: dict[str, Member] = {}
     methods: dict[str, Member] = {}
