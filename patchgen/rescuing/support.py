@@ -112,7 +112,8 @@ def keeps_arguments(init):
         if empty:  # a tensor that is no buffer would stay so
             with torch.device("cpu"):
                 fresh = type(self)(*args, **kwargs)
-            vars(self).update({key: vars(fresh)[key] for key in empty})
+            for key in empty:
+                vars(self)[key] = vars(fresh)[key]
 
     return recorded
 

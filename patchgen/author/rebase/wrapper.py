@@ -12,6 +12,7 @@ Whatever else upstream changed in the method, the call brings it along.
 from __future__ import annotations
 
 import ast
+import copy
 from collections import Counter
 from collections.abc import Mapping
 
@@ -21,19 +22,25 @@ from patchgen.author.rebase.merge import Merge, Renames, renames_of
 from patchgen.syntax.bound import parameters
 from patchgen.syntax.trees import Function
 
+# Of a call, with the names of their parameters.
+_Arguments = list[tuple[str, ast.expr]]
+
 
 def follow(override: Code, three: Three) -> Merge | None:
     """The override as the new parent's parameters ask for it, or what is in doubt of it.
 
     None for what does not call its parent.
     """
-    if three.functions is None or override.function is None or not parent_calls(override.function):
+    function = override.function
+    if three.functions is None or function is None or not parent_calls(function):
         return None
     base, ours, theirs = three.functions
     variables = renames_of(base, theirs, ours).variables
-    renames = Renames({old: new for old, new in variables.items() if old in parameters(base)})
+    taken = parameters(base)
+    renamed = {old: new for old, new in variables.items() if old in taken}
+    renames = Renames(renamed)
     doubt = _other_values(base, theirs)
-    wrapper = doubt or _mapped(override, base, theirs, renames.variables)
+    wrapper = doubt or _mapped(override, base, theirs, renamed)
     if isinstance(wrapper, Clash):
         return Merge(three, None, (wrapper,), renames)
     return Merge(three, None, (), renames, wrapper)
@@ -112,23 +119,23 @@ def _mapped(
     return named.changed(cuts)
 
 
-def _arguments(
-    call: ast.Call, names: list[str], renamed: Mapping[str, str]
-) -> list[tuple[str, ast.expr]] | None:
+def _arguments(call: ast.Call, names: list[str], renamed: Mapping[str, str]) -> _Arguments | None:
     """The arguments with the names of their parameters; `**kwargs` has none.
 
     None where `*args` hides which they are.
     """
-    if any(isinstance(value, ast.Starred) for value in call.args) or len(call.args) > len(names):
+    is_hidden = any(isinstance(value, ast.Starred) for value in call.args)
+    if is_hidden or len(call.args) > len(names):
         return None
     arguments = list(zip(names, call.args, strict=False))
     for keyword in call.keywords:
         name = keyword.arg or ""
-        arguments.append((renamed.get(name, name), keyword.value))
+        new_name = renamed.get(name, name)
+        arguments.append((new_name, keyword.value))
     return arguments
 
 
-def _call_with(call: ast.Call, arguments: list[tuple[str, ast.expr]], names: list[str]) -> ast.Call:
+def _call_with(call: ast.Call, arguments: _Arguments, names: list[str]) -> ast.Call:
     """The call with other arguments: by position where they were, as far as the order allows."""
     by_position = {id(value) for value in call.args}
     positional: list[ast.expr] = []
@@ -149,20 +156,23 @@ def _without_parameters(function: Function, gone: set[str]) -> Cut:
     first = len(arguments.args) - len(arguments.defaults)
     defaults: list[ast.expr | None] = [None] * first
     defaults += arguments.defaults
-    pairs = zip(arguments.args, defaults, strict=True)
-    kept = [(each, default) for each, default in pairs if each.arg not in gone]
+    new = copy.copy(arguments)
+    new.args = []
+    new.defaults = []
+    new.kwonlyargs = []
+    new.kw_defaults = []
+    for parameter, default in zip(arguments.args, defaults, strict=True):
+        if parameter.arg not in gone:
+            new.args.append(parameter)
+            if default is not None:
+                new.defaults.append(default)
     by_name = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    kept_by_name = [(each, default) for each, default in by_name if each.arg not in gone]
-    new = ast.arguments(
-        posonlyargs=arguments.posonlyargs,
-        args=[each for each, _ in kept],
-        vararg=arguments.vararg,
-        kwonlyargs=[each for each, _ in kept_by_name],
-        kw_defaults=[default for _, default in kept_by_name],
-        kwarg=arguments.kwarg,
-        defaults=[default for _, default in kept if default is not None],
-    )
+    for parameter, default in by_name:
+        if parameter.arg not in gone:
+            new.kwonlyargs.append(parameter)
+            new.kw_defaults.append(default)
     places = [node for node in ast.walk(arguments) if isinstance(node, ast.arg | ast.expr)]
-    start = min((node.lineno, node.col_offset) for node in places)
-    end = max((node.end_lineno or 0, node.end_col_offset or 0) for node in places)
-    return Cut(start, end, ast.unparse(new))
+    starts = [(node.lineno, node.col_offset) for node in places]
+    ends = [(node.end_lineno or 0, node.end_col_offset or 0) for node in places]
+    text = ast.unparse(new)
+    return Cut(min(starts), max(ends), text)
