@@ -311,7 +311,10 @@ def _layers_that_run(pair: Pair) -> frozenset[type[nn.Module]] | None:
             observe_step(variant, inputs, Scenario(), checkpointing=False)
     except Exception:  # the cases tell what fails
         return None
-    return frozenset(type(module) for path in evidence.paths for module in path)
+    ran = set[type[nn.Module]]()
+    for path in evidence.paths:
+        ran.update(map(type, path))
+    return frozenset(ran)
 
 
 def _reaches(ran: frozenset[type[nn.Module]] | None, pair: Pair, declared: Sequence[str]) -> bool:
@@ -366,7 +369,10 @@ def _short(variant: Variant) -> Iterator[Case]:
             is_wanted = is_first or (runs_again and recomputes)
         if is_wanted or by_each:
             yield case
-    errors = {repr(error.scenario): error for check in checks for error in check.planted_errors}
+    errors = {}
+    for check in checks:
+        for error in check.planted_errors:
+            errors[repr(error.scenario)] = error
     for error in errors.values():
         name = f"{head} float32 without: {error.name}"
         yield Case(name, "numbers", head, scenario=error.scenario)

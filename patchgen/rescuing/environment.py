@@ -44,7 +44,8 @@ def run(side: str, folder: Path, plan: Mapping[str, Any], paths: Sequence[str]) 
     home = folder / f"home-{side}"
     environment = {
         **os.environ,
-        **{"HF_HOME": str(home), "HF_MODULES_CACHE": str(home / "modules")},
+        "HF_HOME": str(home),
+        "HF_MODULES_CACHE": str(home / "modules"),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_VERBOSITY": "error",
     }

@@ -8,6 +8,7 @@ settings and its weights.  The folder appears whole or not at all.
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -154,7 +155,7 @@ def auto_map(variant: Variant, model_type: str) -> dict[str, str]:
     """
     entries: dict[str, str] = {}
     for auto, by_config in auto_entries(variant).items():
-        for model in (model for models in by_config.values() for model in models):
+        for model in itertools.chain.from_iterable(by_config.values()):
             if model.config_class.model_type == model_type:
                 entries.setdefault(auto.__name__, _reference(model))
                 if has_own_configuration(model):

@@ -313,9 +313,12 @@ def _find_divisor(default: PreTrainedConfig) -> int:
 
 def _has_blocks(default: PreTrainedConfig) -> bool:
     """Whether it lists the widths of each block, which those of stages have to fit."""
-    lists = (value for value in default.to_dict().values() if isinstance(value, list | tuple))
-    blocks = (each for value in lists for each in value if isinstance(each, list | tuple))
-    return any(number > WIDEST for block in blocks for number in _numbers_in(block))
+    for value in default.to_dict().values():
+        if isinstance(value, list | tuple):
+            blocks = [each for each in value if isinstance(each, list | tuple)]
+            if any(number > WIDEST for number in _numbers_in(blocks)):
+                return True
+    return False
 
 
 def _numbers_in(value: Any) -> Iterator[int]:

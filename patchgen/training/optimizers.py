@@ -75,7 +75,13 @@ class MuonWithAdamW(torch.optim.Optimizer):
         )
         self.parts = (muon, torch.optim.AdamW(rest, lr=lr, weight_decay=weight_decay))
         super().__init__([{"params": trained}], {"lr": lr})
-        self.param_groups = [group for part in self.parts for group in part.param_groups]
+        self._take_groups()
+
+    def _take_groups(self) -> None:
+        """Those of the parts, which replace theirs when they are loaded."""
+        self.param_groups = []
+        for part in self.parts:
+            self.param_groups += part.param_groups
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:
@@ -91,7 +97,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
         """Load what `state_dict` has returned."""
         for number, part in enumerate(self.parts):
             part.load_state_dict(state_dict[str(number)])
-        self.param_groups = [group for part in self.parts for group in part.param_groups]
+        self._take_groups()
 
 
 class MuonFactory:

@@ -70,7 +70,9 @@ def own_module(model: nn.Module | None) -> str:
 def capture(model: nn.Module | None) -> list[Difference]:
     """Every difference of a model; without one, those of all modeling modules in use."""
     classes = {type(part) for part in model.modules()} if model is not None else set()
-    bases = {base.__module__ for owner in classes for base in owner.__mro__}
+    bases = set[str]()
+    for owner in classes:
+        bases.update(base.__module__ for base in owner.__mro__)
     names = set(filter(MODELING.fullmatch, bases or sys.modules))
     differences: list[Difference] = []
     for name in sorted(names):

@@ -270,7 +270,8 @@ class Machine:
             if isinstance(value, Tensor):
                 value.is_filled = True
             if isinstance(value, dict):
-                self.fill([each for inner in value.values() for each in inner])
+                for inner in value.values():
+                    self.fill(inner)
             for module in list_modules(value):
                 for inner in module.slots.values():
                     self.fill([each for each in inner if isinstance(each, Tensor)])
@@ -340,8 +341,8 @@ class Machine:
                 ends.append(frame.names)
         self._unsure -= 1
         frame.names = dict(before)
-        for name in {name for end in ends for name in end}:
-            values = [value for end in ends for value in end.get(name, ())]
+        for name in set[str]().union(*ends):
+            values = join(end.get(name, []) for end in ends)
             frame.names[name] = distinct(values)
         return not ends
 

@@ -129,8 +129,10 @@ class PatchNames:
         definition = self.parent.definitions.get(name)
         if definition is None or not isinstance(definition.node, ast.ClassDef):
             return []
-        bases = [ast.unparse(base) for base in definition.node.bases]
-        return [definition, *(inherited for base in bases for inherited in self.lineage(base))]
+        lineage = [definition]
+        for base in definition.node.bases:
+            lineage.extend(self.lineage(ast.unparse(base)))
+        return lineage
 
     def unset(self) -> Iterator[str]:
         """The attributes that methods read and the classes of this release do not set."""
@@ -307,8 +309,10 @@ class PatchNames:
             statement = f"{statement} as {called}"
         if called == path:
             # `import torch` and `import torch.utils.checkpoint` bind one name.
-            imports = [node for node in self.file.tree.body if isinstance(node, ast.Import)]
-            aliases = [alias for node in imports for alias in node.names]
+            aliases = []
+            for node in self.file.tree.body:
+                if isinstance(node, ast.Import):
+                    aliases.extend(node.names)
             binding = [ast.Import([alias]) for alias in aliases if bound_by(alias) == name]
             statement = "\n".join(map(ast.unparse, binding)) or statement
         self.imports[called] = statement
@@ -337,8 +341,12 @@ def is_known_word(root: Path, word: str) -> bool:
         return True
     matches = re.compile(rf"\b{re.escape(word)}\b")
     folders = ("", "generation", "integrations", "loss", "utils", "quantizers")
-    files = [path for folder in folders for path in (root / "transformers" / folder).glob("*.py")]
-    return any(matches.search(disk.read_bytes(path).decode(errors="replace")) for path in files)
+    for folder in folders:
+        for path in (root / "transformers" / folder).glob("*.py"):
+            text = disk.read_bytes(path).decode(errors="replace")
+            if matches.search(text):
+                return True
+    return False
 
 
 Patched = tuple[Candidate, tuple[str, ...]]  # a model beside its parent, and notes

@@ -149,8 +149,11 @@ def _lines_of_code(file: File) -> list[str]:
     for inner in ast.walk(tree):
         if isinstance(inner, ast.Module | ast.ClassDef | Function) and ast.get_docstring(inner):
             inner.body = inner.body[1:] or [ast.Pass()]
-    nodes = [n for n in tree.body if not isinstance(n, ast.Import | ast.ImportFrom)]
-    return [line for node in nodes for line in ast.unparse(node).split("\n")]
+    lines = []
+    for node in tree.body:
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            lines.extend(ast.unparse(node).split("\n"))
+    return lines
 
 
 def _differences(adopted: Adopted) -> Iterator[str]:

@@ -106,7 +106,9 @@ class Words:
         if not nodes:
             return [" " * indent + "pass"]
         if any(map(is_made_up, nodes)):
-            texts = (line for node in nodes for line in self.fork_code(node).split("\n"))
+            texts = []
+            for node in nodes:
+                texts.extend(self.fork_code(node).split("\n"))
             return [" " * indent + line for line in texts]
         first = first_line(nodes[0])
         last = nodes[-1].end_lineno or nodes[-1].lineno

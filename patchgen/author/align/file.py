@@ -250,7 +250,8 @@ def defined_names(node: ast.stmt) -> tuple[str, ...]:
         case ast.If() | ast.Try():
             inner = [*node.body, *node.orelse]
             if isinstance(node, ast.Try):
-                inner += [n for h in node.handlers for n in h.body]
+                for handler in node.handlers:
+                    inner += handler.body
             return tuple(dict.fromkeys(name for n in inner for name in defined_names(n)))
         case ast.AugAssign(target=ast.Name(id=name)):
             return (name,)

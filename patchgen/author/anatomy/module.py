@@ -212,7 +212,9 @@ class Module:
     @property
     def methods(self) -> Iterator[tuple[Class, ast.FunctionDef]]:
         """Every method of the module, with its class."""
-        return ((owner, method) for owner in self.classes.values() for method in owner.own.values())
+        for owner in self.classes.values():
+            for method in owner.own.values():
+                yield owner, method
 
     def held(self, owner: Class, *attributes: str) -> list[Class]:
         """The classes of this file that `attributes` of `owner` hold; of all if none is named."""

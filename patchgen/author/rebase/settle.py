@@ -52,11 +52,11 @@ def settled(three: Three) -> Three:
     """The versions with those changes of upstream that the declaration does not contradict."""
     while (moved := _moved(three)) is not None:
         three = moved
-    taken_out = [
-        change
-        for change, own in _of_both(three)
-        if not any(one.new for one in own) and _is_out(change, own, three)
-    ]
+    taken_out = []
+    for change, own in _of_both(three):
+        adds = any(one.new for one in own)
+        if not adds and _is_out(change, own, three):
+            taken_out.append(change)
     return with_shared(_made(three, taken_out))
 
 
@@ -150,10 +150,14 @@ def _is_out(change: Change, own: Sequence[Change], three: Three) -> bool:
     """Whether the declaration does no more what was there, and upstream does nothing else there."""
     base = _done(three.base.nodes)
     ours = _done(three.ours.nodes)
-    gone = _done([node for one in own for node in one.old])
+    gone = Counter[str]()
+    for one in own:
+        gone.update(_done(one.old))
     is_moved = any(ours[name] != base[name] - count for name, count in gone.items())
     is_plain = all(map(_target, change.new))
-    return not is_moved and is_plain and _done(change.new).keys() <= gone.keys()
+    if is_moved or not is_plain:
+        return False
+    return _done(change.new).keys() <= gone.keys()
 
 
 def _done(nodes: Sequence[ast.stmt]) -> Counter[str]:

@@ -227,8 +227,12 @@ def make_optimizer(model: nn.Module, setup: Setup) -> torch.optim.Optimizer:
 
 def optimizer_states(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     """Return every tensor that the optimizer keeps."""
-    states = (value for state in optimizer.state.values() for value in state.values())
-    return [value for value in states if isinstance(value, Tensor)]
+    tensors = []
+    for state in optimizer.state.values():
+        for value in state.values():
+            if isinstance(value, Tensor):
+                tensors.append(value)
+    return tensors
 
 
 def run_step(

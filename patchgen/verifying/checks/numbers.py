@@ -103,7 +103,9 @@ def _of_variant(context: CheckContext, view: View, seed: int = 0) -> Observation
     except (ValueError, NotImplementedError) as error:
         ways = view.scenario.ways
         words = str(error)
-        refusals = [each for check in context.pair.part_checks for each in check.refuses]
+        refusals: list[tuple[str, str]] = []
+        for check in context.pair.part_checks:
+            refusals.extend(check.refuses)
         announced = any(way in ways and what in words for what, way in refusals)
         if not (context.case.drawn or (announced and isinstance(error, ValueError))):
             raise
@@ -155,9 +157,10 @@ def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.
 
 def check_planted_error(context: CheckContext) -> Verdict:
     pair, (part, _, name) = context.pair, context.case.detail.partition(":")
-    errors = (
-        each for check in pair.part_checks if check.part == part for each in check.planted_errors
-    )
+    errors: list[PlantedError] = []
+    for check in pair.part_checks:
+        if check.part == part:
+            errors.extend(check.planted_errors)
     planted_error = next(error for error in errors if error.name == name)
     difference = measure_planted_error(pair, planted_error, context.dtype)
     views = [View(pair, each, context.dtype, planted_error.scenario) for each in pair.routes]

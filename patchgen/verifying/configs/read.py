@@ -304,7 +304,9 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
     """All known settings, those of checkpoints first, and what changed lines read beside them."""
     text = text_of(variant)
     known = _find_known(variant, text)
-    met = {name for setting in known for name in setting.changes}
+    met = set[str]()
+    for setting in known:
+        met.update(setting.changes)
     drawn = []
     for name, values in read_of(variant).values.items():
         if name not in met and _is_drawn(name):
@@ -465,7 +467,9 @@ def _values_in(
 def head_for(variant: Variant, setting: Setting) -> str:
     """The head that reads a setting if no other class does, or the main one."""
     readers = read_of(variant).readers
-    heads = [head for name in setting.changes for head in readers.get(name, ())]
+    heads: list[str] = []
+    for name in setting.changes:
+        heads.extend(readers.get(name, ()))
     is_read_elsewhere = not setting.drawn or set(heads) - set(variant.heads)
     return variant.heads[0] if is_read_elsewhere or not heads else min(heads)
 

@@ -91,11 +91,10 @@ def _shape_of(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, owner: PreTrainedConfig
 ) -> list[int]:
     backbone = getattr(owner, "backbone_config", None)
-    sizes = (
-        getattr(each, name, None)
-        for each in (owner, backbone)
-        for name in ("image_size", "max_img_size")
-    )
+    sizes = []
+    for each in (owner, backbone):
+        for name in ("image_size", "max_img_size"):
+            sizes.append(getattr(each, name, None))
     usual = STAGES if hasattr(owner, "depths") else IMAGE if backbone is None else PYRAMID
     size = next(filter(None, sizes), usual)
     height, width = size if isinstance(size, list | tuple) else (size, size)

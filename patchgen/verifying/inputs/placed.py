@@ -86,9 +86,13 @@ def place_all(
     kinds: Sequence[str], model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int
 ) -> Placed:
     """All of `kinds` that a scenario asks for.  Raises CannotBuild."""
-    every = [_place(PLACED[kind], model_class, config, seed) for kind in kinds]
-    given = {name: tensor for each in every for name, tensor in each.given.items()}
-    return Placed(given, tuple(block for each in every for block in each.blocks))
+    given = {}
+    blocks: list[Block] = []
+    for kind in kinds:
+        placed = _place(PLACED[kind], model_class, config, seed)
+        given.update(placed.given)
+        blocks.extend(placed.blocks)
+    return Placed(given, tuple(blocks))
 
 
 def has_images(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:

@@ -305,8 +305,11 @@ class Pair:
 
 
 def _fields_of(kind: type[PreTrainedConfig]) -> frozenset[str]:
-    bases = (base for each in (kind, *kind.sub_configs.values()) for base in each.__mro__)
-    return frozenset(name for base in bases for name in vars(base).get("__annotations__", ()))
+    names = set[str]()
+    for each in (kind, *kind.sub_configs.values()):
+        for base in each.__mro__:
+            names.update(vars(base).get("__annotations__", ()))
+    return frozenset(names)
 
 
 def _build_neutral(

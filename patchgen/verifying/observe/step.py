@@ -75,9 +75,11 @@ def kept(model: nn.Module) -> Iterator[None]:
     """A context after which weights, buffers, hooks, configurations and caches are as before."""
     modules = list(model.modules())
     attributes = [(vars(module), dict(vars(module))) for module in modules]
-    tables = [
-        (t, dict(t)) for table, _ in attributes for t in table.values() if isinstance(t, dict)
-    ]
+    tables = []
+    for named, _ in attributes:
+        for value in named.values():
+            if isinstance(value, dict):
+                tables.append((value, dict(value)))
     for module, (_, named) in zip(modules, attributes, strict=True):
         for name, value in named.items():
             if name != "config" and type(value).__module__ == type(module).__module__:

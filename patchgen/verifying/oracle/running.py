@@ -419,8 +419,11 @@ class Modular(Running):
     @cached_property
     def defined(self) -> set[str]:
         """What the file defines, and does not only import."""
-        own = (n for n in self.statements if not isinstance(n, ast.Import | ast.ImportFrom))
-        return {name for node in own for name in _bound(node) if not name.startswith("__")}
+        names = set[str]()
+        for node in self.statements:
+            if not isinstance(node, ast.Import | ast.ImportFrom):
+                names.update(_bound(node))
+        return {name for name in names if not name.startswith("__")}
 
     @cached_property
     def origins(self) -> dict[str, tuple[str, str]]:
