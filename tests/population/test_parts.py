@@ -27,6 +27,13 @@ def test_a_sample(tmp_path: Path) -> None:  # Qwen3-VL
     assert {result["state"] for result in results} == {"equal"}
 
 
+@pytest.mark.slow
+def test_a_part_that_a_property_makes(tmp_path: Path) -> None:
+    # vibevoice_acoustic_tokenizer, whose configuration makes that of the encoder when it is asked.
+    results = none_is_wrong(results_of("113/122", tmp_path, "--parts"))
+    assert {result["state"] for result in results} == {"equal"}
+
+
 NEW_MODEL = """
 from transformers.models.qwen3_vl import modeling_qwen3_vl as hf
 

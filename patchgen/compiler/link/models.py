@@ -14,6 +14,12 @@ A part may also be of any type, and of `model_type` where nothing else is said:
         "vision_config": SubConfigSpec(config_class=AutoConfig, model_type="sam2_vision_model")
     }
 
+Or it is made when it is asked for:
+
+    @property
+    def encoder_config(self):
+        return MimiEncoderConfig(**self.to_dict())
+
 A new model has such models of its parents' files as well: `gather` takes them along.
 """
 
@@ -30,7 +36,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import kind_of_module
 from patchgen.facts.modules import AUTO_MODELS, AUTO_MODELS_TABLE, GENERIC_HEADS, SUB_CONFIGS
 from patchgen.syntax.errors import Location
-from patchgen.syntax.trees import assigned_values, parse_class
+from patchgen.syntax.trees import assigned_values, parse_class, walk
 
 # A pattern that begins with a word is looked for ten times faster.
 ASKED = re.compile(r"AutoModel(?<!\wAutoModel)\.from_config\((?:config=)?config\.(\w+)")
@@ -204,7 +210,7 @@ def _read_configuration(text: str) -> _Configuration:
     stated = values.get("model_type")
     model_type = str(stated.value) if isinstance(stated, ast.Constant) else ""
     parts = [part for key in SUB_CONFIGS for part in _find_parts(values.get(key))]
-    return _Configuration(owner.name, model_type, tuple(parts))
+    return _Configuration(owner.name, model_type, (*parts, *_find_made_parts(owner)))
 
 
 def _find_parts(table: ast.expr | None) -> Iterator[tuple[str, str, str]]:
@@ -224,3 +230,16 @@ def _find_parts(table: ast.expr | None) -> Iterator[tuple[str, str, str]]:
             default = stated.get("model_type")
             model_type = str(default.value) if isinstance(default, ast.Constant) else ""
             yield str(key.value), owner, model_type
+
+
+def _find_made_parts(owner: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
+    """The parts that are properties, with the configurations that they make."""
+    for method in owner.body:
+        if not isinstance(method, ast.FunctionDef):
+            continue
+        if [ast.unparse(decorator) for decorator in method.decorator_list] != ["property"]:
+            continue
+        made = {ast.unparse(node.func) for node in walk(method) if isinstance(node, ast.Call)}
+        for name in sorted(made):
+            if name.isidentifier() and name.endswith("Config"):
+                yield method.name, name, ""
