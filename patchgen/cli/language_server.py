@@ -17,7 +17,6 @@ import copy
 import difflib
 import itertools
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -43,6 +42,7 @@ from patchgen.project.lock import load_records
 from patchgen.project.outcome import files_of
 from patchgen.syntax.blocks import Block, first_line
 from patchgen.syntax.errors import PatchgenError, Problem
+from patchgen.syntax.kept import forget_texts
 from patchgen.syntax.shown import shown
 from patchgen.syntax.trees import Function, parse_class
 
@@ -78,7 +78,7 @@ def _publish(ls: LanguageServer, uri: str) -> None:
     if not MODULAR.fullmatch(path.name):
         return
     if next(_LOOKS) % _REMEMBERED == 0:
-        _forget()
+        forget_texts()
     project = open_project(Request((str(path),)))
     with staged(project, path, document.source.encode()) as (moved, copy):
         modular = make_modular(moved, copy)
@@ -89,15 +89,6 @@ def _publish(ls: LanguageServer, uri: str) -> None:
     ls.text_document_publish_diagnostics(
         types.PublishDiagnosticsParams(uri, diagnostics, document.version)
     )
-
-
-def _forget() -> None:
-    """Empty what is remembered of texts: of those that were typed, none comes again."""
-    for name, module in [*sys.modules.items()]:
-        if name.startswith("patchgen."):
-            for value in vars(module).values():
-                if hasattr(value, "cache_clear"):
-                    value.cache_clear()
 
 
 def _diagnose(problem: Problem, path: str, lines: Sequence[str]) -> types.Diagnostic:

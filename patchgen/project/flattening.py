@@ -12,6 +12,7 @@ system has the same answer.
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +39,7 @@ from patchgen.project.outcome import (
 )
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, Problem, defect, problems_of
+from patchgen.syntax.kept import forget_texts
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import Source, decode, make_source
 
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
 
 # More would save no more than they take in memory: each holds all that it has linked.
 FILES_AT_ONCE = 16
+# Files of one model are neighbours and share their parents, which others do not: a project of
+# 1,000 files would hold all of transformers.
+FILES_TO_REMEMBER = 48
 
 _T = TypeVar("_T")
 MakeDraft = Callable[[Path, Environment, Settings], "Draft"]
@@ -94,8 +99,18 @@ def flatten_group(
         yield from _flatten_together(cache.project, profile, modulars, recorder, jobs)
         return
     for first in range(0, len(modulars), FILES_AT_ONCE):
+        if first and first % FILES_TO_REMEMBER == 0:
+            _let_go()
         batch = modulars[first : first + FILES_AT_ONCE]
         yield from _flatten_file_by_file(cache, FILE_BY_FILE[profile], batch, recorder)
+
+
+def _let_go() -> None:
+    """Give back the memory of what was read for earlier files."""
+    forget_texts()
+    gc.collect()
+    if not gc.isenabled():
+        gc.freeze()  # outcomes, which stay: the next collection need not walk them again
 
 
 def _flatten_together(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import marshal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,15 @@ _M = TypeVar("_M", bound=Callable[..., Any])
 def per_object(method: _M) -> _M:
     """`functools.cache` for a method: each object has its own answers, which end with it."""
     return cast("_M", functools.cached_property(lambda self: functools.cache(method.__get__(self))))
+
+
+def forget_texts() -> None:
+    """Empty what `functools.cache` remembers of texts, which may be much: others come now."""
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("patchgen."):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
 
 
 @dataclass(frozen=True, slots=True)
