@@ -59,7 +59,8 @@ class Resolver:
             home, name = self.follow(module, names[0])
             if name:
                 return home, (name, *names[1:])
-            module, names = home, names[1:]
+            module = home
+            names = names[1:]
         return module, ()
 
     def replaced_in(self, modular: File, name: str) -> str:

@@ -67,7 +67,8 @@ def look(
 async def follow(ls: LanguageServer, event: types.DidChangeTextDocumentParams) -> None:
     """Publish what is wrong with a text, once its writer pauses."""
     await asyncio.sleep(_PAUSE)
-    uri, version = event.text_document.uri, event.text_document.version
+    uri = event.text_document.uri
+    version = event.text_document.version
     if ls.workspace.get_text_document(uri).version == version:
         _publish(ls, uri)
 

@@ -47,7 +47,8 @@ def named_release(project: Project, name: str | None, download: bool) -> Release
         what = f"holds {len(releases) or 'no'} releases of transformers, not one"
         hint = "name the folder of one release"
     elif ".." in name:
-        what, hint = "is not one release", "name one number"
+        what = "is not one release"
+        hint = "name one number"
     else:
         releases = (*kept_releases(), *installed)
         return chosen((name,), releases, cache_folder(), download=download)[0]

@@ -193,7 +193,8 @@ def capped(findings: Sequence[Problem]) -> tuple[Problem, ...]:
     room = REPORT
     for finding in findings[:FINDINGS]:
         if len(str(finding)) > FINDING:
-            what, hint = finding.what[: FINDING // 2], finding.hint[: FINDING // 2]
+            what = finding.what[: FINDING // 2]
+            hint = finding.hint[: FINDING // 2]
             finding = replace(finding, what=f"{what} ...", hint=hint)
         room -= len(str(finding))
         if room < 0:

@@ -200,7 +200,8 @@ def open_project(
 ) -> Project:
     """The project of the paths of `request`, else that of the current folder."""
     paths = [Path.cwd() / path for path in request.paths]
-    root, out = request.package_root, request.out
+    root = request.package_root
+    out = request.out
     package_root = None if root is None else Path(root).resolve()
     return Project(
         config=_config_of(paths, package_root, resolve, base),
@@ -232,7 +233,8 @@ def _config_of(
     configs = {config.home: config for config in nearest if config is not None}
     if len(configs) > 1:
         homes = " and ".join(map(str, sorted(configs)[:2]))
-        what, hint = f"the paths belong to several projects: {homes}", "run patchgen for each"
+        what = f"the paths belong to several projects: {homes}"
+        hint = "run patchgen for each"
         raise PatchgenError("PG913", Location(FILE), what, hint)
     if configs:
         return next(iter(configs.values()))

@@ -218,7 +218,8 @@ def _edits_at(
     Of an edit whose lines are not known, any line of the method counts.
     """
     last = max(before.first, before.last)
-    near, vague = [], []
+    near = []
+    vague = []
     for edit in edits:
         for match in edit.found:
             if match.path != before.path:

@@ -109,7 +109,8 @@ def _difference(theirs: Any, mine: Any) -> str:
         # A row of padding alone is NaN in many models, and says nothing.
         says = ~(old.isnan() & new.isnan())
         every += old.numel()
-        old, new = old[says], new[says]
+        old = old[says]
+        new = new[says]
         numbers += old.numel()
         if old.numel():
             scale = max(float(old.double().abs().max()), 1e-3)

@@ -70,7 +70,9 @@ class Rewriter(cst.CSTTransformer):
 
     def __init__(self, classes: Classes, *, keeps_tuples: bool, is_copy: bool) -> None:
         super().__init__()
-        self.classes, self.keeps_tuples, self.is_copy = classes, keeps_tuples, is_copy
+        self.classes = classes
+        self.keeps_tuples = keeps_tuples
+        self.is_copy = is_copy
         self.notes: list[Note] = []
         self.inside: list[str] = []  # the classes around the node
         self.functions: list[str] = []
@@ -249,7 +251,8 @@ class Rewriter(cst.CSTTransformer):
         """What makes of `generate`'s arguments those that it had before."""
         if new.params.star_kwarg is None:
             return []
-        kwargs, past = new.params.star_kwarg.name.value, "past_length_of(past_key_values)"
+        kwargs = new.params.star_kwarg.name.value
+        past = "past_length_of(past_key_values)"
         lines = []
         if "past_key_values" not in taken:  # the layers keep what they have seen
             is_first = f"{kwargs}.get('is_first_iteration', True)"

@@ -75,7 +75,8 @@ class Sources:
     """The package `transformers` in the folder `root`, read as text."""
 
     def __init__(self, root: Path, version: str) -> None:
-        self.root, self.version = root, version
+        self.root = root
+        self.version = version
         self.module = functools.cache(self._module)
 
     def _module(self, name: str) -> Module | None:

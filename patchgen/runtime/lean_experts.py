@@ -51,8 +51,10 @@ def lean_experts_forward(
     up = module.gate_up_proj if module.has_gate else module.up_proj
     down = module.down_proj
     if module.is_transposed:
-        up, down = up.transpose(1, 2), down.transpose(1, 2)
-    x, device = hidden_states, hidden_states.device.type
+        up = up.transpose(1, 2)
+        down = down.transpose(1, 2)
+    x = hidden_states
+    device = hidden_states.device.type
     if torch.is_autocast_enabled(device) and x.dtype != torch.float64:
         x = x.to(torch.get_autocast_dtype(device))
     pairs = sort_pairs(top_k_index, module.num_experts)
@@ -109,7 +111,8 @@ class LeanExperts(torch.autograd.Function):
         gate_up_PG = grouped_linear(pairs.permute(x_TD), up_EGD, pairs)
         places = (pairs.expert_P, pairs.order_P, pairs.ends_E)
         ctx.save_for_backward(x_TD, weights_TK, up_EGD, down_EDF, gate_up_PG, *places)
-        ctx.k, ctx.gate = pairs.k, gate
+        ctx.k = pairs.k
+        ctx.gate = gate
         return _sum_experts(gate_up_PG, weights_TK, down_EDF, pairs, gate)
 
     @staticmethod

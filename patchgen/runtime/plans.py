@@ -239,7 +239,8 @@ def compared(model: Any, parent: Any) -> Compared:
 def _own_faults(faults: Iterable[Finding], parent: Any) -> tuple[list[Finding], list[Finding]]:
     """Those of `faults` that the parent does not have, and those that it has."""
     theirs = {(fault.kind, fault.rule, fault.code) for fault in find_plan_faults(parent)}
-    own, inherited = list[Finding](), list[Finding]()
+    own = list[Finding]()
+    inherited = list[Finding]()
     for fault in faults:
         (inherited if (fault.kind, fault.rule, fault.code) in theirs else own).append(fault)
     return own, inherited
@@ -273,7 +274,8 @@ def require_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding,
         passed = [fault for fault in faults if fault.code == "PG840"]
         wrong = [fault for fault in faults if fault not in passed]
     if len(passed) >= len(plan):
-        wrong, passed = [*wrong, *passed], []
+        wrong = [*wrong, *passed]
+        passed = []
     if wrong:
         raise Refusals(fault.at(name) for fault in wrong)
     return tuple(passed)

@@ -82,7 +82,8 @@ def varlen_attention(
                 f'attn_implementation="{NAME}" does not compute `{name}`, which {module} needs'
             )
     # Shapes alone, which the host knows: a look at the lengths would wait for the device.
-    cu_seq_lens_k, max_length_k = kwargs.get("cu_seq_lens_k"), kwargs.get("max_length_k")
+    cu_seq_lens_k = kwargs.get("cu_seq_lens_k")
+    max_length_k = kwargs.get("max_length_k")
     counts = {len(each) for each in (cu_seq_lens_q, cu_seq_lens_k) if each is not None}
     longest = {each for each in (max_length_q, max_length_k) if each is not None}
     if len(counts) > 1 or len(longest) > 1 or (counts and cu_seq_lens_q is None):
@@ -215,7 +216,8 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, texts: Texts, form: Fo
         asked["enable_gqa"] = groups > 1
     elif groups > 1:
         key, value = (states.repeat_interleave(groups, dim=1) for states in (key, value))
-    cu_seqlens, max_seqlen = texts.cu_seqlens_N1, texts.max_seqlen
+    cu_seqlens = texts.cu_seqlens_N1
+    max_seqlen = texts.max_seqlen
     output: Tensor = varlen_attn(
         query, key, value, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, **asked
     )
@@ -226,10 +228,12 @@ def by_rows(
     query_THD: Tensor, key_TGD: Tensor, value_TGD: Tensor, texts: Texts, form: Form
 ) -> Tensor:
     """By one call of SDPA: a row for each text, or all in one row where that is less to compute."""
-    tokens, device = query_THD.shape[0], query_THD.device
+    tokens = query_THD.shape[0]
+    device = query_THD.device
     starts_N = texts.cu_seqlens_N1[:-1]
     lengths_N = texts.cu_seqlens_N1.diff()
-    count, max_seqlen = starts_N.shape[0], texts.max_seqlen
+    count = starts_N.shape[0]
+    max_seqlen = texts.max_seqlen
     torch._check(max_seqlen > 0)  # torch.compile cannot tell this of a number from a tensor
     text_T = torch.arange(count, device=device).repeat_interleave(lengths_N, output_size=tokens)
     places_T = torch.arange(tokens, device=device)
@@ -260,7 +264,8 @@ def _by_sdpa(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, for
     """(rows, tokens, heads, size); causal where there is no mask."""
     groups = query.shape[1] // key.shape[1]
     if groups > 1 and mask is not None:  # with both a mask and groups the fast kernels do not run
-        key, value = repeat_kv(key, groups), repeat_kv(value, groups)
+        key = repeat_kv(key, groups)
+        value = repeat_kv(value, groups)
     output = F.scaled_dot_product_attention(
         query,
         key,

@@ -62,9 +62,12 @@ class VariantCallback(TrainerCallback):
             trainer.args.include_num_input_tokens_seen = "non_padding"
         self.report: dict[str, Any] = {}
         self.rates: tuple[float, float] | None = None
-        self.seconds, self.tokens, self.warm = 0.0, 0, WARM
+        self.seconds = 0.0
+        self.tokens = 0
+        self.warm = WARM
         self.logged = (0.0, 0)  # what the last log has counted
-        self.since, self.tokens_before = 0.0, 0
+        self.since = 0.0
+        self.tokens_before = 0
         check_arguments(trainer.args, trainer.model, trainer.args.device.type)
 
     @property
@@ -123,7 +126,8 @@ class VariantCallback(TrainerCallback):
     ) -> None:
         """Add figures to what is logged, and stop the run where the loss is not finite."""
         if "loss" in logs:
-            seconds, tokens = self.seconds - self.logged[0], self.tokens - self.logged[1]
+            seconds = self.seconds - self.logged[0]
+            tokens = self.tokens - self.logged[1]
             figures = self.figures(tokens / seconds if seconds else 0.0)
             self.logged = (self.seconds, self.tokens)
             logs |= figures
@@ -154,7 +158,8 @@ class VariantCallback(TrainerCallback):
         )
 
     def _resume_clock(self, state: Any) -> None:
-        self.since, self.tokens_before = time.perf_counter(), self._tokens_of(state)
+        self.since = time.perf_counter()
+        self.tokens_before = self._tokens_of(state)
 
 
 def _engine(trainer: Any) -> Engine:

@@ -62,7 +62,8 @@ class _Run:
     """One run of the user's program, which ends at the first forward of a model."""
 
     def __init__(self, folder: Path, observe: bool) -> None:
-        self.folder, self.observe = folder, observe
+        self.folder = folder
+        self.observe = observe
         self.built: nn.Module | None = None
         self.handles = [
             hooks.register_module_forward_pre_hook(self._before_forward),
@@ -110,10 +111,13 @@ def _load(command: list[str]) -> tuple[CodeType, ModuleType, list[str]]:
             spec = importlib.util.find_spec(f"{name}.__main__")
         if spec is None or spec.loader is None or spec.origin is None:
             raise SystemExit(f"No module named {name}")
-        main.__spec__, main.__package__, path = spec, spec.parent, spec.origin
+        main.__spec__ = spec
+        main.__package__ = spec.parent
+        path = spec.origin
         arguments = command[2:]
     else:
-        path, arguments = command[0], command[1:]
+        path = command[0]
+        arguments = command[1:]
         sys.path.insert(0, str(Path(path).resolve().parent))
     code = compile(disk.read_bytes(path), path, "exec")
     main.__file__ = path
@@ -128,7 +132,8 @@ def main() -> None:
     try:
         code, module, sys.argv = _load(command)
         sys.addaudithook(note_compiled)
-        kept, sys.modules["__main__"] = sys.modules["__main__"], module
+        kept = sys.modules["__main__"]
+        sys.modules["__main__"] = module
         exec(code, vars(module))
         del kept
     except SystemExit as stopped:

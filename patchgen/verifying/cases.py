@@ -350,7 +350,8 @@ class _Selection:
         for name, scenario in scenarios.items():
             if not scenario.autocast or "bfloat16" in self.plan.dtypes:
                 yield compare_numbers(self.head, "float32", name, scenario)
-        name, kind = "float32 attention weights", "weights"
+        name = "float32 attention weights"
+        kind = "weights"
         yield self.case(name, kind, scenario=Scenario(rows="short", states=False))
         yield self.case(f"{name}, dropout", kind, scenario=replace(padded, dropout=DROPOUT))
 

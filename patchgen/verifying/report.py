@@ -295,7 +295,8 @@ def describe_run(command: str, device: str, variants: Sequence[Variant]) -> RunD
         "transformers": transformers.__version__,
     }
     if device.startswith("cuda"):
-        versions["CUDA"], device = str(torch.version.cuda), torch.cuda.get_device_name(device)
+        versions["CUDA"] = str(torch.version.cuda)
+        device = torch.cuda.get_device_name(device)
     # Before anything runs: what is changed meanwhile was not verified.
     about = {variant.name: files_of(Path(variant.home), variant.modular) for variant in variants}
     return RunDescription(command, device, tuple(versions.items()), about)

@@ -91,7 +91,8 @@ def verify(
 ) -> tuple[report.Result, ...]:
     """The results in the order of `variants`, of which `jobs` run at a time (0: as many as fit)."""
     several = jobs or (system.processors() if wanted.device == "cpu" else 1)
-    lock, stopped = threading.Lock(), threading.Event()
+    lock = threading.Lock()
+    stopped = threading.Event()
 
     def results_of(variant: Variant) -> list[report.Result]:
         results = list[report.Result]()
@@ -267,7 +268,8 @@ def run_cases(work: Work, say: Callable[..., None]) -> None:
     usual = default_cache_dir()
     if instructions and os.environ.get(INDUCTOR, usual) == usual:  # which torch may have set
         os.environ[INDUCTOR] = f"{usual}_{instructions}"
-    variant, plan = work.variant, work.plan
+    variant = work.variant
+    plan = work.plan
     try:
         todo = select_cases(variant, find_part_checks(variant.checked_parts), plan)
     except LookupError as error:
@@ -275,7 +277,8 @@ def run_cases(work: Work, say: Callable[..., None]) -> None:
         return
     runner = CaseRunner(variant, work.device, plan.seed)
     say(todo=len(todo))
-    compared, happened = set(work.compared), set(work.happened)
+    compared = set(work.compared)
+    happened = set(work.happened)
     left_out = combinations = unplanted = 0
     proof: MutationTest | None = None
     if plan.lines or plan.mutants != 0:  # it always runs on a CPU
@@ -342,7 +345,8 @@ def _prove(
     work: Work, proof: MutationTest, compared: Collection[str], say: Callable[..., None]
 ) -> int:
     """Report which changed lines run, and plant errors in them; gives how many are left out."""
-    plan, unplanted = work.plan, 0
+    plan = work.plan
+    unplanted = 0
     for case in proof.cases(plan):
         name = f"lines of {case.name}"
         if case.name in compared and name not in work.skip and not _is_late(plan):

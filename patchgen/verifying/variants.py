@@ -65,7 +65,8 @@ def _marked(diff: str) -> Iterator[tuple[str, int, int]]:
     for line in diff.split("\n"):
         begins = _HUNK.match(line)
         if begins:
-            old, new = int(begins[1]), int(begins[2])
+            old = int(begins[1])
+            new = int(begins[2])
         elif not new or line.startswith("\\"):
             continue  # the names of both files, and a missing end of line
         else:

@@ -198,7 +198,8 @@ class Machine:
     def make(self, kind: Kind, call: Call) -> Object:
         """An object of a class."""
         made = Object(kind, call.line)
-        unsure, self._unsure = self._unsure, 0
+        unsure = self._unsure
+        self._unsure = 0
         for init in self.find_member(kind, "__init__", [made], None):
             self.apply(init, call)
         self._unsure = unsure
@@ -228,7 +229,8 @@ class Machine:
         They are parameters under other names; what fills the weight fills what was computed.
         """
         made.slots["weight"] = [UNKNOWN]
-        magnitude, direction = [Tensor(made.line)], [Tensor(made.line)]
+        magnitude = [Tensor(made.line)]
+        direction = [Tensor(made.line)]
         if not home.endswith("parametrizations"):
             made.slots |= {"weight_g": magnitude, "weight_v": direction}
             return
@@ -333,7 +335,8 @@ class Machine:
 
     def _run_either(self, branches: Sequence[Sequence[ast.stmt]], frame: Frame) -> bool:
         """Follow each branch; behind them, a name may be what it is at the end of any."""
-        before, ends = frame.names, []
+        before = frame.names
+        ends = []
         self._unsure += 1
         for branch in branches:
             frame.names = dict(before)

@@ -256,7 +256,8 @@ def _with_names(parent: File, names: Mapping[str, str]) -> File:
 
 def unbound(forked: ForkedModel) -> frozenset[str]:
     """The names that the fork reads and that neither it nor the parent binds."""
-    fork, parent = forked.fork, forked.parent
+    fork = forked.fork
+    parent = forked.parent
     bound = {*forked.pairs.values(), *BUILTINS}
     for file in (fork, parent):
         bound |= {*file.definitions, *file.imports, *file.guarded}

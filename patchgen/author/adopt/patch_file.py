@@ -263,7 +263,8 @@ class _Reader:
                 return self._if(node, scope)
             case ast.For() if self._is_over_modules(node, scope):
                 self.run(node.body, scope)
-                self.subjects, self.guard = (), ""
+                self.subjects = ()
+                self.guard = ""
             case ast.Return(value=value) if not self.subjects:
                 if value is not None:
                     self._evaluate(value, scope)
@@ -347,7 +348,8 @@ class _Reader:
             return False
         targets = getattr(node.target, "elts", [node.target])
         names = [ast.unparse(target) for target in targets]
-        key, module = names[0], names[-1]
+        key = names[0]
+        module = names[-1]
         leaves = any(isinstance(inner, ast.Break | ast.Return) for inner in own_nodes(node.body))
         if leaves or node.orelse or not {*names}.isdisjoint(bound_names(node.body)):
             return False

@@ -68,8 +68,11 @@ class PatchNames:
     """The names of one patch in the fork of `parent`, the file of `module` in the release."""
 
     def __init__(self, patch: Patch, parent: File, module: str, root: Path) -> None:
-        self.patch, self.file, self.root = patch, patch.file, root
-        self.parent, self.module = parent, module
+        self.patch = patch
+        self.file = patch.file
+        self.root = root
+        self.parent = parent
+        self.module = module
         self.notes: list[str] = []
         self.imports: dict[str, str] = {}
 

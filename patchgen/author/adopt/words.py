@@ -137,17 +137,22 @@ class Words:
 
     def fork_code(self, node: ast.AST) -> str:
         """A node of the fork, written from its tree."""
-        reads, names = self.names.forked.fork.globals_read, self.names
+        names = self.names
+        reads = names.forked.fork.globals_read
         self.read |= {n.id for n in names_within(node) if _place(n) in reads}
         return _renamed(node, reads, names.of_fork)
 
     def parent_code(self, node: ast.AST) -> str:
         """A node of the parent, written from its tree."""
-        fork, parent, names = self.names.forked.fork, self.names.forked.parent, self.names
-        for name in (n.id for n in names_within(node) if _place(n) in parent.globals_read):
-            if names.of_parent(name) == name and name in {**parent.imports, **fork.imports}:
+        names = self.names
+        fork = names.forked.fork
+        parent = names.forked.parent
+        reads = parent.globals_read
+        imports = {*parent.imports, *fork.imports}
+        for name in (n.id for n in names_within(node) if _place(n) in reads):
+            if names.of_parent(name) == name and name in imports:
                 self.read.add(name)
-        return _renamed(node, parent.globals_read, names.of_parent)
+        return _renamed(node, reads, names.of_parent)
 
 
 def _place(name: ast.Name) -> tuple[int, int]:

@@ -228,7 +228,8 @@ class _Work:  # the method that is edited, and another one that has its places
     def _shortest(self, rows: Rows, best: Sequence[_Choice | None]) -> _Choice | None:
         """The lines and the drafts of `rows`; best[i] are those of the first i of them."""
         last = rows[-1]
-        before, choice = best[-1], None
+        before = best[-1]
+        choice = None
         if before is not None:
             inner = () if last.state == "same" else self._of_row(last)
             if inner is not None:

@@ -322,10 +322,16 @@ def replacing(node: ast.expr | ast.arg | ast.stmt, text: str) -> Cut:
 def with_cuts(text: str, cuts: Iterable[Cut]) -> str:
     """A text with other texts in places that do not overlap."""
     lines = text.encode().split(b"\n")
-    for cut in sorted(dict.fromkeys(cuts), key=lambda cut: cut.order, reverse=True):
-        (first, left), (last, right) = cut.start, cut.stop
-        changed = lines[first - 1][:left] + cut.text.encode() + lines[last - 1][right:]
-        lines[first - 1 : last] = changed.split(b"\n")
+    # From the end, so that the places before stay true.
+    backwards = sorted(dict.fromkeys(cuts), key=lambda cut: cut.order, reverse=True)
+    for cut in backwards:
+        first, left = cut.start
+        last, right = cut.stop
+        top = first - 1
+        before = lines[top][:left]
+        behind = lines[last - 1][right:]
+        changed = before + cut.text.encode() + behind
+        lines[top:last] = changed.split(b"\n")
     return b"\n".join(lines).decode()
 
 

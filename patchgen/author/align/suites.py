@@ -228,7 +228,8 @@ def differing(old: ast.AST, new: ast.AST) -> list[Pair]:
             break
         for side in (old, new):
             inner_names |= {*own_names([side, *ast.iter_child_nodes(side)])}
-        old, new = before, after
+        old = before
+        new = after
     return pairs[::-1]
 
 

@@ -176,7 +176,8 @@ def _in_suite(owner: Class, method: ast.FunctionDef, suite: Suite) -> list[Chain
 def _chain(walked: Walk, suite: Suite, context: Context) -> Chain:
     """The chain whose last statement has the product `context`.  Raises Unfit if it is none."""
     scores = context.scores
-    first, last = scores.statement, context.statement
+    first = scores.statement
+    last = context.statement
     if isinstance(suite[last], BLOCKS):
         raise Unfit(context.product, "the product with the values stands under a condition")
     for index, why in walked.uses:

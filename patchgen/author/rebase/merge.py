@@ -141,7 +141,8 @@ def _beginning(node: ast.arg | ast.keyword, old: str, new: str) -> Cut:
 
 
 def _ending(node: ast.Attribute, old: str, new: str) -> Cut:
-    line, column = node.end_lineno or 0, node.end_col_offset or 0
+    line = node.end_lineno or 0
+    column = node.end_col_offset or 0
     return Cut((line, column - len(old.encode())), (line, column), new)
 
 

@@ -213,7 +213,8 @@ class Rebase:
         three = result.three = Three(base, ours, theirs)
         result.clashes = tuple(changed_uses(three, self.trees, (change.module, change.parent)))
         if ours.says == theirs.says and not is_same:
-            result.state, result.clashes = State.ABSORBED, ()
+            result.state = State.ABSORBED
+            result.clashes = ()
         elif result.clashes:
             result.state = State.CONFLICT
         elif not is_same and self._is_of_declaration(change, ours):
@@ -333,7 +334,8 @@ def _stand_in(result: Result, writer: Writer) -> Rewritten:
 
 def _ways(result: Result, writer: Writer) -> Iterator[Rewritten | None]:
     """What a change may become when it does not fit; None is the text that it has."""
-    change, merged = result.change, result.merge
+    change = result.change
+    merged = result.merge
     assert merged is not None and result.parent is not None
     is_edit = change.kind == "edit"
     renamed = writer.renamed(change, merged.renames) if is_edit and merged.renames else None
@@ -408,7 +410,8 @@ def _where_it_is(change: releases.Declared, member: Code, tree: releases.Tree) -
     owner = change.parent or change.module
     missing = change.member
     if change.parent and tree.definition(change.module, change.parent) is None:
-        owner, missing = change.module, change.parent
+        owner = change.module
+        missing = change.parent
     moved: list[str] = []
     alike: list[str] = []
     for class_name in file.classes:

@@ -128,10 +128,12 @@ def _first_that_holds(
         source = f"{model} of transformers {candidate.release.version}"
         title = f"{path.stem}, adopted by `patchgen adopt` as a change of {source}."
         forked = replace(candidate.forked, title=title)
-        root, settings = candidate.release.root(), project.config.settings
+        root = candidate.release.root()
+        settings = project.config.settings
         adopted = declare(forked, name, root, settings, has_faults=not is_patch)
         if not is_patch:
-            fork, proof = forked.fork.source.path, adopted.proof
+            fork = forked.fork.source.path
+            proof = adopted.proof
             problems = place_in_fork(proof.problems, adopted.text, forked.alias, path, fork)
             adopted = replace(adopted, proof=replace(proof, problems=problems))
         runner_up = next((other for other in candidates if other is not candidate), None)
@@ -149,7 +151,8 @@ def _releases(
     installed = installed_releases(project)
     at_root = releases_in(Path(package_root), cache) if package_root is not None else ()
     if package_root is not None and not at_root:
-        what, hint = "holds no release of transformers", "name its folder"
+        what = "holds no release of transformers"
+        hint = "name its folder"
         raise PatchgenError("PG807", Location(package_root), what, hint)
     if asked:
         return chosen(asked, [*installed, *kept_releases(), *at_root], cache, download=download)

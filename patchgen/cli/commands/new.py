@@ -167,7 +167,8 @@ def _is_proved(draft: Draft, force: bool) -> bool:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             proof = prove(draft, home)
         if proof.status == "verified":
-            heads, seen = " and ".join(proof.heads), ", ".join(proof.seen)
+            heads = " and ".join(proof.heads)
+            seen = ", ".join(proof.seen)
             terminal.say(f"verified in {heads}: the same as the parent; seen: {seen}", err=True)
             if proof.unreached:
                 parts = " and ".join(proof.unreached)

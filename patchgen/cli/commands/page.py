@@ -45,7 +45,8 @@ def page(names: tuple[str, ...], folder: str, report: str | None, package_root: 
     from patchgen.pages.verdicts import judge_variant, read_report
 
     session = open_session(Request(names, package_root=package_root))
-    project, modulars = session.project, session.selection.modulars
+    project = session.project
+    modulars = session.selection.modulars
     checked = session.check()
     verified = read_report(None if report is None else Path(report), project.home)
     pages = Path(folder)

@@ -104,7 +104,8 @@ def _show(figures: Mapping[str, Any]) -> None:
 
 
 def _show_trials(tried: Mapping[str, Any]) -> None:
-    objectives, trials = tried["objectives"], tried["trials"]
+    objectives = tried["objectives"]
+    trials = tried["trials"]
     # With two objectives, no single trial is the best: those of the Pareto front are.
     word = "front" if len(objectives) > 1 else "best"
     settings: list[str] = []

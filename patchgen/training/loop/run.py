@@ -375,16 +375,20 @@ def _stopped(error: Exception, folder: Path, engine: Engine) -> PatchgenError | 
     if engine.is_distributed and is_peer_failure(error):
         ignore_termination(engine)
         process = f"process {engine.launch.rank} of {engine.launch.world}"
-        code, what = "PG836", f"{process} cannot go on without the others: {line}"
+        code = "PG836"
+        what = f"{process} cannot go on without the others: {line}"
         hint = "the launcher's message on the first failed process says why"
     elif is_of_memory(error):
-        code, what = "PG816", f"there is not enough memory: {line}"
+        code = "PG816"
+        what = f"there is not enough memory: {line}"
         hint = "--auto_find_batch_size, --gradient_checkpointing, a smaller --length, "
         hint += "--dtype bfloat16, --lora_rank 8"
     elif _is_of_the_disk(error):
         with contextlib.suppress(OSError):
             discard_unfinished(folder)
-        code, what, hint = "PG910", f"cannot be written: {line}", "free some space"
+        code = "PG910"
+        what = f"cannot be written: {line}"
+        hint = "free some space"
     else:
         return None
     return PatchgenError(code, Location(str(folder)), what, f"{hint}; {resume_hint(folder)}")
@@ -422,7 +426,8 @@ def search(job: Job, given: Mapping[str, Any]) -> dict[str, Any]:
     from optuna.storages.journal import JournalFileBackend
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    objectives, args = job.options.search, job.arguments
+    objectives = job.options.search
+    args = job.arguments
     directions = [DIRECTIONS[objective] for objective in objectives]
     # Other objectives are another study.
     kept: dict[str, Any] = {"study_name": " and ".join(objectives), "load_if_exists": True}

@@ -318,7 +318,9 @@ def _pieces(
         return
     tokens = document.tokens
     if options.task == "causal-lm":
-        tokens, before, behind = [*before, *tokens, *behind], [], []
+        tokens = [*before, *tokens, *behind]
+        before = []
+        behind = []
     room = length - len(before) - len(behind)
     for part in _parts(len(tokens), room):
         piece = [*before, *tokens[part], *behind]

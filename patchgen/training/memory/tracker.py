@@ -74,7 +74,8 @@ class Tracker(MemTracker):
     def __init__(self, device: str, grain: int = 1) -> None:
         super().__init__()
         self._mod_tracker = Modules()
-        self.device, self.grain = device, grain
+        self.device = device
+        self.grain = grain
         self.allocations: list[Allocation] = []
         self.phase = PHASES[0]
         self.starts: list[tuple[int, str]] = []  # at which moment which phase began

@@ -143,7 +143,8 @@ def as_page(every: Sequence[Found], origin: RunDescription, picture: str = "") -
 
 def write_real(folder: Path, every: Sequence[Found], origin: RunDescription) -> str:
     """Write real.md, real.json and a picture into `folder`; return why there is no picture."""
-    picture, why = f"![Divergence, drift and loss]({PICTURE})", ""
+    picture = f"![Divergence, drift and loss]({PICTURE})"
+    why = ""
     try:
         disk.write_figure(folder / PICTURE, _draw(every))
     except ImportError:

@@ -91,8 +91,10 @@ def find_places(parent: Tensor, ours: Tensor, positions: Tensor) -> list[Place]:
 
 def _apart(parent: Tensor, ours: Tensor) -> Tensor:
     """Return divergences and the largest differences of tokens, (2, T)."""
-    parent, ours = parent.double(), ours.double()
-    theirs, own = parent.log_softmax(-1), ours.log_softmax(-1)
+    parent = parent.double()
+    ours = ours.double()
+    theirs = parent.log_softmax(-1)
+    own = ours.log_softmax(-1)
     divergences = (theirs.exp() * (theirs - own)).sum(-1)
     largest = (parent - ours).abs().amax(-1)
     return torch.stack([divergences, largest])

@@ -88,7 +88,8 @@ def _by_flags(pair: Pair) -> bool:
 
 
 def check_interface(context: CheckContext) -> Verdict:
-    pair, how = context.pair, context.case.detail
+    pair = context.pair
+    how = context.case.detail
     if how == "flex_attention" and not pair.variant_class._supports_flex_attn:
         raise NothingToCompare("its flags say that it does not take flex attention")
     if how == "flash" and not pair.variant_class._supports_flash_attn:
@@ -122,7 +123,8 @@ def check_attention_weights(context: CheckContext) -> Verdict:
 
 def check_attn_implementation(context: CheckContext) -> Verdict:
     """Check that the value is accepted or refused as the part checks or the parent say."""
-    pair, name = context.pair, context.case.detail
+    pair = context.pair
+    name = context.case.detail
     declared = [each.attentions for each in pair.part_checks if each.attentions is not None]
     ours = _tried(pair, pair.variant_class, name)
     why = "not declared"
@@ -197,7 +199,9 @@ def check_cache(context: CheckContext) -> Verdict:
     NONE where the parent has no cache that does so; where it has, a variant that gives none is a
     FAIL. A "static" one has more places than tokens, and is filled from empty.
     """
-    pair, how, static = context.pair, context.case.attention, context.case.detail == "static"
+    pair = context.pair
+    how = context.case.attention
+    static = context.case.detail == "static"
     config = pair.config()
     if not takes_cache(pair.parent_class) or not (pair.is_causal or config.is_encoder_decoder):
         raise NothingToCompare("it is no decoder that keeps keys and values")
@@ -224,7 +228,8 @@ def check_cache(context: CheckContext) -> Verdict:
 @contextmanager
 def reading(context: CheckContext) -> Iterator[Route]:
     """The route along which a cache is read, by the case's attention."""
-    pair, how = context.pair, context.case.attention
+    pair = context.pair
+    how = context.case.attention
     with attending(how, pair) if how else nullcontext((pair.routes[0], None)) as under:
         yield replace(under[0], bound=REORDERED)
 
@@ -304,7 +309,8 @@ def read_in_pieces(model: PreTrainedModel, inputs: Inputs, *, static: bool) -> N
 
 def check_generation(context: CheckContext) -> Verdict:
     """Check that both generate the same tokens, by the method that the case's detail names."""
-    pair, route = context.pair, context.pair.routes[0]
+    pair = context.pair
+    route = pair.routes[0]
     if not pair.parent_class.can_generate():
         raise NothingToCompare("it generates no text")
     if not (pair.is_causal or pair.config().is_encoder_decoder):

@@ -137,7 +137,8 @@ def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.
     """
     if not planted_error.fits(pair.facts):
         raise NothingToCompare("this error would change nothing in this class")
-    scenario, route = planted_error.scenario, pair.routes[0]
+    scenario = planted_error.scenario
+    route = pair.routes[0]
     view = View(pair, route, dtype, scenario)
     require_scenario(pair, scenario)
     view.parent()
@@ -156,7 +157,8 @@ def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.
 
 
 def check_planted_error(context: CheckContext) -> Verdict:
-    pair, (part, _, name) = context.pair, context.case.detail.partition(":")
+    pair = context.pair
+    part, _, name = context.case.detail.partition(":")
     errors: list[PlantedError] = []
     for check in pair.part_checks:
         if check.part == part:

@@ -62,7 +62,8 @@ MORE_PRODUCTS = 4
 
 def check_work(context: CheckContext) -> Verdict:
     """No more FLOPs than the parent, or a few for chunks; under autocast, no more in float32."""
-    pair, scenario = context.pair, context.case.scenario
+    pair = context.pair
+    scenario = context.case.scenario
     require_scenario(pair, scenario)
     try:
         theirs = _work_of(pair, 0, scenario)
@@ -113,7 +114,8 @@ NOTHING_KEPT = {"context_fn": lambda: (nullcontext(), nullcontext())}
 
 def check_choices(context: CheckContext) -> Verdict:
     """A checkpointed step makes as many choices as a plain one, and keeps no products."""
-    pair, scenario = context.pair, context.case.scenario
+    pair = context.pair
+    scenario = context.case.scenario
     if not hasattr(pair.module, KEEPS):
         raise NothingToCompare("it does not choose what a recompute keeps")
     variant = context.model()
@@ -156,7 +158,8 @@ class _Calls(Listener):
 
 
 def check_operators(context: CheckContext) -> Verdict:
-    pair, scenario = context.pair, context.case.scenario
+    pair = context.pair
+    scenario = context.case.scenario
     context.view(pair.routes[0]).parent()  # raises if the parent cannot
     with listening(calls := _Calls()):
         observe_step(context.model(), context.inputs(), scenario)
@@ -215,7 +218,8 @@ def check_compiled(context: CheckContext) -> Verdict:
 
 def check_checkpoints(context: CheckContext) -> Verdict:
     """A checkpoint goes from the parent to the variant and back with all tensors equal."""
-    pair, route = context.pair, context.pair.routes[0]
+    pair = context.pair
+    route = pair.routes[0]
     with disk.scratch() as folder, silence_progress():
         pair.master(torch.float32).save_pretrained(folder / "parent")
         # Load the parent once: transformers itself then changes Funnel's padding row.
@@ -236,7 +240,8 @@ def check_checkpoints(context: CheckContext) -> Verdict:
 
 
 def _unequal(one: PreTrainedModel, two: PreTrainedModel) -> set[str]:
-    ours, theirs = one.state_dict(), two.state_dict()
+    ours = one.state_dict()
+    theirs = two.state_dict()
     both = ours.keys() & theirs.keys()
     differ = {name for name in both if not torch.equal(ours[name].cpu(), theirs[name].cpu())}
     return differ | (ours.keys() ^ theirs.keys())
@@ -261,7 +266,8 @@ def check_initialization(context: CheckContext) -> Verdict:
     set_seed(SEED)
     with nan_where_not_drawn():
         variant = pair.variant_class(copy.deepcopy(laid_out.config))
-    theirs, ours = laid_out.state_dict(), variant.state_dict()
+    theirs = laid_out.state_dict()
+    ours = variant.state_dict()
     # A tensor that is not zero in a variant of zeros is no weight of the parent, such as a router;
     # new parameters have a case of their own.
     both = [name for name in ours if name in theirs and name not in pair.new_parameters]

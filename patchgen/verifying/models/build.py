@@ -235,7 +235,8 @@ def flash_reference(
     if attention_mask is not None and attention_mask.dim() != 2:
         raise ValueError(f"{kind} gave a mask of {attention_mask.dim()} axes to FlashAttention")
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    queries, keys = query.shape[2], key.shape[2]
+    queries = query.shape[2]
+    keys = key.shape[2]
     back = torch.arange(keys - queries, keys)[:, None] - torch.arange(keys)[None, :]
     visible = torch.ones(1, 1, queries, keys, dtype=torch.bool)
     if causal and queries > 1:
@@ -246,7 +247,8 @@ def flash_reference(
     if attention_mask is not None:
         visible = visible & attention_mask.bool()[:, None, None, :]
     groups = query.shape[1] // key.shape[1]
-    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    key = key.repeat_interleave(groups, 1)
+    value = value.repeat_interleave(groups, 1)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     scores = query @ key.transpose(2, 3) * scaling
     scores = softcap * torch.tanh(scores / softcap) if softcap else scores

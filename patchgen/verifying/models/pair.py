@@ -120,7 +120,8 @@ class Pair:
     def own_settings(self) -> frozenset[str]:
         if self.build is not reload:  # a part says what they change
             return frozenset()
-        ours, theirs = self.variant_class.config_class, self.parent_class.config_class
+        ours = self.variant_class.config_class
+        theirs = self.parent_class.config_class
         return _fields_of(ours) - _fields_of(theirs)
 
     @functools.cached_property

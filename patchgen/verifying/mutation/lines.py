@@ -162,7 +162,8 @@ class _Noting(ast.NodeTransformer):
         self.is_in_function = False
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        was, self.is_in_function = self.is_in_function, True
+        was = self.is_in_function
+        self.is_in_function = True
         self.generic_visit(node)
         self.is_in_function = was
         return node

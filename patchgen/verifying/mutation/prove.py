@@ -408,13 +408,16 @@ class MutationTest:
         return tuple(each for each in self._on_lines if each in chosen), iter(ranked[len(chosen) :])
 
     def unknown(self, mutant: Mutant) -> MutantResult:
-        place, text = f"{self.flat.name}:{mutant.line}", self.flat.text
-        diff, digest = mutant.diff(text), mutant.digest(text)
+        place = f"{self.flat.name}:{mutant.line}"
+        text = self.flat.text
+        diff = mutant.diff(text)
+        digest = mutant.digest(text)
         return MutantResult(place, mutant.function, mutant.says, diff, "unseen", digest=digest)
 
     def fate(self, mutant: Mutant) -> MutantResult:
         """Plant `mutant`, and return its outcome."""
-        fate, runs = self.unknown(mutant), self._that_run(mutant)
+        fate = self.unknown(mutant)
+        runs = self._that_run(mutant)
         if not runs:
             return replace(fate, note="no case runs its line")
         anew = mutant.touches(self.built_lines)

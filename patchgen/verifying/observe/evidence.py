@@ -70,7 +70,9 @@ class Trace(Listener):
                 self.softmaxes.append(shape)
         elif function is F.multi_head_attention_forward and given.get("need_weights", True):
             # A composition of torch's own, whose inner calls are not recorded.
-            query, key, heads = args[0], args[1], args[4]
+            query = args[0]
+            key = args[1]
+            heads = args[4]
             shape = (query.shape[1] * heads, query.shape[0], key.shape[0])
             self.softmaxes.append(shape)
         if len(self.softmaxes) > before:

@@ -79,7 +79,9 @@ class _Functions(TorchFunctionMode):
 class _Operations(TorchDispatchMode):
     def __init__(self, begins: list[Listener], ran: list[Listener], looks_inside: bool) -> None:
         super().__init__()
-        self.begins, self.ran, self.looks_inside = begins, ran, looks_inside
+        self.begins = begins
+        self.ran = ran
+        self.looks_inside = looks_inside
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
         given = kwargs or {}

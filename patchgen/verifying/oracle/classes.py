@@ -157,17 +157,21 @@ def _differs(meaning: Meaning, meant: Any, flat: Any) -> Iterator[str]:
     """How a member or a function differs, in words."""
     for kind in (classmethod, staticmethod):
         if isinstance(meant, kind) and isinstance(flat, kind):
-            meant, flat = meant.__func__, flat.__func__
+            meant = meant.__func__
+            flat = flat.__func__
     if isinstance(meant, property) and isinstance(flat, property):
-        wanted, own = _accessors(meant), _accessors(flat)
+        wanted = _accessors(meant)
+        own = _accessors(flat)
         if own != wanted:
             yield f" is a property with {own}, not {wanted}"
     elif isinstance(meant, FunctionType) and isinstance(flat, FunctionType):
-        wanted, own = _signature(meaning, meant), _signature(meaning, flat)
+        wanted = _signature(meaning, meant)
+        own = _signature(meaning, flat)
         if own != wanted:
             yield f" takes ({own}), not ({wanted})"
     else:
-        value, own_value = _described(meaning, meant), _described(meaning, flat)
+        value = _described(meaning, meant)
+        own_value = _described(meaning, flat)
         if own_value != value:
             yield f" is {_short(own_value)}, not {_short(value)}"
 

@@ -400,7 +400,9 @@ class Match:
         return replace(self, holes=dict(self.holes))
 
     def take(self, other: Match) -> None:
-        self.holes, self.arguments, self.run = other.holes, other.arguments, other.run
+        self.holes = other.holes
+        self.arguments = other.arguments
+        self.run = other.run
 
     def replace(self, method: ast.FunctionDef, place: str, code: _Suite) -> None:
         if self.node is not None:
@@ -421,7 +423,8 @@ class Match:
 
 class _Replace(ast.NodeTransformer):
     def __init__(self, old: ast.AST, new: ast.expr) -> None:
-        self.old, self.new = old, new
+        self.old = old
+        self.new = new
 
     def visit(self, node: ast.AST) -> Any:
         return self.new if node is self.old else self.generic_visit(node)
@@ -431,7 +434,8 @@ class _Carry(ast.NodeTransformer):
     """Fill holes and `...`, and read globals from the file that the edit is in."""
 
     def __init__(self, edit: _Edit, match: Match | None = None) -> None:
-        self.edit, self.match = edit, match
+        self.edit = edit
+        self.match = match
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if self.match and node.id in self.match.holes:

@@ -103,7 +103,8 @@ def examine(
 
 def check_as_python(context: CheckContext) -> Verdict:
     """FAIL for what is not as Python runs the modular file; WARN where Python does not run it."""
-    pair, head = context.pair, context.case.head
+    pair = context.pair
+    head = context.case.head
     home = Path(pair.variant.home)
     modular = pair.variant.modular
     try:

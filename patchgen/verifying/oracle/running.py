@@ -130,7 +130,8 @@ class Meaning:
 
     def name_of(self, value: Any) -> str | None:
         """What the flat file calls a class or function of the modular file or of a copy."""
-        name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)
+        name = getattr(value, "__name__", None)
+        module = getattr(value, "__module__", None)
         if any(each.module.__name__ == module for each in self.modulars.values()):
             return name
         for copy in self.copies.values():
@@ -206,7 +207,8 @@ class Meaning:
     @contextmanager
     def auto_classes(self) -> Iterator[None]:
         """A context in which transformers' auto classes give the classes of this file."""
-        load, get = _LazyAutoMapping._load_attr_from_module, _LazyAutoMapping.__getitem__
+        load = _LazyAutoMapping._load_attr_from_module
+        get = _LazyAutoMapping.__getitem__
         contains = _LazyAutoMapping.__contains__
 
         def loaded(table: Any, model_type: str, name: str) -> Any:
@@ -317,7 +319,8 @@ class Copy(Running):
 
         A base class of models names layers of all of them, in tables.
         """
-        met, waiting = {name}, [name]
+        met = {name}
+        waiting = [name]
         while waiting:
             each = waiting.pop()
             if vars(self.module).get(each) is not self.originals.get(each):
@@ -619,7 +622,8 @@ def _meant(module: str, name: str) -> tuple[str, str]:
     value = getattr(importlib.import_module(module), name, None)
     if isinstance(value, ModuleType):
         return value.__name__, ""
-    of, own = getattr(value, "__module__", None), getattr(value, "__name__", None)
+    of = getattr(value, "__module__", None)
+    own = getattr(value, "__name__", None)
     if isinstance(of, str) and isinstance(own, str) and of.startswith(MODELS):
         return of, own
     return module, name
