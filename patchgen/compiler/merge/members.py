@@ -1,7 +1,7 @@
 """A class of the chain taken apart: its head, and its statements with the names that they bind.
 
-In: a rewritten block of the plan.  Out: a `ClassBody`.  `lay` lays the members of a child over
-those of its parent.
+In: a rewritten block of the plan.  Out: a `ClassBody`.  `override_members` puts the
+members of a child in the places of those of its parent.
 
     @auto_docstring                     a decorator
     class Toy(nn.Module):  # small      head and comment
@@ -44,8 +44,8 @@ class Statement:
     `text` is whole lines, `leading` the blank lines and comments above them.  `origin` is the place
     in the chain of the class that it stood in, `number` its place in that body, and `line` the line
     of the block on which `text` begins.  `changed`: the text is not that of the block any more, so
-    that only `line` is sure.  `removes`: it removes the inherited member.  `hoisted`: it is a copy
-    under a private name.
+    that only `line` is sure.  `removes`: it removes the inherited member.  `is_copy`: it is the
+    copy of a parent's member that `super()` calls, under a private name.
     """
 
     leading: str
@@ -56,7 +56,7 @@ class Statement:
     line: int
     changed: bool = False
     removes: bool = False
-    hoisted: bool = False
+    is_copy: bool = False
 
     @property
     def fragment(self) -> Fragment:
@@ -277,7 +277,9 @@ def _include_comments(code: Fragment, last: int, upper: int, indent: str) -> int
 # Laying a child over its parent
 
 
-def lay(child: Sequence[Statement], parent: Sequence[Statement]) -> tuple[Statement, ...]:
+def override_members(
+    child: Sequence[Statement], parent: Sequence[Statement]
+) -> tuple[Statement, ...]:
     """The class body of the parent with the child's members in the places of those they replace.
 
     New attributes come below the parent's attributes, new methods below its methods.

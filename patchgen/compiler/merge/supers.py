@@ -378,4 +378,4 @@ def _copy(member: Statement, name: str, private: str) -> Statement:
             if isinstance(inner, ast.Name) and inner.id == name:
                 changes.append(Splice(*code.span(inner), private))
     text = splice(code.text, changes)
-    return replace(member.with_text(text), names=(private,), leading="\n", hoisted=True)
+    return replace(member.with_text(text), names=(private,), leading="\n", is_copy=True)
