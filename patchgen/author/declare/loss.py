@@ -70,7 +70,7 @@ def heads(module: Module) -> Iterator[Head]:
         kind = _loss_type(owner)
         for call in walk(forward.body, ast.Call):
             by_function = called(call) in ("self.loss_function", "self.loss_fn")
-            if not _is_over_words(owner, call) or (by_function and kind not in WORDS):
+            if kind not in WORDS or not _is_over_words(owner, call):
                 continue
             if by_function:
                 yield Head(owner, forward, call, True, kind != "ForMaskedLM")

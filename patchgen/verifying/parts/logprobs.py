@@ -25,6 +25,8 @@ def logprobs_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> It
         raise CannotBuild("it has no head over words")
     given: dict[str, Any] = {n: t for n, t in facts.inputs.items() if n != "labels"}
     tokens = facts.inputs["labels"]
+    if before.config.is_encoder_decoder:  # some make these of labels
+        given.setdefault("decoder_input_ids", tokens.clamp(min=0))
     kept: list[torch.Size] = []
 
     def note(tensor: Tensor) -> Tensor:
@@ -32,6 +34,8 @@ def logprobs_effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> It
         return tensor
 
     logits = before.eval()(**given, use_cache=False).logits.double() / TEMPERATURE
+    if tokens.dim() < 2 or logits.shape[:-1] != tokens.shape:
+        raise CannotBuild("its head is not over words")
     every = logits.log_softmax(-1)
     wanted = every.gather(-1, tokens.clamp(min=0)[..., None])[..., 0].where(tokens >= 0, 0)
     entropy = -(every.exp() * every).sum(-1)

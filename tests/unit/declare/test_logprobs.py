@@ -22,11 +22,12 @@ STEPS = {
     "qwen2_vl": "logits = self.lm_head(hidden_states)\n    return logits",
 }
 # Where the head calls its states something else.
-CONVERTED = ("esm", "bert")
+CONVERTED = ("roberta", "bert")
 REFUSED = {
     "vit": "no head over words takes a loss here",
     "chameleon": "its logits depend on `image_tokens` too",
     "t5": "not made between its states",
+    "esm": "EsmForMaskedLM: its logits are not made between its states",
 }
 
 
