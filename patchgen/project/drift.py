@@ -3,6 +3,11 @@
 In: the gate's report, worked out against the new tree, and the records of what each output was made
 from.  Out: for each modular file one of four answers, with the upstream diff of every definition
 that it uses and that changed.
+
+    the outputs are the same                unaffected
+    they differ                             regenerates clean
+    a problem, such as an unmatched edit    no longer fits
+    a parent has no file or definition      gone
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import Source
 
-# No such module, no such definition: what was never recorded can be gone too.
+# No such module, no such definition: a parent can be gone that no record tells of.
 _NO_PARENT = ("PG101", "PG103")
 
 
@@ -75,15 +80,15 @@ def find_drift(
     project: Project, report: Report, records: Mapping[Path, Record], cache: Cache
 ) -> tuple[Drift, ...]:
     """The drift of every modular file, in a run whose parents come from another tree."""
-    new = project.environment()
     root = project.package_root
-    # Without the tree, modules are found in the installed release.
-    old = replace(project, package_root=None).environment()
     if root is None:
         return ()
-    mine: dict[str, list[Record]] = {}
+    new = project.environment()
+    # Without the tree, modules are found in the installed release.
+    old = replace(project, package_root=None).environment()
+    records_of: dict[str, list[Record]] = {}
     for record in records.values():
-        mine.setdefault(record.modular, []).append(record)
+        records_of.setdefault(record.modular, []).append(record)
 
     @functools.cache
     def is_left_out(module: str) -> bool:
@@ -97,28 +102,31 @@ def find_drift(
     drifts = []
     for outcome in report.outcomes:
         # Without a record, nobody knows what the variant was made from.
-        if outcome.modular.recorded:
-            left_out = False
-            changes: dict[str, Change] = {}
-            answers = cache.load_drift(outcome.modular)
-            for record in mine.get(outcome.modular.display_path, ()):
-                for module in filter(is_of_release, record.parents):
-                    is_gone = is_left_out(module)
-                    left_out |= is_gone
-                    envs = old, None if is_gone else new
-                    with answers.at_hand():
-                        found = _recall_changes(record, module, outcome, envs)
-                    changes |= {change.symbol: change for change in found}
-            answers.store()
-            in_order = tuple(changes[symbol] for symbol in sorted(changes))
-            drifts.append(_drift(outcome, report, in_order, left_out))
+        if not outcome.modular.recorded:
+            continue
+        lacks_module = False
+        changes: dict[str, Change] = {}
+        answers = cache.load_drift(outcome.modular)
+        for record in records_of.get(outcome.modular.display_path, ()):
+            for module in filter(is_of_release, record.parents):
+                is_gone = is_left_out(module)
+                lacks_module |= is_gone
+                envs = old, None if is_gone else new
+                with answers.at_hand():
+                    in_module = _recall_changes(record, module, outcome, envs)
+                changes |= {change.symbol: change for change in in_module}
+        answers.store()
+        in_order = tuple(changes[symbol] for symbol in sorted(changes))
+        drifts.append(_judge(outcome, report, in_order, lacks_module))
     return tuple(drifts)
 
 
-def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_out: bool) -> Drift:
-    """The answer for one modular file; `left_out` says that a parent's file is missing."""
+def _judge(
+    outcome: Outcome, report: Report, changes: tuple[Change, ...], lacks_module: bool
+) -> Drift:
+    """The answer for one modular file; `lacks_module` says that a parent's file is missing."""
     display_path = outcome.modular.display_path
-    if left_out:
+    if lacks_module:
         fit = Fit.GONE
     elif outcome.problems:
         lacks_parent = any(problem.code in _NO_PARENT for problem in outcome.problems)
@@ -136,7 +144,7 @@ def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_o
 def _recall_changes(
     record: Record, module: str, outcome: Outcome, envs: tuple[Environment, Environment | None]
 ) -> list[Change]:
-    """`_changes`, from an earlier run where both files are the same."""
+    """`_find_changes`, or its answer in an earlier run where both files were the same."""
     files = [env and digest_of_file(env.path(module) or "") for env in envs]
     used = []
     for output in outcome.outputs:
@@ -147,36 +155,42 @@ def _recall_changes(
     kept = recall("drift", module, recorded, files, used, allow_bidi)
     if kept.answer is not None:
         return [Change(*change) for change in kept.answer]
-    changes = list(_changes(record, module, outcome, envs))
+    changes = list(_find_changes(record, module, outcome, envs))
     kept.keep([[change.symbol, change.gone, change.diff] for change in changes])
     return changes
 
 
-def _changes(
+def _find_changes(
     record: Record, module: str, outcome: Outcome, envs: tuple[Environment, Environment | None]
 ) -> Iterator[Change]:
-    """The definitions of `module` that change, or are gone: `None` has no such module."""
+    """The definitions of `module` that the output uses, and that changed or are gone.
+
+    `envs` are the old release and the new one, None where the new one lacks the module.
+    """
     old, new = envs
     digest = digest_of_file(new.path(module) or "") if new else ""
     if digest and record.reads.get(module) == shorten(digest):
         return
-    found = find_recorded(record, module, old)
-    for symbol, before in found.items():
+    recorded = find_recorded(record, module, old)
+    for symbol, before in recorded.items():
         after = text_of(symbol, new) if new else None
         if after is None:
             yield Change(symbol, True, "")
         elif after != before:
-            yield _change(symbol, before, after)
-    if len(found) < len(split_marks(record.parents[module])):
-        # The recorded text is not here.  What is used now tells, but no diff is to another text.
-        for used in (used for output in outcome.outputs for used in output.parents):
-            is_other = used.symbol.rpartition(".")[0] == module and used.symbol not in found
-            if is_other and not record.has(used) and used.symbol.rpartition(".")[2].isidentifier():
-                yield Change(used.symbol, False, "")
+            yield _make_change(symbol, before, after)
+    # The old release has only some of the recorded texts.  Of the others, what the output uses now
+    # tells that they changed, but there is no text to compare it with.
+    if len(recorded) < len(split_marks(record.parents[module])):
+        for output in outcome.outputs:
+            for used in output.parents:
+                home, _, name = used.symbol.rpartition(".")
+                is_other = home == module and used.symbol not in recorded
+                if is_other and not record.has(used) and name.isidentifier():
+                    yield Change(used.symbol, False, "")
 
 
 @functools.lru_cache(maxsize=1024)  # A thousand variants use the same definitions.
-def _change(symbol: str, before: str, after: str) -> Change:
+def _make_change(symbol: str, before: str, after: str) -> Change:
     diff = unified(before, after, f"{symbol} (recorded)", f"{symbol} (new)")
     return Change(symbol, False, diff)
 
@@ -186,7 +200,7 @@ def find_recorded(record: Record, module: str, env: Environment) -> dict[str, st
     if env.path(module) is None:
         return {}
     try:
-        marked = _marked(module, env.source(module, Location(module)))
+        marked = _mark_definitions(module, env.source(module, Location(module)))
     except PatchgenError:
         return {}
     marks = split_marks(record.parents.get(module, ""))
@@ -194,12 +208,12 @@ def find_recorded(record: Record, module: str, env: Environment) -> dict[str, st
 
 
 @functools.lru_cache(maxsize=256)
-def _marked(module: str, source: Source) -> tuple[tuple[str, str, str], ...]:
-    """The definitions of `module` with their marks and texts, by name; raises as `index`."""
-    found = index(source)
+def _mark_definitions(module: str, source: Source) -> tuple[tuple[str, str, str], ...]:
+    """(symbol, mark, text) of each definition of `module`, by name; raises as `index`."""
+    module_index = index(source)
     marked = []
-    for name in sorted({name for block in found.blocks for name in block.defines}):
-        block = found.definition(name)
+    for name in sorted({name for block in module_index.blocks for name in block.defines}):
+        block = module_index.definition(name)
         symbol = f"{module}.{name}"
         if block:
             mark = mark_of(UsedSymbol(symbol, digest_of(block.text), ""))

@@ -14,17 +14,19 @@ definitions of each file that was read, by its last name.  What is shared stands
 its text, and no line changes when another output is added.  So git merges two branches that add
 some, whatever releases they are for, if `.gitattributes` has `patchgen.lock merge=union`.
 
-A thousand outputs have twenty thousand definitions, and read as many files.  So a definition has a
-mark of four letters for its name and its text: `Record.has` knows again what was recorded, and from
-a parent's text follow the names.  The files that most outputs read, of transformers and torch, are
-listed for all outputs of a release together.  Digests are the first 96 bits of sha256: `check`
-compares with what it makes itself, so that nobody gains from two texts with one digest.  Formats 1
-and 2, which had all names and digests for each output, are still read.
+A thousand outputs have twenty thousand definitions, and read as many files.  So a definition is not
+named: it has a mark of four letters, made of its name and its text.  Whoever has the parent's text
+makes the marks of its definitions and looks which of them are recorded (`Record.has`).  The files
+that most outputs read, of transformers and torch, are listed for all outputs of a release together.
+
+Digests are the first 96 bits of sha256: `check` compares with what it makes itself, so that nobody
+gains from two texts with one digest.  Formats 1 and 2, which had all names and digests for each
+output, are still read.
 
 A record is about the run that first gave its output, and is written again only with another output:
 what `check` finds right, `convert` leaves alone.  A record can therefore not be compared with the
-current run.  Instead it ends with a digest of its content, by which a change by hand or by a merge
-is noticed; `convert` then writes the record again.
+current run.  Instead it ends with a seal, a digest of its content, by which a change by hand or by
+a merge is noticed; `convert` then writes the record again.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import display_module
 
 FORMAT = 3
-SEAL = "record_sha256"  # of the former forms
-DIGEST, KEY, MARK = 24, 12, 4  # letters
+SEAL = "record_sha256"  # the key of the seal in formats 1 and 2
+DIGEST, KEY, MARK = 24, 12, 4  # so many letters are kept of a digest
 FIELDS = 6  # of the line of an output
 EDITED = "its record was edited by hand"
 ABOUT = (
@@ -99,7 +101,7 @@ class Record:
 
 
 def shorten(digest: str) -> str:
-    """The part of a digest that is recorded."""
+    """The letters of a digest that are recorded."""
     return digest[:DIGEST]
 
 
@@ -110,12 +112,12 @@ def mark_of(used: UsedSymbol) -> str:
 
 
 def split_marks(marks: str) -> frozenset[str]:
-    """The marks that stand in one text."""
+    """The marks of which `marks` is made: "Jc0h3kQx" has two."""
     return frozenset(marks[first : first + MARK] for first in range(0, len(marks), MARK))
 
 
 def marks_of(parents: Iterable[UsedSymbol]) -> dict[str, str]:
-    """Modules with the marks of their definitions."""
+    """For each module, the marks of its definitions in one text."""
     marks: dict[str, set[str]] = {}
     for used in parents:
         module, _, name = used.symbol.rpartition(".")
@@ -182,8 +184,8 @@ def modules_read(outcome: Outcome) -> dict[str, str]:
     """Every module that `outcome` depends on, with the digest of its file, sorted."""
     # The modular file has a field of its own in the record.
     modular = str(outcome.modular.path)
-    read = [read for read in outcome.reads if read.module and read.path != modular]
-    return dict(sorted((display_module(module), shorten(digest)) for _, digest, module in read))
+    reads = [read for read in outcome.reads if read.module and read.path != modular]
+    return dict(sorted((display_module(module), shorten(digest)) for _, digest, module in reads))
 
 
 def describe(settings: Settings) -> str:
@@ -193,6 +195,78 @@ def describe(settings: Settings) -> str:
         parts.append(f"flattens {', '.join(settings.flatten)}")
     parts += [f"{decorator} goes with {method}" for decorator, method in settings.decorators]
     return "; ".join(parts)
+
+
+# The text of patchgen.lock
+
+
+def render_lock(records: Iterable[Record]) -> str:
+    """The text of patchgen.lock."""
+    lines: dict[str, Any] = {}
+    for record in records:
+        lines[record.output] = _make_entry(record, lines)
+    written = [("about", ABOUT), *sorted(lines.items())]
+    # The last line has no comma, so it is never one that is added.
+    written.append(("format", FORMAT))
+    entries = []
+    for key, value in written:
+        text = json.dumps({key: value}, ensure_ascii=False)
+        entries.append(text[1:-1])
+    body = ",\n".join(entries)
+    return f"{{\n{body}\n}}\n"
+
+
+def _make_entry(record: Record, lines: dict[str, Any]) -> list[Any]:
+    """The line of one output, sealed; what it shares with others is added to `lines`."""
+
+    def share(kind: str, value: object) -> str:
+        key = _make_key(kind, value)
+        lines[key] = value
+        return key
+
+    own: dict[str, dict[str, str]] = {}
+    for module, digest in sorted(record.reads.items()):
+        if _READ_BY_MOST.match(module):
+            share("file", [release_in(record.made_by), module, digest])
+        else:
+            package = ".".join(module.split(".")[:3])
+            own.setdefault(package, {})[module.removeprefix(package)] = digest
+    modules = _modules_by_name(own.items())
+    names = {module: name for name, module in modules.items()}
+    tools = share("tools", [record.made_by, record.settings, record.own_digest])
+    reads = [share("reads", [package, files]) for package, files in own.items()]
+    entry = [
+        record.modular,
+        f"{record.modular_digest} {record.digest} {record.diff_digest}",
+        tools,
+        " ".join(reads),
+        {names.get(module, module): marks for module, marks in record.parents.items()},
+    ]
+    # What was edited stays so until it is made anew.
+    return [*entry, "" if record.flaw else _digest([record.output, entry])[:KEY]]
+
+
+_READ_BY_MOST = re.compile(r"(transformers(?!\.models\.)|torch)\b")
+
+
+def _modules_by_name(packages: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
+    """The modules of packages by their last names; of two with one name, the last one."""
+    modules = [f"{package}{rest}" for package, files in packages for rest in files]
+    return {module.rpartition(".")[2]: module for module in modules}
+
+
+def _digest(value: object) -> str:
+    """The digest of `value`, whatever its layout."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _make_key(kind: str, value: object) -> str:
+    """The key of a line that outputs share, such as "tools:71fe"."""
+    return f"{kind}:{_digest(value)[:KEY]}"
+
+
+# And back
 
 
 def read_lock(path: Path) -> Mapping[str, Record]:
@@ -220,8 +294,8 @@ def _parse(text: str) -> Mapping[str, Record]:
     repeated: list[str] = []
     try:
         # json takes the last of two equal keys without a word; a merge can leave both.
-        data = json.loads(text, object_pairs_hook=lambda pairs: _keyed(pairs, repeated))
-        fields = _fields(data)
+        data = json.loads(text, object_pairs_hook=lambda pairs: _make_object(pairs, repeated))
+        fields = _lift_outputs(data)
         outputs = []
         shared = {}
         for key, value in fields.items():
@@ -230,17 +304,21 @@ def _parse(text: str) -> Mapping[str, Record]:
                 outputs.append(key)
             if _is_shared(key, value):
                 shared[key] = value
-        flaw = _flaw(fields, [*outputs, *shared], repeated)
+        flaw = _find_flaw(fields, [*outputs, *shared], repeated)
+        # Under its own name, a release gets the files that most of its outputs read.
         files = [value for key, value in shared.items() if key.startswith("file:")]
         for release, module, digest in files:
             shared.setdefault(release, {})[module] = digest
-        return {key: _record(key, fields[key], shared, flaw) for key in outputs}
+        return {key: _read_entry(key, fields[key], shared, flaw) for key in outputs}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _not_understood(error) from error
 
 
-def _fields(data: dict[str, Any]) -> dict[str, Any]:
-    """The fields as the file has them now; in format 1, outputs were in a table of their own."""
+def _lift_outputs(data: dict[str, Any]) -> dict[str, Any]:
+    """All entries on one level: in format 1, those of outputs were in a table of their own.
+
+    Raises ValueError for a format that is not known.
+    """
     written = data["format"]
     # The type too: `true` and `1.0` are equal to 1.
     if repr(written) not in ("1", "2", str(FORMAT)):
@@ -261,8 +339,11 @@ def _not_understood(error: Exception) -> PatchgenError:
     return PatchgenError("PG507", at, why, hint)
 
 
-def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
-    """A JSON object as a dictionary; keys of several pairs are added to `repeated`."""
+def _make_object(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
+    """A JSON object as a dictionary; keys that have two values are added to `repeated`.
+
+    Raises ValueError for a character that nobody sees.
+    """
     table = dict(pairs)
     for text in (*table, *table.values()):
         if isinstance(text, str) and not text.isprintable():
@@ -276,17 +357,17 @@ def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
 
 
 def _is_entry(value: object) -> bool:
-    """Whether this says of something what an output was made from."""
+    """Whether `value` looks like the record of an output, in any of the formats."""
     return len(value) == FIELDS if isinstance(value, list) else SEAL in str(value)
 
 
 def _is_shared(key: str, value: object) -> bool:
-    """Whether this is a line that outputs share, as it was written."""
+    """Whether this is a line that outputs share, and that nobody has changed since."""
     kind = key.partition(":")[0]
-    return kind in ("file", "reads", "tools") and key == _key(kind, value)
+    return kind in ("file", "reads", "tools") and key == _make_key(kind, value)
 
 
-def _flaw(data: Mapping[str, Any], known: list[str], repeated: list[str]) -> str:
+def _find_flaw(data: Mapping[str, Any], known: list[str], repeated: list[str]) -> str:
     """What is wrong with the file as a whole, so that all records are written again."""
     unknown = sorted(data.keys() - {"about", "format", *known})
     if repeated:
@@ -296,89 +377,24 @@ def _flaw(data: Mapping[str, Any], known: list[str], repeated: list[str]) -> str
     return "" if data.get("about") == ABOUT else f"the first line of {LOCK} was edited by hand"
 
 
-def render_lock(records: Iterable[Record]) -> str:
-    """The text of patchgen.lock."""
-    lines: dict[str, Any] = {}
-    for record in records:
-        lines[record.output] = _entry(record, lines)
-    written = [("about", ABOUT), *sorted(lines.items())]
-    # The last line has no comma, so it is never one that is added.
-    written.append(("format", FORMAT))
-    entries = []
-    for key, value in written:
-        text = json.dumps({key: value}, ensure_ascii=False)
-        entries.append(text[1:-1])
-    body = ",\n".join(entries)
-    return f"{{\n{body}\n}}\n"
-
-
-def _entry(record: Record, lines: dict[str, Any]) -> list[Any]:
-    """The line of one output, sealed; what it shares with others is added to `lines`."""
-
-    def share(kind: str, value: object) -> str:
-        key = _key(kind, value)
-        lines[key] = value
-        return key
-
-    own: dict[str, dict[str, str]] = {}
-    for module, digest in sorted(record.reads.items()):
-        if _READ_BY_MOST.match(module):
-            share("file", [release_in(record.made_by), module, digest])
-        else:
-            package = ".".join(module.split(".")[:3])
-            own.setdefault(package, {})[module.removeprefix(package)] = digest
-    modules = _by_name(own.items())
-    names = {module: name for name, module in modules.items()}
-    tools = share("tools", [record.made_by, record.settings, record.own_digest])
-    reads = [share("reads", [package, files]) for package, files in own.items()]
-    entry = [
-        record.modular,
-        f"{record.modular_digest} {record.digest} {record.diff_digest}",
-        tools,
-        " ".join(reads),
-        {names.get(module, module): marks for module, marks in record.parents.items()},
-    ]
-    # What was edited stays so until it is made anew.
-    return [*entry, "" if record.flaw else _digest([record.output, entry])[:KEY]]
-
-
-_READ_BY_MOST = re.compile(r"(transformers(?!\.models\.)|torch)\b")
-
-
-def _by_name(packages: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
-    """The modules of packages by their last names; of two with one name, the last one."""
-    modules = [f"{package}{rest}" for package, files in packages for rest in files]
-    return {module.rpartition(".")[2]: module for module in modules}
-
-
-def _digest(value: object) -> str:
-    """The digest of `value`, whatever its layout."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _key(kind: str, value: object) -> str:
-    """The key of a line that outputs share."""
-    return f"{kind}:{_digest(value)[:KEY]}"
-
-
-def _record(output: str, entry: Any, shared: Mapping[str, Any], flaw: str) -> Record:
-    """The record of `output` from `entry`, without what cannot be read."""
+def _read_entry(output: str, entry: Any, shared: Mapping[str, Any], flaw: str) -> Record:
+    """The record of `output` from `entry`; an empty one with a flaw where that is not possible."""
     try:
         if isinstance(entry, list):
-            return _of_line(output, entry, shared, flaw)
-        return _of_table(output, entry, flaw)
+            return _read_line(output, entry, shared, flaw)
+        return _read_table(output, entry, flaw)
     except (KeyError, AttributeError, TypeError, ValueError):
         return Record(output, "", "", "", "", "", "", flaw=EDITED)
 
 
-def _of_line(output: str, entry: list[Any], shared: Mapping[str, Any], flaw: str) -> Record:
+def _read_line(output: str, entry: list[Any], shared: Mapping[str, Any], flaw: str) -> Record:
+    """The record of a line, as `_make_entry` writes it, and of the `shared` lines that it names."""
     modular, digests, tools, reads, parents, seal = entry
     modular_digest, digest, diff_digest = digests.split(" ")
     # A merge can take a line away that only the other branch still needed: then less is known.
     made_by, settings, own_digest = map(str, shared.get(tools, ("", "", "")))
     own = [shared.get(key, ("", {})) for key in reads.split()]
-    modules = _by_name(own)
+    modules = _modules_by_name(own)
     read = dict(shared.get(release_in(made_by), {}))
     for package, files in own:
         read |= {f"{package}{rest}": str(digest) for rest, digest in files.items()}
@@ -397,7 +413,7 @@ def _of_line(output: str, entry: list[Any], shared: Mapping[str, Any], flaw: str
     )
 
 
-def _of_table(output: str, entry: dict[str, Any], flaw: str) -> Record:
+def _read_table(output: str, entry: dict[str, Any], flaw: str) -> Record:
     """The record of an entry of format 1 or 2."""
     sealed = {key: value for key, value in entry.items() if key != SEAL}
     used = [
