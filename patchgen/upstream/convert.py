@@ -1,8 +1,16 @@
 """Convert one modular file of transformers to the texts of its outputs, before linting.
 
+    modular_znew.py                             modeling_znew.py
+
+    from ..zpar.modeling_zpar import ZparMLP    import torch            # of modeling_zpar.py
+    class ZnewMLP(ZparMLP):                     def rotate(x): ...      # which ZnewMLP needs
+        scale = 2                               class ZnewMLP(nn.Module):
+                                                    ...                 # the parent's members
+                                                    scale = 2
+
 In: the path of the modular file, and `read`, which gives the text of a file.  Through `read`, an
 output that was made just before can stand in for the file on disk.  Out: one `Output` for each
-kind: the banner of transformers, imports, definitions, and the end of the file.
+kind, such as "modeling": the banner of transformers, imports, definitions, and the end of the file.
 """
 
 from __future__ import annotations
@@ -111,8 +119,8 @@ class _Conversion:
         self._join_graphs()
 
     def _join_graphs(self) -> None:
-        """Let parents see the modular file's definitions, then the modular file those it
-        imports.
+        """Tell the graphs of each other: the parents' of what the modular file defines, and then
+        the modular file's of the functions and values that it imports from them.
         """
         for parent in self.parents.values():
             parent.graph.see(self.graph, parent.siblings)
@@ -160,21 +168,22 @@ class _Conversion:
         if base is None:
             piece = graph.nodes[block.name].piece
             mentioned = graph.needs(piece.words.all) - {block.name}
-            names = own_order(self._of_kind(mentioned, graph, kind) - body.keys(), graph)
+            needed = self._without_siblings(mentioned, graph, kind)
+            names = own_order(needed - body.keys(), graph)
         else:
             parent = self.parents[self.module_of[base]]
             graph = parent.graph
             # What the merged class needs is known only once it is merged: an override may need
             # less.
             piece = make_named_text(self._merged(block, base, parent))
-            names = self._inherited(graph, piece.words.all, kind, body)
+            names = self._needed_of_parent(graph, piece.words.all, kind, body)
         for name in names:
             body[name] = graph.nodes[name].piece
         # A class that stands here already gets the later place.
         body.pop(block.name, None)
         body[block.name] = piece
 
-    def _inherited(
+    def _needed_of_parent(
         self, graph: Graph, identifiers: frozenset[str], kind: str, body: Body
     ) -> list[str]:
         """What a merged class with these identifiers needs of its parent's file, in order."""
@@ -182,20 +191,22 @@ class _Conversion:
         @functools.cache
         def needs(name: str) -> frozenset[str]:
             words = graph.nodes[name].words.all
-            return self._of_kind(graph.needs(words) - {name}, graph, kind)
+            return self._without_siblings(graph.needs(words) - {name}, graph, kind)
 
         # The classes of the modular file have places of their own.
         blocks = self.facts.blocks.values()
         classes = {block.name for block in blocks if block.what is What.CLASS}
-        start = self._of_kind(graph.needs(identifiers), graph, kind) - classes
+        start = self._without_siblings(graph.needs(identifiers), graph, kind) - classes
         names = reached(start, graph, needs, body.keys())
         return inherited_order(names, graph, self.graph, needs)
 
-    def _of_kind(self, names: frozenset[str], graph: Graph, kind: str) -> frozenset[str]:
-        """`names` without those that outputs of `kind` import from a sibling."""
+    def _without_siblings(self, names: frozenset[str], graph: Graph, kind: str) -> frozenset[str]:
+        """`names` without those that outputs of `kind` import from a sibling.
+
+        Where that sibling is another output of this model, the import of it is created.
+        """
         names -= self.siblings.get(kind, frozenset())
         others = {name for name in names if graph.nodes[name].is_class and self.route(name) != kind}
-        # A class of another kind stands in another output of this model.
         for name in sorted(others):
             text = f"from .{self.route(name)}_{self.model} import {name}\n"
             self.created[text] = ImportText("", text, guard=False)
@@ -212,12 +223,12 @@ class _Conversion:
             at = Location(self.facts.path, block.line, 1)
             raise PatchgenError("PG604", at, what, did_you_mean(base, names))
         text = node.view.text
-        above = ClassText(renamed, text(node.block.leading), text(node.block.text))
+        parent_class = ClassText(renamed, text(node.block.leading), text(node.block.text))
         child = ClassText(block.name, block.leading, block.text)
         docs = self._docs(block.name, renamed)
-        within = functools.partial(self._within, block)
+        locate = functools.partial(self._locate, block)
         try:
-            return merge_class(child, above, base, docs, within)[0]
+            return merge_class(child, parent_class, base, docs, locate)[0]
         except SyntaxError:
             # Only here are the insides of a parent's class parsed.  To parse the whole file gives
             # an error with its place.
@@ -232,18 +243,18 @@ class _Conversion:
         old, new = (self.table.lower(prefix.removesuffix(suffix)) for prefix in (renamed, name))
         return Renaming(old, new, self.table).docs
 
-    def _within(self, block: Block, line: int, column: int) -> Location:
+    def _locate(self, block: Block, line: int, column: int) -> Location:
         # `ast` counts lines from 1 and columns from 0; messages count both from 1.
         return Location(self.facts.path, block.first_line + line - 1, column + 1)
 
     def _output(self, kind: str, end: str) -> Output:
         """One output: banner, imports, definitions, and the end of the file."""
-        body = _with_first(self.bodies.get(kind, {}))
+        body = _put_first(self.bodies.get(kind, {}))
         imports = self._imports(body, kind, end)
         # This file must load without torchvision, which the other image processor imports.
-        image = self.bodies.get("image_processing")
-        if kind == "image_processing_pil" and image:
-            copied = _with_copies(body, _with_first(image), imports)
+        torchvision = self.bodies.get("image_processing")
+        if kind == "image_processing_pil" and torchvision:
+            copied = _with_copies(body, _put_first(torchvision), imports)
             if len(copied) > len(body):
                 body = copied
                 imports = self._imports(copied, kind, end)
@@ -282,28 +293,28 @@ def header(path_in_package: str, leading_comment: str) -> str:
     return _BANNER.format(lights=_LIGHTS, path=path_in_package, name=name) + leading_comment
 
 
-def _with_first(body: Body) -> Body:
-    """`body` in the order of the output."""
+def _put_first(body: Body) -> Body:
+    """`body` with the names in `_FIRST` at its top."""
     return {name: body[name] for name in _FIRST if name in body} | body
 
 
-def _with_copies(imaging: Body, image: Body, imports: str) -> Body:
-    """`imaging`, the PIL image processor, with copies of what it would import from the torchvision
-    one, so that it loads without torchvision: each at the index it has there.
+def _with_copies(pil: Body, torchvision: Body, imports: str) -> Body:
+    """The PIL image processor with copies of what it would import from the torchvision one, so that
+    it loads without torchvision: each at the index it has there.
 
     A copy stands before the definition at that index, or after it if that is a value
     (conditional_detr).
     """
-    pieces = list(imaging.items())
-    order = list(image)
+    pieces = list(pil.items())
+    order = list(torchvision)
     for names in _IMAGING_IMPORT.findall(imports):
         for name in re.split(r"[,\s]+", names):
             # What the other file does not define stays an import.
-            if name in image:
+            if name in torchvision:
                 index = order.index(name)
-                value = index < len(pieces) and not _DEFINITION.match(pieces[index][1].text)
-                pieces.insert(index + value, (name, image[name]))
-    return _with_first(dict(pieces))
+                is_value = index < len(pieces) and not _DEFINITION.match(pieces[index][1].text)
+                pieces.insert(index + is_value, (name, torchvision[name]))
+    return _put_first(dict(pieces))
 
 
 def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
@@ -312,7 +323,7 @@ def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
     `text` is the assignment, `leading` the blank lines and comments above it.  Comments inside the
     list are lost.
     """
-    value = _value(text)
+    value = _assigned_value(text)
     if not isinstance(value, ast.List):
         return {}
     names: dict[str, list[str]] = {}
@@ -329,14 +340,14 @@ def split_getattr(text: str, leading: str, route: Route) -> dict[str, str]:
 
     The call is written on one line; that of colmodernvbert stands on several and is shipped on one.
     """
-    call = _value(text)
+    call = _assigned_value(text)
     if not isinstance(call, ast.Call):
         return {}
     texts: dict[str, str] = {}
     for keyword in call.keywords:
         if isinstance(keyword.value, ast.Dict):
             # One table may name classes of several outputs.
-            for name, _ in _items(keyword.value):
+            for name, _ in _entries(keyword.value):
                 kind = route(name)
                 texts[kind] = f"{leading}__getattr__ = {_call_for(call, kind, route)}\n"
     return texts
@@ -350,7 +361,7 @@ def _call_for(call: ast.Call, kind: str, route: Route) -> str:
         if isinstance(keyword.value, ast.Dict):
             entries = [
                 f"{name!r}: {ast.unparse(entry)}"
-                for name, entry in _items(keyword.value)
+                for name, entry in _entries(keyword.value)
                 if route(name) == kind
             ]
             # A table without entries is left out with its keyword.
@@ -361,12 +372,12 @@ def _call_for(call: ast.Call, kind: str, route: Route) -> str:
     return f"{ast.unparse(call.func)}({', '.join(arguments)})"
 
 
-def _items(table: ast.Dict) -> Iterable[tuple[str, ast.expr]]:
+def _entries(table: ast.Dict) -> Iterable[tuple[str, ast.expr]]:
     for key, value in zip(table.keys, table.values, strict=True):
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             yield key.value, value
 
 
-def _value(text: str) -> ast.expr | None:
+def _assigned_value(text: str) -> ast.expr | None:
     statement = ast.parse(text).body[0]
     return statement.value if isinstance(statement, ast.Assign) else None

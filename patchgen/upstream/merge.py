@@ -1,4 +1,9 @@
-"""What a modular class becomes together with the class of another model that it derives from.
+"""Merge a modular class with the class of another model that it derives from, as transformers does.
+
+    child       class ZnewMLP(ZparMLP):             merged      class ZnewMLP(nn.Module):
+                    scale = 2                                       size = 1
+    parent      class ZnewMLP(nn.Module):                           scale = 2
+                    size = 1
 
 In: the text of both classes, the parent's already renamed.  Out: the text of one class without
 inheritance between them, and its bases.  Text is cut at the positions of `ast`; no tree outlives
@@ -8,7 +13,7 @@ the call.  Layout is left to ruff.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.facts.modules import CHECKPOINTED
@@ -49,15 +54,14 @@ def merge_class(
     parent: ClassText,
     model_base: str,
     docs: Callable[[str], str] | None,
-    child_at: At | None = None,
+    at: At,
 ) -> tuple[str, tuple[str, ...]]:
     """The text of the merged class, to be formatted, and its bases.
 
     `model_base` is the base of `child` that `parent` stands for, `docs` a renaming of the parent's
-    strings and comments.  `child_at` maps a line and a byte column of the child's text to a place.
+    strings and comments.  `at` maps a line and a byte column of the child's text to a place.
     Raises PatchgenError PG620 to PG622.
     """
-    at = child_at or (lambda line, _column: Location(child.name, line))
     leading = parent.leading
     text = parent.text
     # The parent's code has its new names already; its documentation depends on the class.
@@ -66,12 +70,12 @@ def merge_class(
     declared = cut_class(child.text)
     inherited = cut_class(text)
     arguments = _merged_arguments(declared.arguments, inherited.arguments, model_base)
-    bases = _names_of(arguments)
+    bases = _bases_of(arguments)
     decorators = _merged_decorators(declared.decorators, inherited.decorators, at, (1, 0))
     body = [
         docstring.whole if (docstring := declared.docstring or inherited.docstring) else "",
         *(attribute.whole for attribute in _merged_attributes(declared, inherited, at)),
-        *_merged_methods(declared.methods, inherited, declared.attributes, bases, at),
+        *_merged_methods(declared, inherited, bases, at),
     ]
     brackets = f"({joined(arguments)})" if arguments else ""
     # A class may lose all that it had.
@@ -94,32 +98,27 @@ def _merged_attributes(declared: Members, inherited: Members, at: At) -> Iterabl
 
 
 def _merged_methods(
-    declared: Mapping[str, Member],
-    inherited: Members,
-    replaced: Mapping[str, Member],
-    bases: Sequence[str],
-    at: At,
+    declared: Members, inherited: Members, bases: Sequence[str], at: At
 ) -> Iterable[str]:
-    """The parent's methods, overridden and without the removed ones, then the child's own.
-
-    `replaced` are the names of attributes, which take the place of methods.
-    """
+    """The parent's methods, overridden and without the removed ones, then the child's own."""
     tables = Tables()
     parents = parents_called(bases)
-    above = inherited.methods
-    merged = {name: method.whole for name, method in above.items() if name not in replaced}
-    for name, member in declared.items():
-        if name in above and member.leading == "\n" and _RAISING.match(member.text):
+    theirs = inherited.methods
+    # An attribute of the child takes the place of a method: `forward = run`.
+    attributes = declared.attributes
+    merged = {name: method.whole for name, method in theirs.items() if name not in attributes}
+    for name, member in declared.methods.items():
+        if name in theirs and member.leading == "\n" and _RAISING.match(member.text):
             merged.pop(name, None)
             continue
         method = cut_method(member)
-        parent = cut_method(above[name]) if name in above else None
-        body = merge_body(method, parent, tables, parents, above, at)
+        parent = cut_method(theirs[name]) if name in theirs else None
+        body = merge_body(method, parent, tables, parents, theirs, at)
         if parent is None:
             head = _head(method, method.parameters, method.returns)
             merged[name] = f"{method.leading}{method.decorators}{head}{method.tail}{body}"
             continue
-        # It stands in the place and with the comments of the parent's.
+        # An override stands in the place and with the comments of the parent's method.
         place = (method.line, 4)
         decorators = _merged_decorators(method.decorators, parent.decorators, at, place)
         parameters = _merged_parameters(method.parameters, parent.parameters)
@@ -138,7 +137,11 @@ def _head(method: Method, parameters: str, returns: str) -> str:
 def _merged_parameters(child: str, parent: str) -> str:
     """The child's parameters.
 
-    With `**super_kwargs`, the parent's, changed and followed by the child's own (llava_next_video).
+    With `**super_kwargs`, the parent's, changed and followed by the child's own (llava_next_video):
+
+    self, x, size=2, new=None, **super_kwargs       of the child
+    self, x, mask, size=1, **kwargs                 of the parent
+    self, x, mask, size=2, new=None, **kwargs       merged
     """
     # Nearly all methods: their parameters need not be split.
     if _SUPER_KWARGS not in child:
@@ -201,30 +204,32 @@ def _merged_arguments(
 ) -> tuple[Item, ...]:
     """The parent's arguments of the class header, with the child's further bases in their places.
 
-    class A(OldMixin, nn.Module) and the extra base NewMixin: NewMixin, nn.Module
+    child       class Znew(Zpar, NewMixin)
+    parent      class Znew(OldMixin, nn.Module)         merged      (NewMixin, nn.Module)
 
     Keywords are taken from the parent only.  `model_base` is the parent itself, whose bases stand
     here in its place.
     """
-    left = [item for item in child if not _is_keyword(item) and item.text != model_base]
+    extras = [item for item in child if not _is_keyword(item) and item.text != model_base]
     bases: list[Item] = []
     for base in parent:
         if _is_keyword(base):
             continue
         # `Generic[T]` and dotted names keep their places; one extra base replaces one base only.
-        extra = _replacing(base.text, left) if _BARE.match(base.text) else None
+        extra = _find_replacement(base.text, extras) if _BARE.match(base.text) else None
         if extra is not None:
-            left.remove(extra)
+            extras.remove(extra)
         bases.append(base if extra is None else replace(base, text=extra.text))
     texts = {base.text for base in bases}
-    bases += [extra for extra in left if extra.text not in texts]
-    # The layer is a module itself.  Python finds no order where a base stands before its subclass.
-    if {"nn.Module", CHECKPOINTED} <= set(_names_of(bases)):
+    bases += [extra for extra in extras if extra.text not in texts]
+    # A checkpointed layer is a module itself, and Python finds no order of bases where one stands
+    # before its subclass.
+    if {"nn.Module", CHECKPOINTED} <= set(_bases_of(bases)):
         bases = [base for base in bases if base.text != "nn.Module"]
     return (*bases, *filter(_is_keyword, parent))
 
 
-def _names_of(arguments: Iterable[Item]) -> tuple[str, ...]:
+def _bases_of(arguments: Iterable[Item]) -> tuple[str, ...]:
     """The bases among the arguments of a class header."""
     return tuple(item.text for item in arguments if not _is_keyword(item))
 
@@ -233,7 +238,7 @@ def _is_keyword(item: Item) -> bool:
     return _KEYWORD.match(item.text) is not None
 
 
-def _replacing(base: str, extras: Iterable[Item]) -> Item | None:
+def _find_replacement(base: str, extras: Iterable[Item]) -> Item | None:
     """The first extra base that ends as `base` does from a capital letter on (embedding_gemma2)."""
     for extra in extras:
         if common_suffix(base, extra.text)[:1].isupper() or extra.text.endswith(base):
